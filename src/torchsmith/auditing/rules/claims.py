@@ -20,8 +20,8 @@ def _of(subject: Subject, *kinds: str) -> Iterator[PlacedClaim]:
 
 @rule("TS601", "prose names another GPU", sure=LIKELY)
 def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
-    """Description, banner and comments name the GPU architecture that the recipe compiles for. People pick
-    packages by these words."""
+    """The description, banner and comments must name the GPU architecture that the recipe compiles for:
+    people choose packages by these words."""
     gpu = subject.gpu
     generations = vocabulary(subject.catalog).generations
     for place, claim, span in _of(subject, "sm", "capability", "generation"):
@@ -35,7 +35,7 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS602", "prose names another instruction set", sure=LIKELY)
 def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """Prose names the instruction set of the recipe, and no feature that its CPUs need not have: a text that
+    """Prose must name the instruction set of the recipe, and no feature that its CPUs may lack: a text that
     promises FMA in an AVX build, or AVX-512 in an AVX2 build, is wrong."""
     isas = vocabulary(subject.catalog).isas
     own = {
@@ -61,7 +61,7 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS603", "prose names another CUDA", sure=LIKELY)
 def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
-    """Prose names the CUDA release of the recipe, or its major version alone; a CPU recipe names none."""
+    """Prose must name the CUDA release of the recipe, or only its major version; a CPU recipe names none."""
     toolkit = subject.toolkit
     for place, claim, span in _of(subject, "cuda"):
         right = toolkit is not None and claim.value in (str(toolkit.version), str(toolkit.version.major))
@@ -72,7 +72,7 @@ def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS604", "prose names another release", sure=LIKELY)
 def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
-    """Prose names the releases of torch and its companion, and the Python, that the recipe builds."""
+    """Prose must name the releases of torch, companion and Python that the recipe builds."""
     for place, claim, span in _of(subject, "release", "python"):
         if claim.kind == "python":
             right = claim.value == str(variant.python)
@@ -99,9 +99,8 @@ def _built(subject: Subject, line: Line, package: str) -> str:
 
 @rule("TS605", "false hardware claim", sure=LIKELY)
 def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
-    """The parts that prose names have the recipe's architecture: an L40S is SM89 and no Hopper, an Orin is
-    SM87 and no Thor, a DGX Spark is no datacenter part. CPUs that it names can run the recipe's instruction
-    set."""
+    """GPUs in prose must have the architecture of the recipe: an L40S is SM89 and not Hopper, an Orin is SM87
+    and not Thor, a DGX Spark is not a datacenter part. CPUs in prose must run its instruction set."""
     gpu, isa = subject.gpu, subject.isa
     words = vocabulary(subject.catalog)
     target = gpu.name if gpu else "a CPU build"
@@ -127,7 +126,7 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS606", "prose names another machine", sure=LIKELY)
 def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """Prose names the platform that the recipe is built for, and the driver that its CUDA needs."""
+    """Prose must name the platform that the recipe is built for, and the driver that its CUDA needs."""
     gpu, toolkit = subject.gpu, subject.toolkit
     arm = isa.platform == "aarch64-linux"
     for place, claim, span in _of(subject, "system", "driver"):
@@ -150,8 +149,8 @@ ABOUT = 16  # characters from the start of a text in which it says what it is ab
 
 @rule("TS607", "prose names another package", WARNING, sure=LIKELY)
 def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """A package name in prose is the recipe's own (or its torch's), and a description is about the package
-    that is built: copied text keeps the name of where it came from."""
+    """A package named in prose must be the recipe's own or its torch: copied text often keeps the name of the
+    recipe it came from."""
     cells = {variant.cell, variant.cell.removesuffix("-nightly")}
     for place, claim, span in _of(subject, "name", "package", "release"):
         if claim.kind == "name":
@@ -167,8 +166,8 @@ def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> I
 
 @rule("TS609", "no description of its own", WARNING, unless=("wraps_nightly",))
 def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """Without a description of its own a variant goes by nixpkgs' words, which fit every variant; a
-    changelog that is not set again is that of the pin's release."""
+    """Without its own description a variant shows that of nixpkgs, which fits every variant; without its own
+    changelog it shows that of the pin's release."""
     times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
     if len(subject.bound("description")) < times:
         yield Defect("meta.description is not set", sure=subject.convention)
@@ -183,7 +182,7 @@ def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS608", "prose names another pin", WARNING, sure=LIKELY)
 def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
-    """A revision in a comment is the one that is imported."""
+    """A nixpkgs revision named in a comment must be the one that is imported."""
     revs = {pin.rev.value for pin in subject.body.pins if pin.rev}
     known = {pin.rev: pin.name for pin in subject.catalog.pins.values()}
     for place, claim, span in _of(subject, "rev"):

@@ -45,8 +45,8 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
 
 @rule("TS702", "companion built with another torch", unless=("alone",))
 def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
-    """A companion is told the torch of its own cell (`override { torch = customPytorch; }`, or a package set
-    whose torch that is); without that it is built with the pin's, for other GPUs and CPUs."""
+    """A companion must get the torch of its own cell (`override { torch = customPytorch; }`, or a package set
+    with that torch); otherwise it is built with the pin's torch, for other GPUs and CPUs."""
     if "torch" in subject.body.scoped:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):
@@ -58,9 +58,9 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
 def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """nixpkgs propagates torch's dev output alone: `import torch` fails for who installs the companion. The
-    recipe adds torch's `out`, to propagatedBuildInputs and to requiredPythonModules. A program of a package,
-    such as `vllm`, is wrapped by nixpkgs and finds it all the same: there it is a note."""
+    """nixpkgs propagates only the dev output of torch, so `import torch` fails for whoever installs the
+    companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
+    program such as `vllm`, which nixpkgs wraps, this is a note."""
     carried = [
         said
         for one in _own(subject, "overrideAttrs")
@@ -89,9 +89,8 @@ def _hold_out(subject: Subject, said: Iterable[Located[Value] | Bound]) -> bool:
 
 @rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("alone",))
 def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """A companion's torch is the PyTorch recipe's derivation when everything that reaches the derivation is
-    equal, its pname first of all. Otherwise each package compiles a torch of its own: three hours instead
-    of one."""
+    """A companion shares the torch of the PyTorch recipe only if everything that reaches the derivation is
+    equal, the pname included. Otherwise each package compiles its own torch: three hours instead of one."""
     wanted = f"{line.prefix}-{variant.cell}"
     names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
     if len(names) < 2:
@@ -106,8 +105,8 @@ def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> It
 
 @rule("TS705", "torch that differs between repos", WARNING, over="repo")
 def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
-    """Recipes that embed torch embed the same torch: where the section between `# ---- torch` and `# ----
-    end of torch` differs from the PyTorch recipe's, torch is compiled twice."""
+    """Recipes that embed torch must embed the same torch: if the section between `# ---- torch` and `# ----
+    end of torch` differs from the PyTorch recipe, torch is compiled twice."""
     for recipe in repo.recipes:
         if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.torch:
             continue
@@ -119,7 +118,7 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
 
 @rule("TS706", "companion without its own source", unless=("alone", "flavored"))
 def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
-    """Where the pin has another release, the companion brings its own source, from its own repository."""
+    """Where the pin has another release, the companion needs its own source, from its own repository."""
     for one in _own(subject, "overrideAttrs"):
         version, src = one.arguments.get("version"), one.arguments.get("src")
         if version is not None and src is None:

@@ -56,9 +56,9 @@ def _contradictions(isa: Isa, flags: tuple[str, ...]) -> list[str]:
 
 @rule("TS501", "flags that are not the instruction set's", unless=("wraps_nightly",))
 def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """The compiler flags are those of the instruction set in the name, no more and no fewer. More means an
-    illegal instruction on the CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge);
-    fewer means that the name promises what is not there."""
+    """The compiler flags must be exactly those of the instruction set in the name. An extra flag causes
+    illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge); a
+    missing one breaks the promise of the name."""
     for listed in _lists(subject):
         flags = listed.values
         if _right(isa, flags):
@@ -85,7 +85,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A list of flags does something only where it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
+    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
     if subject.body.inner is not None:
         return
     wanted = _enabled(isa.flags)
@@ -119,15 +119,15 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS503", "flags for the machine that builds")
 def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
-    """`-march=native` compiles for whichever machine builds, whatever the name says."""
+    """`-march=native` compiles for the machine that builds, whatever the name says."""
     for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
         yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
 
 
 @rule("TS504", "parts that run newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
 def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """Some libraries inside PyTorch run AVX2 code without asking the CPU. A build for less switches them
-    off; any other keeps them, because torch is slower without."""
+    """Some libraries inside PyTorch run AVX2 code without checking the CPU. A build for older CPUs must
+    switch them off; any other should keep them, because torch is slower without."""
     if subject.variant and not (subject.variant.package.is_torch or subject.variant.package.needs_torch):
         return
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
@@ -146,8 +146,8 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))
 def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """`meta.platforms` lists the one platform whose compiler knows the flags: avx is no flag of ARM, and
-    armv9 none of x86."""
+    """`meta.platforms` must list only the platform whose compiler knows the flags: avx is not a flag on ARM,
+    armv9 not on x86."""
     for said in subject.body.platforms:
         wrong = [one for one in said.value if one != isa.platform]
         if wrong:
@@ -167,8 +167,8 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS506", "torch parts that are switched off", WARNING)
 def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
-    """A variant differs from the others in its GPU and CPU alone. A part that is switched off besides is
-    missing for those who pick it by its name."""
+    """Variants differ only in GPU and CPU. A part of torch that is switched off in one is missing for whoever
+    picks it by name."""
     known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
 @rule("TS003", "recipe that Nix does not evaluate", depth="derivations", over="repo")
 def nix_evaluates_it(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """Nix itself, with the pinned nixpkgs or the tree that was given, stops at this recipe."""
+    """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe."""
     for file, cause in built.failed:
         yield Defect(f"does not evaluate: {cause}", file=file)
 
 
 @rule("TS109", "the same derivation twice", WARNING, depth="derivations", over="repo")
 def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """Two recipes whose derivations are equal but for the name build the same thing twice, however
-    different their texts look."""
+    """Two recipes whose derivations differ only in the name build the same thing twice."""
     seen: dict[str, str] = {}
     for one in sorted(built.recipes, key=lambda one: (len(one.name), one.name)):
         other = seen.setdefault(one.essence, one.name) if one.essence else one.name
@@ -32,7 +31,8 @@ def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
 
 @rule("TS422", "derivation for another GPU", depth="derivations", over="repo")
 def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """TORCH_CUDA_ARCH_LIST in the derivation is the architecture in the name, of torch and of companions."""
+    """TORCH_CUDA_ARCH_LIST in the derivation, of torch and of companions, must be the architecture in the
+    name."""
     for one in built.recipes:
         sm = one.variant.sm if one.variant else None
         if sm is not None and one.architectures and one.architectures != sm.capability:
@@ -41,10 +41,10 @@ def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defec
 
 @rule("TS423", "code for other GPUs below", NOTE, depth="derivations", over="repo")
 def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """`gpuTargets` narrows torch alone. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
-    compiled for all GPUs that nixpkgs takes by default unless `config.cudaCapabilities` names the recipe's
-    own: a build for one GPU then holds more code for others than for its own. Who lives from a public cache
-    of nixpkgs' defaults may want it so."""
+    """`gpuTargets` narrows only torch. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
+    compiled for all default GPUs of nixpkgs unless `config.cudaCapabilities` names the recipe's own: a build
+    for one GPU then contains more code for others than for its own. Keep it if you depend on a public cache
+    of nixpkgs' defaults."""
     for one in built.recipes:
         if one.others and one.variant and one.variant.sm:
             gpus = sorted({f"sm{number}" for numbers in one.others.values() for number in numbers})
@@ -55,7 +55,7 @@ def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")
 def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """The torch below a companion is the derivation of the PyTorch recipe of the same cell; else it is
+    """The torch of a companion must be the derivation of the PyTorch recipe of the same cell; otherwise it is
     compiled twice."""
     for one in built.recipes:
         if one.variant is None or not one.variant.package.needs_torch:
@@ -67,7 +67,7 @@ def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[
 
 @rule("TS222", "derivation for another system", depth="derivations", over="repo")
 def derivation_is_for_its_system(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """The derivation's system is the one whose compiler knows the flags."""
+    """The derivation's system must be the one whose compiler knows the flags."""
     for one in built.recipes:
         isa = built.catalog.isas.get(one.variant.isa) if one.variant else None
         if isa is not None and one.system != isa.platform:

@@ -51,7 +51,7 @@ def _package(repo: Repo) -> Package | None:
 
 @rule("TS961", "count that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def counts_are_right(repo: Repo) -> Iterator[Defect]:
-    """A page that says how many variants there are says how many recipes lie there."""
+    """A page that states a number of variants must state the number of recipes in the repository."""
     variants = [one for one in repo.recipes if one.variant]
     counts = {len(variants), len(repo.recipes)}
     for file, text in _pages(repo) if variants else ():
@@ -76,7 +76,7 @@ def _line(text: str, at: int) -> Span:
 
 @rule("TS962", "table that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def named_variants_exist(repo: Repo) -> Iterator[Defect]:
-    """A variant that a page of the repo lists exists as a recipe, and a page that lists variants lists all of
+    """A variant listed in a page must exist as a recipe, and a page that lists variants must list all of
     them."""
     package = _package(repo)
     known = [recipe.variant for recipe in repo.recipes if recipe.variant]
@@ -116,7 +116,7 @@ def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
 
 @rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
 def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
-    """A sentence that names one GPU architecture and a part names a part that has it."""
+    """A sentence that names one GPU architecture and a GPU must name a GPU of that architecture."""
     words = vocabulary(repo.catalog)
     for file, text in _pages(repo):
         true: set[str] = set()  # rows of a table claim the same of one variant after the other

@@ -34,10 +34,10 @@ MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 }""",
 )
 def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """torch is broken where its MAGMA, or its MPI, is of another CUDA than itself. An override that tells
-    torch alone its CUDA leaves MAGMA, NCCL and everything built on torch at the default of the package set;
-    an overlay of `cudaPackages` moves all of them. An `nccl`, or an `mpi` that is told its CUDA, of another
-    set than torch's is the same mistake."""
+    """torch is marked broken if its MAGMA or MPI is of another CUDA release. An override that sets CUDA for
+    torch only leaves MAGMA, NCCL and everything built on torch at the default of the package set; an overlay
+    of `cudaPackages` moves all of them. An `nccl` or `mpi` of another CUDA set than torch's is the same
+    mistake."""
     for change in package_set.of("torch", "torch-bin"):
         yield from _other_libraries(change)
     pin = subject.said_pin
@@ -123,10 +123,9 @@ def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterato
 }""",
 )
 def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """All packages of one Python have one torch. A companion that is told the torch from before an
-    override, or another CUDA than its torch, or that stands beside `torch-bin` without being a `-bin`
-    itself, brings a second one: two versions collide in an environment, or two CUDA runtimes meet in a
-    process."""
+    """All packages of one Python share one torch. A companion that gets the torch from before an override,
+    another CUDA than its torch, or stands beside `torch-bin` without being a `-bin` itself brings a second
+    torch: two versions collide in an environment, or two CUDA runtimes meet in a process."""
     torchs = package_set.of("torch")
     names = {one.attr for one in subject.catalog.packages.values() if one.needs_torch}
     for change in package_set.of(*names):
@@ -218,8 +217,8 @@ let
 in unstable.python3Packages.torchvision.override { torch = unstable.python3Packages.torch; }""",
 )
 def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """Two nixpkgs have two C libraries and two CUDAs. A package of one that is told torch, CUDA or MAGMA of
-    the other loads both in one process."""
+    """Two nixpkgs have two C libraries and two CUDAs. A package of one that gets torch, CUDA or MAGMA of the
+    other loads both in one process."""
     for change in package_set.changes:
         own = _source(subject, change.root)
         for name in SHARED:
@@ -333,8 +332,8 @@ MISTAKEN = {
     good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
 )
 def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """nixpkgs takes any name in `config` and uses `cudaSupport`, `cudaCapabilities`, `cudaForwardCompat` and
-    `rocmSupport`. Another spelling does nothing, and nothing says so."""
+    """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
+    `cudaForwardCompat` and `rocmSupport`. Another spelling has no effect, without an error."""
     for name, said in package_set.config.items():
         near = "" if name in CONFIG else nearest(name, CONFIG) if re.match(r"(?i)cuda|rocm", name) else ""
         right = MISTAKEN.get(name, near)

@@ -40,8 +40,8 @@ def _sm(word: str) -> Sm | None:
 
 @rule("TS401", "gpu target is not the one in the name")
 def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
-    """The SM in the name is the one that kernels are compiled for. A recipe for another one gives a package
-    that finds no kernel on the GPU it is named after."""
+    """The kernels must be compiled for the SM in the name. Otherwise the package finds no kernel on the GPU
+    it is named after."""
     for mention in _mentions(subject):
         for value in mention.values:
             sm = _sm(value)
@@ -80,8 +80,8 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 
 @rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))
 def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """Each CUDA release compiles for a list of architectures, read off its ptxas; torch's pin may ask for
-    more. Outside of it the build stops."""
+    """Each CUDA release compiles for a fixed list of architectures, read from its ptxas; torch's pin may
+    require more. For other targets the build stops."""
     line = subject.line.name if subject.line else None
     # A release that the catalog does not know has the same ptxas.
     known = variant if line else variant.changed(release=None)
@@ -105,8 +105,8 @@ def _without_cudnn(subject: Subject) -> bool:
 
 @rule("TS404", "cell that no machine can use", WARNING)
 def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
-    """Some GPUs exist only with one kind of CPU: SM110 and SM121 sit in ARM machines, so their x86 builds run
-    nowhere, however well they build."""
+    """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
+    their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
         hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
@@ -115,8 +115,8 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
 
 @rule("TS405", "no gpu target", unless=NO_TORCH)
 def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
-    """Without `gpuTargets` nixpkgs compiles torch for ten architectures, or for none that the name says, and
-    takes ten times as long."""
+    """Without `gpuTargets` nixpkgs compiles torch for ten architectures, perhaps without the one in the name,
+    and takes ten times as long."""
     if subject.style == "scratch":
         if not subject.configured and not any(
             mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets
@@ -142,8 +142,7 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 
 @rule("TS406", "the attribute `pytorch`", anywhere=True)
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs calls the package `torch`. `pytorch` was an alias, is an error at newer pins, and works only by
-    luck where it still does."""
+    """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins."""
     pin = subject.said_pin
     for words, at in subject.body.selected("pytorch"):
         if PYTHON_SET.fullmatch(words.rpartition(".")[0].rpartition(".")[2]):
@@ -155,8 +154,8 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
 def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe. Left
-    out, it follows the package set."""
+    """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe.
+    Without it the package set decides."""
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
@@ -185,7 +184,7 @@ def _nix(value: object) -> str:
 
 @rule("TS408", "CUDA inside a CPU recipe")
 def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A CPU recipe builds and links nothing of CUDA, nor of ROCm."""
+    """A CPU recipe must not build or link anything of CUDA or ROCm."""
     if variant.cuda is not None:
         return
     named = subject.body.names(r"cudaPackages\w*|gpuTargets|cudaCapabilities")
@@ -204,9 +203,9 @@ def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defec
 
 @rule("TS409", "architectures of companions", WARNING, unless=(*NO_OWN, "configured"))
 def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> Iterator[Defect]:
-    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets.
-    Where it is not set to the one target, a companion of this torch compiles for ten architectures, perhaps
-    without its own."""
+    """torchvision and torchaudio compile for `torch.cudaCapabilities`, a passthru, not for gpuTargets. Unless
+    it is set to the one target, a companion of this torch compiles for ten architectures, perhaps without its
+    own."""
     passed = [
         one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
     ]
@@ -226,8 +225,8 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
 
 @rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
 def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A torch that takes its packages from a set with another default CUDA tells MAGMA and Triton the same
-    CUDA as itself; torch refuses a MAGMA of another one. A CPU build tells Triton that there is none."""
+    """A torch from a package set with another default CUDA must pass its own CUDA to MAGMA and Triton; torch
+    refuses a MAGMA of another release. A CPU build passes Triton none."""
     if subject.style != "flox":
         return
     needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
@@ -249,8 +248,8 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
 
 @rule("TS410", "Jetson part not named")
 def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
-    """nixpkgs builds for a Jetson part only when `config.cudaCapabilities` names it; the import stops or
-    leaves its packages out otherwise."""
+    """nixpkgs builds for a Jetson part only if `config.cudaCapabilities` names it; otherwise the import stops
+    or leaves packages out."""
     if not gpu.tegra or isa.platform not in gpu.platforms:
         return
     for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
@@ -263,9 +262,9 @@ def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS419", "claim of one gpu, libraries for others", WARNING, unless=NO_TORCH)
 def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
-    """A recipe that says "no other architecture" names its GPU in the `config` of its import: `gpuTargets`
-    narrows torch alone, MAGMA and NCCL follow `config.cudaCapabilities`. They hold PTX for newer GPUs besides
-    unless `config.cudaForwardCompat` is false."""
+    """A recipe that claims "no other architecture" must name its GPU in the `config` of its import:
+    `gpuTargets` narrows only torch, MAGMA and NCCL follow `config.cudaCapabilities`. They also contain PTX
+    for newer GPUs unless `config.cudaForwardCompat` is false."""
     if not CLAIM.search(subject.recipe.text) or not subject.seen:
         return
     for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
@@ -283,8 +282,8 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
 
 @rule("TS412", "switch that torch does not have", anywhere=True)
 def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
-    """An override passes arguments that the package takes; another one, such as `cudnnSupport`, stops the
-    evaluation: cuDNN is left out with USE_CUDNN=0."""
+    """An override may only pass arguments that the package takes; another one, such as `cudnnSupport`, stops
+    the evaluation. To leave cuDNN out, set USE_CUDNN=0."""
     pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
     known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
     sure = None if subject.said_pin else LIKELY

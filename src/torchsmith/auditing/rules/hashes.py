@@ -60,8 +60,8 @@ def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str
 
 @rule("TS901", "empty hash", anywhere=True)
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
-    """An empty hash stops the build with the right one in the error; `torchsmith fix-hashes` learns it. It is
-    a note of nightlies, which move every day."""
+    """An empty hash stops the build, with the right hash in the error; `torchsmith fix-hashes` fills it in.
+    For nightlies, which change every day, this is a note."""
     for _, said, known, fix in _hashes(subject):
         if not said.value:
             # A nightly moves every day; its hash is learned when it is built.
@@ -92,7 +92,7 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS903", "hash of another source")
 def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
-    """Hashes that the catalog knows were right once and are right for ever."""
+    """The hash of this source is in the catalog, and the recipe states another one."""
     for source, said, known, fix in _hashes(subject):
         if not known or FAKE.fullmatch(said.value):
             continue
@@ -117,7 +117,7 @@ def _right_tag(package: Package, line: Line) -> str:
 
 @rule("TS904", "source without a hash", anywhere=True)
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
-    """Every download but the pin's names its hash; Nix does not fetch it otherwise."""
+    """Every download but the pin's needs a hash; Nix refuses to fetch it otherwise."""
     for source in subject.whole.sources:
         if source.fetcher not in HASHLESS and source.fields and not source.fields.keys() & HASHES:
             known = _known_hash(subject, source)
@@ -137,7 +137,7 @@ NEEDED = {
 
 @rule("TS908", "incomplete source", anywhere=True)
 def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
-    """A fetcher that is not told where from, or of GitHub which owner, repository and tag, stops the
+    """A fetcher without its address, or without owner, repository and tag for GitHub, stops the
     evaluation."""
     for source in subject.body.sources:
         words = subject.body.syntax.data[source.span.start : source.span.end]
@@ -152,7 +152,7 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS905", "source of another release")
 def source_is_the_release(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
-    """The tag that is fetched is the release that the recipe states, from the project's own repository."""
+    """The fetched tag must be the release that the recipe states, from the project's own repository."""
     for source in subject.whole.sources:
         url = source.fields.get("url")
         if url is not None and isinstance(url.value, str) and "://" not in url.value:
@@ -185,7 +185,7 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
 
 @rule("TS906", "torch without its submodules", anywhere=True)
 def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
-    """PyTorch's source is incomplete without its submodules, and its hash is of the tree that has them."""
+    """PyTorch's source is incomplete without its submodules, and its hash covers them."""
     for source in subject.whole.sources:
         if _package(subject, source) != subject.catalog.torch or source.fetcher != "fetchFromGitHub":
             continue
@@ -197,7 +197,7 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS907", "patch from another place")
 def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defect]:
-    """The patches of known fixes come from the commits that the catalog names."""
+    """The patches of known fixes must come from the commits in the catalog."""
     names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
     for source in subject.whole.sources:
         name, url = source.fields.get("name"), source.fields.get("url")

@@ -20,9 +20,9 @@ NEAR = 0.8  # how alike a word and a package's name are when one is a typo of th
 
 @rule("TS101", "file name off the convention", WARNING, unless=("reading",))
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
-    """A recipe of a package that torchsmith knows is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix`,
-    or `PACKAGE-pythonXYZ-cpu-ISA.nix`. A name that cannot be read says nothing about what is inside, and
-    neither people nor tools can pick the package. Asked of Flox packages (below `.flox/pkgs`) alone."""
+    """A recipe is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix` or `PACKAGE-pythonXYZ-cpu-ISA.nix`. From
+    another name neither people nor tools can tell what it builds. Checked for Flox packages (below
+    `.flox/pkgs`) only."""
     if not subject.flox:
         return
     first = subject.name.split("-")[0]
@@ -50,9 +50,9 @@ def name_is_canonical(subject: Subject, reading: Reading) -> Iterator[Defect]:
 
 @rule("TS103", "name that Flox cannot reach")
 def name_suits_flox(subject: Subject) -> Iterator[Defect]:
-    """Flox takes the file's name as an attribute name: letters, digits, `_` and `-`, no dot. A name with a
-    dot makes a package that cannot be asked for. Asked of Flox packages (below `.flox/pkgs`), and of files
-    whose name is a variant's."""
+    """Flox uses the file name as an attribute name: letters, digits, `_` and `-`, no dot. A package with a
+    dot in its name cannot be installed. Checked for Flox packages (below `.flox/pkgs`) and for files named as
+    variants."""
     named = subject.flox or subject.reading is not None
     if named and not FLOX_NAME.fullmatch(subject.name):
         better = re.sub(r"^(?=[\d-])", "_", re.sub(r"[^A-Za-z0-9_-]", "_", subject.name))
@@ -61,8 +61,7 @@ def name_suits_flox(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS104", "names that collide for Flox", over="repo")
 def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
-    """Flox treats `-` and `_` alike when it links results, so two names that differ in nothing else
-    collide."""
+    """Flox treats `-` and `_` alike when it links results, so two names that differ only in these collide."""
     seen: dict[str, str] = {}
     for recipe in repo.recipes:
         other = seen.setdefault(recipe.name.replace("-", "_"), recipe.name)
@@ -72,9 +71,9 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
 
 @rule("TS105", "pname of another cell", unless=("wraps_nightly",))
 def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """The pname is what ends up in the store path and in every list of what is installed. It names the same
-    Python, target and instruction set as the file; torch's starts with its release (`pytorch210-`), a
-    companion's with the package."""
+    """The pname becomes part of the store path and of every list of installed packages. It must name the same
+    Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),
+    that of a companion with the package."""
     line = subject.line
     if subject.convention or line is None:
         yield from _pname_of_other_hands(subject, variant)
@@ -125,7 +124,7 @@ def _package_of(text: str) -> str:
 
 @rule("TS106", "no pname", WARNING, unless=("wraps_nightly",))
 def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """Without a pname of its own a package goes by nixpkgs' name, and nothing tells two variants apart."""
+    """Without its own pname a package has nixpkgs' name, and two variants look the same."""
     said = list(subject.bound("pname"))
     wanted = 2 if variant.package.needs_torch else 1
     own, torch = right_pname(variant, line), right_pname(variant.of(subject.catalog.torch), line)
@@ -138,7 +137,7 @@ def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Def
 
 @rule("TS107", "the same recipe twice", WARNING, over="repo")
 def recipes_differ(repo: Repo) -> Iterator[Defect]:
-    """Two recipes whose text differs in nothing but names and prose build the same thing twice."""
+    """Two recipes that differ only in names and prose build the same thing twice."""
     seen: dict[str, str] = {}
     for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
         if not recipe.fingerprint:
@@ -155,8 +154,8 @@ def _labels(subject: Subject, name: str) -> list[Bound]:
 
 @rule("TS108", "label of another recipe", WARNING)
 def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must be the file's
-    own."""
+    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must match the
+    file."""
     torch = variant.of(subject.catalog.torch).name
     own = {one.name for one in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}
     labels, lines = _labels(subject, "variant"), _labels(subject, "line")

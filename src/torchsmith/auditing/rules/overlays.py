@@ -75,8 +75,8 @@ def _import(subject: Subject) -> Span | None:
 
 @rule("TS302", "overlays out of order", WARNING)
 def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
-    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order a `prev`
-    means something else than the next reader thinks."""
+    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order `prev`
+    means something else than the next reader expects."""
     seen = [(ORDER.index(package), overlay) for package, overlay in _changed(subject) if package in ORDER]
     for (before, _), (after, overlay) in pairwise(seen):
         if after < before:
@@ -86,7 +86,7 @@ def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
 @rule("TS303", "overlay that is not needed", WARNING)
 def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
     """A workaround stays only as long as its reason: a MAGMA patch that the pin already has does not apply, a
-    torch source that the pin has anyway is a second download, and the same overlay twice patches twice."""
+    torch source that the pin has is a second download, and the same overlay twice patches twice."""
     if subject.build is None or subject.style != "pinned" or not subject.at_its_pin:
         return
     needed = {fix.overlay for fix in _needed(subject) if fix.overlay}
@@ -102,8 +102,8 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS304", "CUDA of another release")
 def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
-    """The package set that the recipe makes its CUDA is the one in the name. `cudaPackages_13` is accepted
-    where the pin's 13 is that release: the default of the pin is, and else the newest that it has."""
+    """The CUDA package set of the recipe must be the release in the name. `cudaPackages_13` is accepted where
+    that is the pin's release for 13: its default, or else the newest it has."""
     build = subject.build
     best = build.cuda_set or toolkit.attr if build else toolkit.attr
     allowed = {toolkit.attr, best}
@@ -133,8 +133,8 @@ def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect
 
 @rule("TS305", "MAGMA disabled")
 def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """Every GPU variant has MAGMA: torch.linalg falls back to slow paths without it. Older recipes took it
-    out because CUDA 13 broke it; the patch mends that."""
+    """Every GPU variant has MAGMA: without it torch.linalg falls back to slow paths. Older recipes removed it
+    because CUDA 13 broke it; a patch repairs that."""
     if variant.cuda is None:
         return
     sure = LIKELY if subject.convention else None  # a build without it works, and may be meant
@@ -153,8 +153,8 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS306", "missing fix")
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
-    """What is known to break a release on its CUDA is mended in the recipe: version variables, CCCL links,
-    the FindCUDAToolkit stub, OpenCV's patches. Each was met in a real build."""
+    """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
+    links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build."""
     # Other hands may mend the same thing in other words.
     sure = LIKELY if subject.convention else None
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
@@ -166,7 +166,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS307", "fix that is not needed", NOTE, unless=("wraps_nightly",))
 def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
-    """A workaround for another release or another CUDA does nothing here but mislead."""
+    """A workaround for another release or CUDA has no effect here and misleads."""
     if subject.style != "pinned" or not subject.at_its_pin:
         return
     needed = {fix.name for fix in _needed(subject)}
@@ -179,7 +179,7 @@ def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
 
 @rule("TS308", "patches kept for another source")
 def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
-    """A torch from its own source drops the pin's patches (`patches = [ ];`): they are cut for the pin's
+    """A torch from its own source must drop the pin's patches (`patches = [ ];`): they fit only the pin's
     version and stop the build."""
     for override in subject.overrides_of("torch"):
         if override.kind == "override" or not {"src", "version"} <= override.arguments.keys():

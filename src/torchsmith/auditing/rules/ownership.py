@@ -12,16 +12,16 @@ from torchsmith.recipe.header import owner_of, read_header
 
 @rule("TS010", "generated file edited by hand", WARNING, over="file")
 def generated_files_are_untouched(path: Path, text: str) -> Iterator[Defect]:
-    """torchsmith leaves a file alone once somebody edited it: it will not follow the next change of
-    torchsmith.toml. Move the change into torchsmith.toml, or take the header off and own the file."""
+    """torchsmith no longer updates a file that was edited, so it does not follow changes of torchsmith.toml.
+    Move the change into torchsmith.toml, or remove the header and maintain the file yourself."""
     if owner_of(text) == "edited":
         yield Defect("edited by hand since torchsmith wrote it", hint="torchsmith generate --diff shows how")
 
 
 @rule("TS011", "generated file of another name", WARNING, over="file")
 def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
-    """The header names the variant that a file was written for; a copy under another name still is the old
-    one."""
+    """The header names the variant that a file was generated for; a copy under another name still builds that
+    variant."""
     header = read_header(text)
     said = header.facts.get("variant", "") if header else ""
     if said and said != package_name(path):

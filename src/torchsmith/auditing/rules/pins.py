@@ -18,9 +18,9 @@ FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside
 
 @rule("TS201", "wrong nixpkgs pin")
 def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A recipe imports the nixpkgs revision that its torch release and CUDA are built from. Another pin has
-    another torch, other patches, or no such CUDA at all. A recipe that others wrote may be at any nixpkgs
-    of the catalog that has its CUDA."""
+    """A recipe must import the nixpkgs revision that its torch release and CUDA are built from. Another one
+    has another torch, other patches, or no such CUDA. A recipe that torchsmith does not manage may use any
+    nixpkgs of the catalog that has its CUDA."""
     wanted = subject.pin
     by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
     for pin in subject.body.pins:
@@ -52,8 +52,8 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS203", "recipes of one line at several pins", WARNING, over="repo")
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
-    """Recipes of one release and CUDA share their dependencies only when they share their pin; a repo with
-    two is usually half migrated."""
+    """Recipes of one release and CUDA share dependencies only if they share their pin; a repository with two
+    pins is usually half migrated."""
     pinned = (one for one in repo.recipes if one.pin and one.line)
     groups = grouped(((one.line, one.variant.cuda if one.variant else None), one) for one in pinned)
     for (line, cuda), recipes in groups.items():
@@ -68,9 +68,9 @@ def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
 
 @rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
 def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
-    """Where nearly all hand-written recipes of a package build one torch release and a few an older one under
-    the same kind of name, those few were most likely forgotten when the rest moved on. A release in the name
-    (`pytorch29-...`) says that it is meant."""
+    """Where nearly all hand-written recipes of a package build one torch release and a few build an older one
+    under the same kind of name, those few were probably forgotten. A release in the name (`pytorch29-...`)
+    shows that it is intended."""
     by_hand = (one for one in repo.recipes if one.by_hand and one.line)
     named = ((one.variant.package.name, one) for one in by_hand if one.variant and not one.variant.flavor)
     for package, group in grouped(named).items():
@@ -86,8 +86,8 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
 
 @rule("TS204", "pin without a hash", NOTE)
 def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
-    """`fetchTarball` without `sha256` downloads again after an hour and believes what it gets. A recipe names
-    the hash where it is known; `torchsmith pin` and hash repair learn it."""
+    """`fetchTarball` without `sha256` downloads again after an hour and accepts whatever it gets. State the
+    hash; `torchsmith pin` and `fix-hashes` find it."""
     for pin in subject.body.pins:
         if pin.sha256 is None or not pin.sha256.value:
             known = subject.said_pin.sha256 if subject.said_pin else ""
@@ -115,8 +115,8 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS206", "system of another machine", unless=("wraps_nightly",))
 def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A pinned import evaluates for the machine that runs Nix unless `system` says otherwise: an ARM cell
-    evaluated on x86 is an x86 build with ARM flags, and the other way round."""
+    """Without `system` a pinned import evaluates for the machine that runs Nix: an ARM cell evaluated on x86
+    becomes an x86 build with ARM flags, and the reverse."""
     for one in subject.body.imports:
         if one.system is None:
             if one.whole and not one.told & {"system", "localSystem"}:
@@ -130,7 +130,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS207", "Python that is not the one in the name")
 def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """`python3Packages` is whichever Python the pin prefers; another one goes by its own set."""
+    """`python3Packages` is the default Python of the pin; every other Python has its own set."""
     if variant.python not in subject.catalog.pythons:
         return
     pin = subject.known_pin
@@ -151,7 +151,7 @@ def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
 
 @rule("TS208", "unfree packages not allowed", unless=("wraps_nightly",))
 def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """CUDA and cuDNN are unfree: an import that does not allow it stops with an error."""
+    """CUDA and cuDNN are unfree: an import that does not allow unfree packages stops with an error."""
     if variant.cuda is None or subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
         return
     said = subject.config.get("allowUnfree")
@@ -162,8 +162,8 @@ def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS209", "dependencies without CUDA", WARNING, unless=("wraps_nightly",))
 def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """`config.cudaSupport` is what torch's dependencies ask; without it they are built without CUDA, beside a
-    torch that has it."""
+    """Dependencies of torch follow `config.cudaSupport`; without it they are built without CUDA, beside a
+    torch with CUDA."""
     said = subject.config.get("cudaSupport")
     wrong = said is None or said.value in (False, None)
     for one in subject.body.imports[:1] if variant.cuda and wrong else ():
@@ -173,9 +173,9 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
 
 @rule("TS210", "unknown torch release", NOTE, over="repo")
 def release_is_told(repo: Repo) -> Iterator[Defect]:
-    """Which torch release a recipe is of is told by torchsmith.toml, its name, its text, or a pin that the
-    catalog knows. Where none does, rules and fixes that depend on it do not run. A comment `# torchsmith:
-    line 2.9` in a recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` tells it."""
+    """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
+    catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
+    recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
     silent = [one for one in repo.recipes if one.variant and not one.variant.flavor and not one.line]
     pins = sorted({one.pin[:7] for one in silent if one.pin})
     if silent:

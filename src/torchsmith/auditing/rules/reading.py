@@ -16,24 +16,23 @@ from torchsmith.workspace.checkout import PKGS, root_of
 
 @rule("TS004", "file too large to be judged", WARNING, over="file")
 def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
-    """A file of more than a million characters is not judged: recipes have some ten thousand, and no person
-    reads what lies behind a megabyte of comments either."""
+    """A file of more than a million characters is not checked; recipes have about ten thousand."""
     if len(text) > LARGEST:
         yield Defect(f"it has {len(text):,} characters: more than {LARGEST:,} are not judged")
 
 
 @rule("TS001", "file that cannot be read", over="unread")
 def file_is_nix(problem: Problem) -> Iterator[Defect]:
-    """A recipe that is not valid Nix cannot be built. Nothing else is said about it: what it means is not
-    guessed at. Where Nix is installed, it is asked about what the grammar here does not know."""
+    """A recipe that is not valid Nix cannot be built, and no other rule is checked. Where Nix is installed,
+    it decides about syntax that the parser here does not know."""
     yield Defect(problem.message, hint=problem.hint)
 
 
 @rule("TS005", "facts that contradict each other", over="facts")
 def facts_agree(problem: Problem) -> Iterator[Defect]:
-    """What a workspace's own `catalog` says must be possible: a line that builds the pin's own torch has the
-    release that the pin has, a CUDA release is one that the pin has, a fix is for that release. Every other
-    verb stops at such a file, and so nothing else is judged by it."""
+    """The `catalog` of a workspace must be consistent: a line that builds the pin's own torch has the pin's
+    release, a CUDA release is one that the pin has, a fix is for that release. All other verbs stop at such a
+    file."""
     yield Defect(problem.message, hint=problem.hint)
 
 
@@ -43,9 +42,9 @@ ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one ma
 
 @rule("TS006", "path that does not exist")
 def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
-    """A path in a recipe is a file of its own repository: Flox evaluates a copy of the repository, and beside
-    that lies nothing. A path from the root (`/home/...`) works on the one machine that has it. Where no build
-    looks (`passthru.tests`, `meta`) it is a warning."""
+    """A path in a recipe must be a file of its own repository: Flox evaluates a copy of the repository and
+    nothing beside it. An absolute path (`/home/...`) works on one machine only. Where no build looks
+    (`passthru.tests`, `meta`) this is a warning."""
     for recipe in subject.recipe.files:
         # A file that asks whether another one exists can do without it.
         for said in recipe.paths if b"pathExists" not in recipe.syntax.data else ():
@@ -69,8 +68,8 @@ def _not_there(recipe: Recipe, path: str) -> str:
 
 @rule("TS007", "file that git does not track", over="repo")
 def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
-    """Flox copies the files that git knows. A file that a recipe reads and `.gitignore` leaves out, such as
-    `.flox/pkgs/lib/`, which `.flox/.gitignore` holds back, is there for its author alone."""
+    """Flox copies only files that git tracks. A file that a recipe reads but `.gitignore` excludes, such as
+    `.flox/pkgs/lib/` by `.flox/.gitignore`, exists only for its author."""
     users: dict[str, int] = {}
     for recipe in repo.recipes:
         for path in recipe.uses if repo.git.get(recipe.file) else ():

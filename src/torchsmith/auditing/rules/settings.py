@@ -22,8 +22,8 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
 
 @rule("TS802", "MAX_JOBS that has no effect", NOTE, unless=("scratch",))
 def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: a limit holds only when it is
-    put on NIX_BUILD_CORES."""
+    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: set NIX_BUILD_CORES to limit
+    it."""
     limited = re.search(r"NIX_BUILD_CORES=", subject.code)
     for export in subject.body.exports:
         if export.variable == "MAX_JOBS" and not limited:
@@ -32,8 +32,8 @@ def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS803", "version that is stated otherwise", unless=("flavored",))
 def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
-    """setup.py believes PYTORCH_BUILD_VERSION, then version.txt; either one that names another release than
-    the source makes a torch that lies about itself."""
+    """setup.py uses PYTORCH_BUILD_VERSION, then version.txt; if either names another release than the source,
+    torch reports a wrong version."""
     if not line.torch:
         return
     pin = subject.said_pin
@@ -75,7 +75,7 @@ def _takes_the_pins_torch(subject: Subject) -> bool:
 
 @rule("TS804", "CUDA version that is stated otherwise")
 def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
-    """Where the recipe states its CUDA release (`-DCUDA_VERSION`, an assert), it is the one in the name."""
+    """A CUDA release stated in the recipe (`-DCUDA_VERSION`, an assert) must be the one in the name."""
     stated = r"(?:-DCUDA_VERSION=|cudaMajorMinorVersion == \")(\d+\.\d+)"
     for found in re.finditer(stated, subject.code):
         if found[1] != str(toolkit.version):
@@ -92,16 +92,16 @@ def names_are_bound(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS806", "unused binding", NOTE)
 def bindings_are_used(subject: Subject) -> Iterator[Defect]:
-    """A let binding that nothing reads is a setting that does nothing."""
+    """A let binding that nothing reads has no effect."""
     for name, span in subject.body.unused:
         yield Defect(f"{name} is defined and never used", span)
 
 
 @rule("TS807", "from-scratch pattern")
 def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A release is built from nixpkgs' torch by overriding it. A recipe that builds torch from scratch
-    repeats, and misses, what nixpkgs has learned. The nightly is built so on purpose, where torchsmith.toml
-    asks for it."""
+    """Override nixpkgs' torch to build a release. A recipe that builds torch from scratch repeats what
+    nixpkgs already solves, and misses some of it. Nightlies are built this way on purpose, where
+    torchsmith.toml asks for it."""
     if subject.style != "scratch" or (variant.flavor and subject.generated):
         return
     found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
@@ -112,7 +112,7 @@ def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
 
 @rule("TS808", "result of another package", unless=("wraps_nightly",))
 def result_is_the_package(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """The recipe's value is the package that its file is named after."""
+    """The value of the recipe must be the package that its file is named after."""
     foreign = variant.flavor and not subject.generated
     if foreign or subject.style == "scratch" or subject.recipe.inner:
         return

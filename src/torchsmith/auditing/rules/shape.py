@@ -30,8 +30,8 @@ def _structured(subject: Subject) -> str:
     good='torch.overrideAttrs (old: { preConfigure = old.preConfigure + "export USE_NNPACK=0"; })',
 )
 def variables_are_exported(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses one that is an attribute as well.
-    Exported in preConfigure it reaches the build whichever way nixpkgs has it."""
+    """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses a variable that is also an
+    attribute. Exported in preConfigure it reaches the build in both shapes."""
     pin = _structured(subject)
     for override in subject.overrides_of("torch", "pytorch") if pin else ():
         if override.kind == "override":
@@ -67,8 +67,8 @@ def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
     good="torch",
 )
 def native_patches_stay(subject: Subject, line: Line) -> Iterator[Defect]:
-    """A pin whose torch is the wanted release has the patches that it needs: without them CMake looks for
-    files that nixpkgs removed, or compiles twice for one GPU. They go only with another source."""
+    """A pin whose torch is the wanted release has the patches it needs: without them CMake looks for files
+    that nixpkgs removed, or compiles twice for one GPU. Drop them only with another source."""
     pin = subject.said_pin
     if pin is None or not line.torch or pin.torch != line.torch:
         return

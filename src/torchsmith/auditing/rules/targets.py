@@ -79,8 +79,8 @@ def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iter
     good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; }',
 )
 def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """A GPU target is one that some CUDA release compiles for. Another number is a slip, and the build or the
-    evaluation stops at it."""
+    """A GPU target must be one that some CUDA release compiles for. Another number is a typo, and the build
+    or the evaluation stops."""
     compiled = {target.sm for toolkit in subject.catalog.cuda.values() for target in toolkit.targets}
     known = compiled | subject.catalog.architectures.keys()
     for mention, word, target in _targets(package_set):
@@ -104,9 +104,9 @@ def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]
 }""",
 )
 def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """Each CUDA release compiles for a list of architectures, read off its ptxas. A target outside of the
-    list of the package set that the same expression names stops the build: Pascal and Volta ended with CUDA
-    13, Blackwell began with 12.8."""
+    """Each CUDA release compiles for a fixed list of architectures, read from its ptxas. A target that the
+    package set in the same expression lacks stops the build: Pascal and Volta ended with CUDA 13, Blackwell
+    began with 12.8."""
     for mention, word, target in _targets(package_set):
         around = [one.cuda for one in _inside(mention.span, package_set.changes) if one.cuda]
         cuda = around[0] if around else package_set.cuda
@@ -128,8 +128,8 @@ def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSe
     good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; } # RTX 3090',
 )
 def comment_names_the_target(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """A comment beside a target, or alone on the line above it, names GPUs that can run it. A package for
-    another GPU finds no kernel there."""
+    """A comment beside a target, or alone on the line above it, must name GPUs that can run it. On another
+    GPU the package finds no kernel."""
     catalog = subject.catalog
     words = vocabulary(catalog)
     for mention in package_set.targets:
@@ -186,8 +186,8 @@ def _beside(subject: Subject, mention: GpuMention) -> Iterator[tuple[str, list[s
 }; in pkgs.python3Packages.torch""",
 )
 def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """Jetson parts sit in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those before
-    Thor beside any other."""
+    """Jetson parts exist only in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those
+    before Thor in combination with any other."""
     said = package_set.config.get("cudaCapabilities")
     if said is None or not isinstance(said.value, list) or not is_known(said.value):
         return

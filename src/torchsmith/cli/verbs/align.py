@@ -15,11 +15,11 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith
 
 
 def run(*, request: AlignRequest, json: JsonOption = False) -> None:
-    """Print the cells of several repositories side by side, and mark what is missing on which side.
+    """Compare the cells of several repositories and mark what is missing in which.
 
-    The exit code is 1 when something is missing; what a package cannot have is not, and the reason is
-    said. With [bold]--create[/bold] what is missing is written, of the release that its siblings are of,
-    and added to torchsmith.toml where there is one.
+    The exit code is 1 when something is missing. Cells that a package cannot have do not count; the reason is
+    given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds them
+    to torchsmith.toml where there is one.
     """
     report = align(request)
     if json:

@@ -12,11 +12,11 @@ EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
 
 def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
-    """Carry the plan out, phase by phase, each phase a commit.
+    """Carry out the plan, one commit per phase.
 
-    It asks before it deletes files, and refuses where nobody can answer. A run that was stopped goes on where
-    it was when it is called again. Files of others are left as they are unless [bold]--adopt[/bold] is given,
-    and the exit code is then 1.
+    It asks before it deletes files, and refuses to without a terminal. An interrupted run continues where it
+    stopped when you call it again. Files that torchsmith does not manage stay unchanged unless
+    [bold]--adopt[/bold] is given; the exit code is then 1.
     """
     report = apply(request, Terminal(), may_delete)
     if json:

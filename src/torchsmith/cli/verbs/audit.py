@@ -27,11 +27,11 @@ def run(
     explain: Annotated[str | None, Option("Explain a rule and stop.", metavar="RULE")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say for every recipe whether it is right, why not, and what to do.
+    """Check recipes and say what is wrong, where, and how to fix it.
 
-    Recipes may be anybody's: each is judged by its own name and text against the catalog, and where a
-    torchsmith.toml lies above it, by what that asks for. A comment [bold]# torchsmith: ignore TS401[/bold]
-    on a line or the line before it silences a rule there. The exit code is 1 when there are errors.
+    Any recipe will do: each is checked by its name and text against the catalog, and by torchsmith.toml where
+    there is one above it. A comment [bold]# torchsmith: ignore TS401[/bold] on a line or the line before it
+    silences a rule there. The exit code is 1 when there are errors.
     """
     format = "json" if json else format
     if explain is not None:

@@ -25,9 +25,9 @@ def run(
 ) -> None:
     """Build the selected cells, each derivation once, the longest chains first.
 
-    What is in the store or in a binary cache is not built again. A run survives being killed:
-    [bold]--resume[/bold] goes on with what is left. The exit code is 1 when something failed, 3 when memory,
-    disk or builders cannot suffice, or all that failed are downloads.
+    What is in the store or in a binary cache is not built again. A killed run can be continued with
+    [bold]--resume[/bold]. The exit code is 1 when something failed, 3 when memory, disk or builders do not
+    suffice or only downloads failed.
     """
     if dry_run:
         plan = plan_build(request, Terminal())

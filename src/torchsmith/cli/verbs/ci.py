@@ -15,18 +15,18 @@ app = Group(EXAMPLE)
 
 @app.describe
 def run() -> None:
-    """Write the matrix down as a GitHub workflow or a Hydra jobset.
+    """Write the matrix as a GitHub workflow or a Hydra jobset.
 
-    [bold]ci github[/bold] has a job for each torch with its companions and a binary cache wired in, [bold]ci
-    hydra[/bold] a job for every cell.
+    [bold]ci github[/bold] has a job for each torch with its companions and uses a binary cache; [bold]ci
+    hydra[/bold] has a job for every cell.
     """
 
 
 @app.command("github", EXAMPLE)
 def github(*, request: CiRequest) -> None:
-    """Print a GitHub workflow: a job for each torch with its companions, a binary cache wired in.
+    """Print a GitHub workflow: a job for each torch with its companions, and a binary cache.
 
-    With [bold]--write[/bold] it becomes .github/workflows/torchsmith.yml of the workspace.
+    [bold]--write[/bold] writes it to .github/workflows/torchsmith.yml of the workspace.
     """
     _print(ci.github(request))
 

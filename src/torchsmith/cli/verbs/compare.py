@@ -24,10 +24,9 @@ def run(
 ) -> None:
     """Compare two builds: size, import, memory, first CUDA call, operations on the CPU and on a GPU.
 
-    Both run in fresh processes that take turns on the same cores. A difference is called one where it is
-    more than noise; where the noise is too large, that is said. Wrong results (against float64) disqualify
-    an operation. The exit code is 1 where A computes something wrong or crashes. Ctrl-C ends it with what was
-    measured until then.
+    Both run in fresh processes that take turns on the same cores. A difference is reported only where it
+    exceeds the noise. An operation with wrong results (against float64) is left out. The exit code is 1 if A
+    computes something wrong or crashes. Ctrl-C stops and reports what was measured so far.
     """
     check_svg(svg)
     comparison = compare(request, Terminal())

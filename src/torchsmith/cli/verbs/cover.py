@@ -31,8 +31,8 @@ def run(
 ) -> None:
     """Choose the fewest variants that serve every machine of a fleet, or the best few, proved optimal.
 
-    The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
-    is 1 where a machine is not served or an entry of the inventory could not be read.
+    The candidates are the variants of the workspace, or without one all that can be built. The exit code is 1
+    if a machine is not served or an entry of the inventory could not be read.
     """
     check_svg(svg)
     if write is not None:

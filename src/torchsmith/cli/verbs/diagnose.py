@@ -14,10 +14,10 @@ EXAMPLE = "torchsmith diagnose sample"
 
 
 def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
-    """Say why a build failed: the known error, its cause and cure, and the ten lines that matter.
+    """Explain why a build failed: the known error, its cause and cure, and the lines that show it.
 
-    The known errors are the catalog's; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
-    code is 1 when no known error matches. Each verdict says how sure it is.
+    Known errors are in the catalog; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
+    code is 1 when no known error matches. Each answer says how certain it is.
     """
     diagnosis = diagnose(request)
     answer(diagnosis, print_diagnosis, as_json=json)

@@ -14,7 +14,7 @@ EXAMPLE = (
 
 
 def run(*, request: DiffRequest, json: JsonOption = False) -> None:
-    """Say in words what differs between two derivations: the causes, not the hashes that follow from them."""
+    """Explain what differs between two derivations: the causes, not the hashes that follow from them."""
     answer(diff_derivations(request, Terminal()), _print, as_json=json)
 
 

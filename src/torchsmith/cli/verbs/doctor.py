@@ -11,10 +11,10 @@ STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missin
 
 
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
-    """Say what works here, what does not and what to do: Python, git, Nix, Flox, room, builders, GPU.
+    """Check Python, git, Nix, Flox, disk, memory, builders and GPU, and say how to fix what does not work.
 
-    Nothing is changed, every question has a limit of ten seconds, and what is missing is no failure. The
-    exit code is 1 when something that is installed does not work.
+    Nothing is changed, and every check ends within ten seconds. A missing program is not a failure. The exit
+    code is 1 when something that is installed does not work.
     """
     report = doctor(request)
     answer(report, _print_checks, as_json=json)

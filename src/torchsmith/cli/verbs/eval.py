@@ -19,13 +19,13 @@ def run(
     request: EvaluateRequest,
     json: JsonOption = False,
 ) -> None:
-    """Evaluate recipes to derivations, many in one process, with the pinned nixpkgs or a tree of yours.
+    """Evaluate recipes to derivations, with the pinned nixpkgs or a tree of your own.
 
-    A recipe that fails costs no other: its error is shortened to the cause, with file and line. Evaluation
-    reads only what git tracks there and nixpkgs, downloads only pinned tarballs, and builds nothing. The exit
-    code is 1 when a recipe fails, 3 when all that failed are downloads. With [bold]--other-gpus[/bold] the
-    derivations are put into the store, and 1 also says that MAGMA, NCCL or another library below a recipe is
-    compiled for more GPUs than its own.
+    A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
+    reads only nixpkgs and files that git tracks, downloads only pinned tarballs, and builds nothing. The exit
+    code is 1 when a recipe fails, 3 when only downloads failed. With [bold]--other-gpus[/bold] the
+    derivations are added to the store, and the exit code is also 1 when MAGMA, NCCL or another dependency is
+    compiled for more GPUs than the recipe's own.
     """
     report = evaluate(request, Terminal())
     answer(report, _print_results, as_json=json)

@@ -14,10 +14,10 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 
 
 def run(*, request: CellRequest, json: JsonOption = False) -> None:
-    """Say whether a cell can be built and used, why or why not, and which cells near it can.
+    """Explain why a cell can or cannot be built and used, and which similar cells can.
 
-    A GPU's architecture or a product's name (sm89, 'RTX 4090') tells for which CUDA releases builds exist.
-    The exit code is 1 for a cell that cannot be built, and for a GPU without any.
+    For a GPU architecture or a product (sm89, 'RTX 4090'): which CUDA releases have builds for it. The exit
+    code is 1 for a cell that cannot be built and for a GPU without builds.
     """
     report = explain(request)
     if isinstance(report, GpuReport):

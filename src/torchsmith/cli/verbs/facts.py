@@ -12,11 +12,10 @@ STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
 def run(*, request: FactsRequest, json: JsonOption = False) -> None:
-    """Prove the catalog: GPU targets against ptxas, flags against gcc, CPUs against archspec and LLVM.
+    """Check the catalog: GPU targets against ptxas, flags against gcc, CPUs against archspec and LLVM.
 
-    Each toolkit's ptxas comes from PyPI (some 35 MB) and is kept in the cache, and so does LLVM as the zig
-    compiler has it (100 MB). What no tool was asked about is counted at the end. The exit code is 1 when a
-    fact is wrong.
+    Each toolkit's ptxas is downloaded from PyPI (some 35 MB) and cached, as is the zig compiler for its LLVM
+    (100 MB). Facts that no tool could check are counted at the end. The exit code is 1 when a fact is wrong.
     """
     with Terminal().status("reading tools") as status:
         proved = facts(request, lambda tool: status(f"asking {tool}"))

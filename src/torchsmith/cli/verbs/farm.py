@@ -13,16 +13,17 @@ app = Group(EXAMPLE)
 
 @app.describe
 def run() -> None:
-    """The builders: machines that [bold][[builder]][/bold] in torchsmith.toml names, or /etc/nix/machines.
+    """Check the builders: the machines in [bold][[builder]][/bold] of torchsmith.toml or in
+    /etc/nix/machines.
 
-    [bold]farm check[/bold] tries each: reachable, its system, features, free disk, and the instruction sets
-    that its CPU runs. The exit code is 1 when something is wrong with one.
+    [bold]farm check[/bold] tests each: whether it answers, its system, features, free disk, and the
+    instruction sets of its CPU. The exit code is 1 when a builder has a problem.
     """
 
 
 @app.command("check", EXAMPLE)
 def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
-    """Try each builder, and say what is wrong in words."""
+    """Test each builder and say what is wrong."""
     report = check_farm(request)
     answer(report, _print_checked, as_json=json)
     exit_if(not all(builder.ok for builder in report.builders))

@@ -14,13 +14,12 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashe
 
 
 def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
-    """Fetch the sources of recipes, and write the hashes that they really have.
+    """Fetch the sources of recipes and correct their hashes.
 
-    All mismatches are found in one pass and written at once: for generated recipes into torchsmith.toml or
-    the workspace's catalog folder, and generated again; in files of yours in place. Only sources are fetched,
-    nothing is compiled. A source that is not nixpkgs' own and whose hash is stated where it cannot be seen,
-    such as through a function, is named. The exit code is 1 when something is left for you, 3 when all that
-    failed are downloads.
+    All mismatches are found in one pass and corrected together: for generated recipes in torchsmith.toml or
+    the catalog folder of the workspace, in your own files in place. Only sources are fetched; nothing is
+    compiled. A source whose hash cannot be located, for example because a function computes it, is named. The
+    exit code is 1 when something is left for you to do, 3 when only downloads failed.
     """
     report = fix_hashes(request, Terminal())
     answer(report, lambda report: _print(report, written=not request.dry_run), as_json=json)

@@ -14,11 +14,12 @@ EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 
 
 def run(*, request: GenerateRequest, json: JsonOption = False) -> None:
-    """Write the workspace: recipes, Flox files and pages for each package.
+    """Write the workspace: recipes, Flox files and README pages for each package.
 
-    Only files that torchsmith wrote, and nobody edited since, are replaced or deleted; it asks before it
-    deletes any, and refuses where nobody can answer. Files of others stay, and [bold]plan[/bold] judges them.
-    The exit code is 1 when an edited file was left, or with [bold]--check[/bold] one is stale.
+    It replaces and deletes only files that torchsmith wrote and that were not edited since; it asks before
+    deleting, and refuses to without a terminal. Other files stay unchanged, and [bold]plan[/bold] checks
+    them. The exit code is 1 when an edited file was left, or with [bold]--check[/bold] when a file is out of
+    date.
     """
     report = generate(request, Terminal(), may_delete)
     if json:

@@ -31,9 +31,9 @@ def run(
     svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Count the builds below recipes, and show or draw which of the long ones they share.
+    """Count the builds below recipes, and show which long ones they share.
 
-    The derivations are put into the Nix store for it; nothing is built.
+    The derivations are added to the Nix store; nothing is built.
     """
     if format and json:
         raise Conflict("--format and --json cannot be combined", hint="leave one of them out")

@@ -12,9 +12,9 @@ EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
 
 def run(*, request: HistoryRequest, json: JsonOption = False) -> None:
-    """Show builds that ended: how long they took, where, and why they failed.
+    """Show finished builds: how long they took, where, and why they failed.
 
-    Estimates of later runs come from here.
+    Estimates of later runs are based on them.
     """
     answer(history(request), _print_history, as_json=json)
 

@@ -16,9 +16,9 @@ EXAMPLE = "torchsmith host --json"
 
 
 def run(*, request: HostRequest, json: JsonOption = False) -> None:
-    """Show CPU, GPUs and driver of this machine, where each fact came from, and what was not used.
+    """Show CPU, GPUs and driver of this machine, and the source of each fact.
 
-    The JSON can be carried to another machine and read there: torchsmith pick --from FILE.
+    torchsmith pick --from FILE reads the JSON on another machine.
     """
     facts = host(request)
     if json:

@@ -11,10 +11,10 @@ EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith 
 
 
 def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
-    """Say which recipes a change of torchsmith.toml or of the catalog turns into other builds.
+    """Show which recipes change when torchsmith.toml or the catalog changes.
 
-    What the workspace asks for now is evaluated beside what a git revision holds: a recipe whose derivation
-    is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
+    The recipes as they would be generated now are evaluated beside those of a git revision: a recipe whose
+    derivation is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
     """
     report = impact(request, Terminal())
     answer(report, _print_effects, as_json=json)

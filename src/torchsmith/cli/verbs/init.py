@@ -11,7 +11,7 @@ EXAMPLE = "torchsmith init builds --profile seed"
 
 
 def run(*, request: InitRequest, json: JsonOption = False) -> None:
-    """Write a torchsmith.toml, the one file that says which builds you ship.
+    """Write a torchsmith.toml, the file that says which builds you ship.
 
     It starts with the profile [bold]real[/bold], in which every cell has a machine that can use it.
     [bold]seed[/bold] is the whole seed plan, [bold]wide[/bold] every cell that hardware and toolkit allow.

@@ -17,16 +17,16 @@ app = Group(EXAMPLE)
 
 @app.describe
 def run() -> None:
-    """The torch releases that can be built, and more of your own.
+    """Show and add torch releases.
 
-    [bold]line list[/bold] shows each with its companions and how well it is known. [bold]line add[/bold]
-    writes one that is built as another is, from its own sources; [bold]pin[/bold] moves a line as a whole.
+    [bold]line list[/bold] shows each release with its companions and what is proved of it. [bold]line
+    add[/bold] adds one of your own; [bold]pin[/bold] moves a line to another nixpkgs or release.
     """
 
 
 @app.command("list", "torchsmith line list")
 def show(*, request: KnownRequest, json: JsonOption = False) -> None:
-    """Every torch release that is known: its companions, its nixpkgs, and what is not proved of it."""
+    """List the known torch releases with companions, nixpkgs, and what is not proved."""
     answer(list_lines(request), _print_lines, as_json=json)
 
 
@@ -50,11 +50,11 @@ def _print_lines(report: LinesReport) -> None:
 def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     """Add a torch release to the workspace: a line of its own in catalog/lines.toml.
 
-    It is built as another line is, at its nixpkgs or at --rev, with torch and companions from their own
-    sources. Hashes that are not known are left empty, for [bold]fix-hashes[/bold] to learn, and every cell
-    carries a warning until an evaluation has proved it. A tree of the revision tells its own torch and
-    companions, CUDA sets and Pythons; a release that is its own needs no source and no fix. With
-    [bold]--matrix[/bold] torchsmith.toml asks for the cells of profile real in this line.
+    It is built like another line, at its nixpkgs or at --rev, with torch and companions from their own
+    sources. Unknown hashes stay empty, for [bold]fix-hashes[/bold], and every cell carries a warning until it
+    is evaluated. With a tree of the revision, torch, companions, CUDA sets and Pythons are read from it; a
+    release that nixpkgs has itself needs no source and no fix. [bold]--matrix[/bold] adds the cells of
+    profile real in this line to torchsmith.toml.
     """
     report = add_line(request, Terminal())
     answer(report, print_edit, as_json=json)

@@ -28,8 +28,8 @@ def run(
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.
 
-    Words about the same axis are alternatives, words about different axes must all hold:
-    [bold]sm90 sm120 avx2[/bold] is both GPUs with AVX2. [bold]![/bold] leaves out.
+    Selectors on the same axis are alternatives; selectors on different axes must all match: [bold]sm90 sm120
+    avx2[/bold] is both GPUs with AVX2. [bold]![/bold] excludes.
     """
     if names and (json or left_out):
         raise Conflict("--names prints names alone", hint="leave --json and --left-out out")

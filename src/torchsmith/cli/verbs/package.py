@@ -25,17 +25,16 @@ app = Group(EXAMPLE)
 
 @app.describe
 def run() -> None:
-    """The packages of a workspace, and more of your own.
+    """Show, add and remove packages.
 
-    [bold]package list[/bold] shows what is known and what this workspace builds. [bold]package add[/bold]
-    asks Nix what a package of nixpkgs needs, writes its entry and its recipes; [bold]package remove[/bold]
-    takes them out.
+    [bold]package list[/bold] shows the known packages and which ones this workspace builds. [bold]package
+    add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it.
     """
 
 
 @app.command("list", "torchsmith package list")
 def show(*, request: KnownRequest, json: JsonOption = False) -> None:
-    """Every package that is known: its releases, its needs, and how many cells this workspace has of it."""
+    """List the known packages with releases, dependencies, and their cells in this workspace."""
     answer(list_packages(request), _print_packages, as_json=json)
 
 
@@ -53,9 +52,9 @@ def _print_packages(report: PackagesReport) -> None:
 def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
     """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
 
-    Each nixpkgs of the workspace is asked which release it has and on which systems; then the derivation for
-    every line, CUDA release and system, whether torch or other packages of the matrix lie below it, and how
-    its build is told its GPU. What Nix refuses is left out, with Nix's own error as the reason.
+    Nix is asked which release each nixpkgs of the workspace has and on which systems, and for every line,
+    CUDA release and system whether torch or other packages of the matrix are among its inputs and how the GPU
+    target is passed. Cells that Nix refuses are left out, with Nix's error as the reason.
     """
     report = add_package(request, Terminal())
     answer(report, _print_added, as_json=json)
@@ -81,7 +80,7 @@ def _print_added(report: EditReport) -> None:
 
 @app.command("remove", "torchsmith package remove torchmetrics")
 def remove(*, request: PackageRemoveRequest, json: JsonOption = False) -> None:
-    """Take a package out of the workspace: its entry, where it is the workspace's own, and its recipes."""
+    """Remove a package from the workspace: its recipes, and its entry if the workspace added it."""
     report = remove_package(request, Terminal())
     answer(report, print_edit, as_json=json)
     exit_if(report.blocked)

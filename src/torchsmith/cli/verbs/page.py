@@ -16,10 +16,10 @@ PAGE = Path("torchsmith.html")
 
 
 def run(*, request: PageRequest, json: JsonOption = False) -> None:
-    """Write one page that shows the matrix: opens from disk, asks nobody, readable without JavaScript.
+    """Write the matrix as one HTML page that opens from disk and loads nothing else.
 
-    It tells of every cell how it stands, and why: recipe, findings, what it shares, builds and verification.
-    Nothing outside the workspace's folder is read, and nothing is built.
+    It shows the state of every cell and the reason: recipe, findings, shared builds, build and verification.
+    Nothing outside the workspace is read, and nothing is built.
     """
     output = request.output or (None if json else PAGE)
     document = page(replace(request, output=output), Terminal())

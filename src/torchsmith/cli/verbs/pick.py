@@ -39,10 +39,10 @@ def run(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Pick the variant that runs best on this machine, or on one that reports or options describe.
+    """Pick the variant that runs best on this machine, or on one described by reports or options.
 
-    The candidates are the workspace's variants, and without a workspace all that can be built. The exit code
-    is 1 where no variant runs, or none uses a GPU that is there.
+    The candidates are the variants of the workspace, or without one all that can be built. The exit code is 1
+    if no variant runs, or none uses a GPU of the machine.
     """
     if manifest + names + json > 1:
         raise Conflict("--manifest, --names and --json exclude each other", hint="give one of them")

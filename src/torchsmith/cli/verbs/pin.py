@@ -12,14 +12,13 @@ EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36
 
 
 def run(*, request: PinRequest, json: JsonOption = False) -> None:
-    """Move a line to another nixpkgs revision or torch release: every recipe of it, or none.
+    """Move a line to another nixpkgs revision or torch release: all of its recipes, or none.
 
-    The move is written into the workspace's own catalog, pairs and hashes that are known with it; hashes
-    that are not known are left empty and listed, for the first build to tell. With [bold]--learn[/bold] the
-    hash of the nixpkgs tarball is learnt from a download, of the new revision or of those that the line has;
-    with [bold]--eval[/bold] Nix says what changes, derivation by derivation. A tree given with
-    [bold]--nixpkgs[/bold] is asked for its releases, CUDA sets, Pythons and the shape of its torch; without
-    one they stay unknown, and every cell says so until it was evaluated.
+    The move is written into the catalog of the workspace, with the companion releases and hashes that are
+    known; unknown hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--learn[/bold]
+    downloads the nixpkgs tarball for its hash; [bold]--eval[/bold] shows which derivations change.
+    [bold]--nixpkgs[/bold] reads releases, CUDA sets, Pythons and the shape of torch from a tree of that
+    revision; without one they stay unknown, and every cell says so until it is evaluated.
     """
     report = pin(request, Terminal())
     answer(report, print_edit, as_json=json)

@@ -21,10 +21,11 @@ def run(
     verbose: Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Say which files to keep, create, rewrite, replace or delete, and why; alike ones are counted.
+    """Show which files would be kept, created, rewritten, replaced or deleted, and why.
 
-    Recipes that are not torchsmith's are judged as [bold]audit[/bold] judges them: kept where they are
-    wanted and without an error. Nothing is written; [bold]apply[/bold] carries the plan out.
+    Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: kept where
+    torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] carries the
+    plan out.
     """
     report = plan(request)
     pending = report.pending or report.skipped

@@ -17,11 +17,11 @@ STYLES = {"published": "green", "published before": "dim", "failed": "bold red",
 def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     """Publish built and verified packages with Flox, all from one commit.
 
-    What Flox needs is checked first, and everything that is missing is told. The commit's own recipes are
-    evaluated: one that is another derivation there than the one built and verified is refused, and so is one
-    whose result the store no longer has. A nixpkgs given by hand counts where it is the pin's own. A package
-    that was published from the same commit is not published again, so a run that was cut off is simply
-    repeated. Flox takes its token from the environment; it is written nowhere.
+    Everything that Flox needs is checked first. The recipes of the commit are evaluated: one whose derivation
+    is not the one that was built and verified is refused, as is one whose result is no longer in the store. A
+    nixpkgs given with --nixpkgs counts only if its hash is the pin's. Packages that were published from the
+    same commit are skipped, so an interrupted run can be repeated. Flox takes its token from the environment;
+    torchsmith does not store it.
     """
     report = publish(request, Terminal())
     answer(report, _print_rows, as_json=json)

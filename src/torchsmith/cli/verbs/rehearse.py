@@ -23,13 +23,12 @@ FLAGS_SHOWN = 8
 
 
 def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
-    """Configure a build as it is, compile a sample of its objects, and say what that shows of the whole.
+    """Configure a build, compile a sample of its objects, and predict the whole from them.
 
     The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
-    is linked, installed or checked. The objects are held against the name's promise, the flags of all
-    objects too, and the time of the whole is reckoned: [bold]build --dry-run[/bold] knows it from then on.
-    The exit code is 1 where something fails or is not what the name says, 3 where all that failed are
-    downloads.
+    is linked, installed or checked. The compiled objects and the flags of all objects are checked against the
+    name, and the time of the whole build is estimated for [bold]build --dry-run[/bold]. The exit code is 1
+    when something fails or does not match the name, 3 when only downloads failed.
     """
     if json:
         report = rehearse(request, Terminal())

@@ -19,10 +19,10 @@ EXAMPLE = (
 def run(*, request: GraphRequest, json: JsonOption = False) -> None:
     """List the packages that go into recipes, with versions and licences; --json prints CycloneDX.
 
-    Nix evaluates the recipes and tells name, version and licence of every input for the host, and of theirs.
-    Where all results are in the store, it is what they really hold. Terms that are not free, CUDA's among
-    them, come first. The exit code is 1 where a recipe does not evaluate, 3 where all that failed are
-    downloads; there is no document then, which would lack packages.
+    Nix evaluates the recipes for name, version and licence of every input, direct or not. Where all results
+    are in the store, it lists what they contain. Non-free licences, such as CUDA's, come first. The exit code
+    is 1 when a recipe does not evaluate, 3 when only downloads failed; no document is printed then, since it
+    would be incomplete.
     """
     report = sbom(request, Terminal())
     code = print_failed(report.failed)

@@ -13,7 +13,7 @@ EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 def run(*, request: CellRequest, json: JsonOption = False) -> None:
     """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings.
 
-    A GPU's architecture or a product's name (sm89, 'RTX 4090') shows what is known of that.
+    A GPU architecture or a product (sm89, 'RTX 4090') works too.
     """
     report = show(request)
     if json:

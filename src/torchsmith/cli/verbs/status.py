@@ -18,7 +18,7 @@ STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow", "lost": "y
 
 
 def run(*, request: StatusRequest, json: JsonOption = False) -> None:
-    """Show the last run: what is done, running, failed and left, with the results of what is done."""
+    """Show the last run: what is done, running, failed and left, with the results."""
     report = status(request)
     if json:
         print_json(report)

@@ -24,10 +24,10 @@ def run(
     junit: Annotated[Path | None, Option("Write the results to this file as JUnit XML.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a built package: import, versions, CPU and every GPU against plain Python.
+    """Run a built package: import it, check versions, compute on the CPU and on every GPU.
 
-    It runs in a process of its own, so a crash is a result and not an end. Steps that this machine cannot
-    try are skipped and say why. The exit code is 1 when a step failed.
+    It runs in a process of its own, so a crash is a result, not the end. Steps that this machine cannot run
+    are skipped, with the reason. The exit code is 1 when a step failed.
     """
     from torchsmith.api.by_name import is_name
     from torchsmith.core.files import write_atomic

@@ -21,10 +21,10 @@ def run(
     svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
+    """Read a build: which GPUs and CPUs it serves, and whether it is what its name promises.
 
-    The variant is read from the path where it is part of it. Nothing is run and no GPU is needed: libraries
-    of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
+    The variant is taken from the path where the path names one. Nothing is run and no GPU is needed:
+    libraries of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
     """
     check_svg(svg)
     verified = verify(request, Terminal())
