@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -225,8 +226,8 @@ def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[Shar
 
 def below(root: Path, path: Path | str) -> str:
     """A path as the page shows it: below the folder, without what stands above it."""
-    full, top = Path(path).absolute(), root.absolute()
-    return full.relative_to(top).as_posix() if full.is_relative_to(top) else Path(path).name
+    full, top = os.path.abspath(path), os.path.join(os.path.abspath(root), "")
+    return full.removeprefix(top) if full.startswith(top) else os.path.basename(full)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -31,8 +31,7 @@ def embedded(
         "cells": cells,
         "articles": articles,
         "words": words.all,
-        "lines": recipes.lines.all,
-        "paragraphs": recipes.paragraphs.all,
+        **recipes.all(),
         "findings": [[one.rule, one.severity, one.message, one.hint] for one in document.findings],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
@@ -61,24 +60,20 @@ class PackedRecipes:
     """Lines, paragraphs of lines, and recipes as paragraphs, by number: recipes differ in few of them."""
 
     def __init__(self) -> None:
-        self.lines: Once[str] = Once()
-        self.paragraphs: Once[tuple[int, ...]] = Once()
+        self._lines: Once[str] = Once()
+        self._paragraphs: Once[str] = Once()
 
     def add(self, text: str) -> list[int]:
-        """A recipe as its paragraphs."""
-        return [self.paragraphs(tuple(map(self.lines, part))) for part in _paragraphs(text)]
+        """A recipe as its paragraphs, each but the last with the empty line that ends it."""
+        if text.count("\n") > MOST_LINES:
+            text = "\n".join(text.split("\n")[:MOST_LINES])
+        *parts, last = text.split("\n\n")
+        return [*(self._paragraphs(f"{part}\n") for part in parts), self._paragraphs(last)]
 
-
-def _paragraphs(text: str) -> Iterator[list[str]]:
-    """Stretches of lines, each with the empty line that ends it."""
-    part: list[str] = []
-    for line in text.split("\n")[:MOST_LINES]:
-        part.append(line)
-        if not line.strip():
-            yield part
-            part = []
-    if part:
-        yield part
+    def all(self) -> dict[str, Any]:
+        """The lines, and the numbers of the lines of each paragraph."""
+        paragraphs = [[self._lines(line) for line in part.split("\n")] for part in self._paragraphs.all]
+        return {"lines": self._lines.all, "paragraphs": paragraphs}
 
 
 def products(catalog: Catalog) -> dict[str, Any]:

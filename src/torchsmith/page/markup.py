@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 # Bytes that no HTML or XML document may hold, and marks that turn the reading direction of what follows.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufffe\uffff\ud800-\udfff]")
+SPECIAL = re.compile(f"[&<>\"']|{FORBIDDEN.pattern}")
 VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "wbr"})
 
 
@@ -24,6 +25,8 @@ def escape(text: str) -> Markup:
     """Text as content or as the value of an attribute in double quotes."""
     if isinstance(text, Markup):
         return text
+    if not SPECIAL.search(text):
+        return Markup(text)
     text = FORBIDDEN.sub("\ufffd", text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return Markup(text.replace('"', "&quot;").replace("'", "&#39;"))
@@ -50,4 +53,4 @@ def join(children: Child) -> Markup:
         return Markup("")
     if isinstance(children, str):
         return escape(children)
-    return Markup("".join(map(join, children)))
+    return Markup("".join([escape(one) if isinstance(one, str) else join(one) for one in children]))
