@@ -26,6 +26,8 @@ from torchsmith.workspace.settings import BuilderSettings
 MACHINES = Path("/etc/nix/machines")
 LOCAL = ""  # this machine's address
 TIMEOUT = 20.0
+MOST_DIGITS = 15  # of a figure that a machine gives
+LONGEST_ANSWER = 1 << 20  # bytes; a machine with a thousand cores says less
 ROOMY_GB = 25.0  # a torch build and its outputs
 # One connection answers everything; sections are told apart by their marks.
 QUESTIONS = {
@@ -237,7 +239,7 @@ def ssh_command(builder: Builder, remote: str) -> list[str]:
 
 
 def _ask(argv: Sequence[str]) -> Finished:
-    return run(argv, timeout=TIMEOUT)
+    return run(argv, timeout=TIMEOUT, most=LONGEST_ANSWER)
 
 
 def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:
@@ -302,7 +304,7 @@ def _setting(text: str, name: str) -> frozenset[str]:
 def _gib(kilobytes: str, text: str) -> float:
     """A figure of an answer; 0 where it has none."""
     found = re.search(kilobytes, text)
-    return int(found[1]) / (1 << 20) if found else 0.0
+    return int(found[1][:MOST_DIGITS]) / (1 << 20) if found else 0.0
 
 
 def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:

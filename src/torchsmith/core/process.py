@@ -124,9 +124,11 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
     names: bool = False,
+    most: int | None = None,
 ) -> Finished:
-    """Run a command to its end; past `timeout` its whole process group is ended. With `names` it speaks of
-    files, whose names may hold any byte: what it says can be turned back into the very bytes."""
+    """Run a command to its end; past `timeout`, or once it has written `most` bytes, its whole process group
+    is ended. With `names` it speaks of files, whose names may hold any byte: what it says can be turned back
+    into the very bytes."""
     words = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
     child = spawn(
@@ -140,7 +142,9 @@ def run(
     timed_out = False
     given = os.fsencode(stdin) if stdin is not None else None
     try:
-        out, err = child.communicate(given, timeout=timeout)
+        out, err = (
+            child.communicate(given, timeout=timeout) if most is None else _bounded(child, timeout, most)
+        )
     except subprocess.TimeoutExpired:
         timed_out = True
         end_group(child)
@@ -151,6 +155,30 @@ def run(
     code = child.returncode if child.returncode is not None else -signal.SIGKILL
     read = os.fsdecode if names else _lines
     return Finished(words, code, read(out), read(err), time.monotonic() - start, timed_out)
+
+
+def _bounded(child: subprocess.Popen[bytes], timeout: float | None, most: int) -> tuple[bytes, bytes]:
+    """What a child writes to its end; TimeoutExpired where that takes too long or is too much."""
+    end = time.monotonic() + (inf if timeout is None else timeout)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    texts = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
+    with selectors.DefaultSelector() as selector:
+        for stream in texts:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            left = end - time.monotonic()
+            ready = selector.select(None if left == inf else max(left, 0))
+            if not ready or sum(map(len, texts.values())) > most:
+                raise subprocess.TimeoutExpired(child.args, timeout or 0)
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                texts[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fd)
+    child.wait()
+    out, err = texts.values()
+    return out, err
 
 
 def _lines(text: bytes) -> str:
