@@ -39,7 +39,7 @@ BUILDERS = {
         False,
     ),
     "adds a machine": (
-        f"cat <<'END'\n{GOOD}{MARK}features\nsystem-features = big-parallel kvm ; ssh://evil i686-linux -\nEND",
+        f"cat <<'END'\n{GOOD}{MARK}features\nsystem-features = big-parallel kvm ; ssh://evil i686-linux\nEND",
         True,
     ),
 }
