@@ -37,6 +37,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(names["fleet"].plan.variants) == 3
     assert names["written"].written
     assert names["todo"].pending == []
+    assert {change.kind for change in names["done"].changes} == {"keep"}
     assert names["checked"].recipes == len(names["workspace"].matrix.cells)
     assert not [one for one in names["checked"].findings if one.severity.value == "error"]
     assert names["proved"].report.checks
@@ -47,9 +48,29 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_examples_that_ask_nix_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nix_here: Path
 ) -> None:
-    _, printed = run_examples(tmp_path, monkeypatch, nix=True)
+    names, printed = run_examples(tmp_path, monkeypatch, nix=True)
     assert printed.count("/nix/store/") >= 3
     assert re.search(r"^[1-9]\d* jobs$", printed, re.M)
+    assert names["built"].state == "done"
+    assert len(names["built"].results) >= 3
+
+
+def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> None:
+    [program] = re.findall(r"^```python program\n(.*?)^```", PAGE, re.M | re.S)
+    assert len(program.splitlines()) <= 10
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/torchsmith.toml").write_text('format = 1\nprofile = "real"\n')
+    torchsmith.generate(torchsmith.GenerateRequest(workspace=tmp_path / "recipes"))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["pytorch-python313-cuda13_0-sm120-avx512", "0", "True"]
+
+
+def test_every_function_has_an_example() -> None:
+    shown = "\n".join(block for _, block in BLOCK.findall(PAGE))
+    functions = [name for name in torchsmith.__all__ if name.islower()]
+    assert [name for name in functions if f"torchsmith.{name}(" not in shown] == []
 
 
 def test_everything_public_is_there_and_on_the_page() -> None:
