@@ -12,10 +12,10 @@ import pytest
 from torchsmith.auditing.finding import Finding, Severity, fixed
 from torchsmith.auditing.rule import Rule, all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
-from torchsmith.auditing.subject import FACTS, Subject
 from torchsmith.core.process import find, run
 from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
 from torchsmith.recipe.read.open import Asker
+from torchsmith.workspace.subject import FACTS, Subject
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'

@@ -12,11 +12,11 @@ from torchsmith.auditing import run
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.rule import Defect, Rule, find_rule, rules_of
-from torchsmith.auditing.subject import Subject
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Gpu, Isa, builtin_catalog
 from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.load import SettingsFile, Workspace, parse_settings
+from torchsmith.workspace.subject import Subject
 from torchsmith.workspace.wanted import wanted_repos
 
 CATALOG = builtin_catalog()

@@ -10,13 +10,13 @@ import pytest
 
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import choose, recipes_in
 from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.subject import Subject
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 AVX2 = "pytorch-python313-cpu-avx2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.auditing.subject import TORCH_DROPS
 from torchsmith.matrix import Variant
+from torchsmith.workspace.subject import TORCH_DROPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.axes import Sm
 from torchsmith.core.words import grouped
 from torchsmith.recipe.read import Recipe, Span
+from torchsmith.workspace.subject import Subject
 
 # sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
 # python, driver, system; name (of a package), package, rev (of nixpkgs)
@@ -171,10 +172,12 @@ PlacedClaim = tuple[str, Claim, Span]  # comment, description or banner; what it
 ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 
 
-def claims_of(recipe: Recipe, catalog: Catalog, caller: Recipe) -> tuple[PlacedClaim, ...]:
+@lru_cache(maxsize=4)  # every rule about prose asks of the same recipe
+def claims_of(subject: Subject) -> tuple[PlacedClaim, ...]:
     """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
+    recipe, catalog = subject.body, subject.catalog
     found: list[PlacedClaim] = []
-    for text, spans in _comment_blocks(recipe) if recipe is caller else ():
+    for text, spans in _comment_blocks(recipe) if recipe is subject.recipe else ():
         claims = claims_in(text, catalog)
         found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
     for said in recipe.descriptions:

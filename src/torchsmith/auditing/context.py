@@ -14,12 +14,12 @@ from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.auditing.rule import Defect, Depth, Over, Rule, rules_of, wanted_by
-from torchsmith.auditing.subject import Subject
 from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.recipe.read import PackageSet, Recipe, Span
 from torchsmith.workspace.search import CUDA, concerned_names, mentioned
+from torchsmith.workspace.subject import Subject
 
 
 class JudgeTask(NamedTuple):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from torchsmith.auditing.form import Normalizer
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant
 from torchsmith.recipe.header import content_hash
 from torchsmith.workspace.checkout import Repository
+from torchsmith.workspace.subject import Subject
 
 TORCH_SECTION = re.compile(
     r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE

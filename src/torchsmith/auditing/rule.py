@@ -15,8 +15,8 @@ from torchsmith.core.problem import NotKnown, did_you_mean
 from torchsmith.recipe.read import Edit
 
 if TYPE_CHECKING:
-    from torchsmith.auditing.subject import Subject
     from torchsmith.recipe.read import Recipe, Span
+    from torchsmith.workspace.subject import Subject
 
 Depth = Literal["text", "derivations"]
 Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
@@ -89,6 +89,11 @@ def wanted_by(check: RuleFunction) -> tuple[type, ...]:
 def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
     given = next((one for one in more if isinstance(one, kind)), None)
     return given if given is not None else subject.fact(kind)
+
+
+def convention(subject: Subject) -> Sure | None:
+    """How sure a rule of our own conventions is: it guesses where they do not bind a recipe."""
+    return None if subject.bound_by_us else Sure.GUESS
 
 
 def rewrite(span: Span, text: str) -> FindingFix:

@@ -20,10 +20,11 @@ from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.release import ReadRecipe, Release, stated_release
+from torchsmith.workspace.release import Release, stated_release
 from torchsmith.workspace.search import nix_files
+from torchsmith.workspace.subject import PKGS as PKGS
+from torchsmith.workspace.subject import Subject
 
-PKGS = ".flox/pkgs"
 SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -94,7 +95,7 @@ class RecipeFile:
             recipe = read_recipe(self.path)
         except Problem:
             return Release()
-        return ReadRecipe(self.name, recipe, self.catalog).release_by_code
+        return Subject(self.name, recipe, self.catalog).release_by_code
 
 
 @dataclass(frozen=True)

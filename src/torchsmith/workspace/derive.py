@@ -22,8 +22,8 @@ from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressio
 from torchsmith.recipe.read.expressions import CudaSet
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import mentioned, nix_files
+from torchsmith.workspace.subject import PKGS
 
-PKGS = ".flox/pkgs"
 # What an override of torch says that a cell says too; all else of it would be lost.
 OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma", "effectiveMagma", "pname"}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.auditing.claims import PlacedClaim, vocabulary
-from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.claims import PlacedClaim, claims_of, vocabulary
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
+from torchsmith.workspace.subject import Subject
 
 
 def _of(subject: Subject, *kinds: str) -> Iterator[PlacedClaim]:
     if subject.variant is not None and not subject.wraps_nightly:
-        yield from (one for one in subject.claims if one[1].kind in kinds)
+        yield from (one for one in claims_of(subject) if one[1].kind in kinds)
 
 
 @rule("TS601", "prose names another GPU", sure=LIKELY)
@@ -46,7 +46,7 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             other = subject.catalog.isas[isas[claim.value]]
             # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
             near = isa.family == other.family or (span.line, claim.thought) in own
-            implied = subject.convention is not None and other.features <= isa.features
+            implied = not subject.bound_by_us and other.features <= isa.features
             right = other.name == isa.name or (implied and near)
         else:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
@@ -87,7 +87,7 @@ def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> I
 def _built(subject: Subject, line: Line, package: str) -> str:
     """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
     line's."""
-    if package == TORCH or subject.convention is None:
+    if package == TORCH or subject.bound_by_us:
         return line.version_of(package)
     if not subject.seen:
         return ""
@@ -138,7 +138,7 @@ def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
             needed = max(gpu.min_driver, toolkit.min_driver)
             fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
             # Other hands may ask for a newer one than it needs, and name a driver by its branch.
-            enough = subject.convention and version_key(claim.value) >= min(map(version_key, fine))
+            enough = not subject.bound_by_us and version_key(claim.value) >= min(map(version_key, fine))
             branch = any(f"{one}.".startswith(f"{claim.value}.") for one in fine)
             if not enough and not branch and claim.value.split(".")[0] not in fine:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
@@ -168,9 +168,9 @@ def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> I
 def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without its own description a variant shows that of nixpkgs, which fits every variant; without its own
     changelog it shows that of the pin's release."""
-    times = 2 if subject.embeds_torch and not variant.flavor and not subject.convention else 1
+    times = 2 if subject.embeds_torch and not variant.flavor and subject.bound_by_us else 1
     if len(subject.bound("description")) < times:
-        yield Defect("meta.description is not set", sure=subject.convention)
+        yield Defect("meta.description is not set", sure=convention(subject))
     if subject.build is None:
         return
     if len(subject.bound("longDescription")) < times:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Bound, Located, Override, Value
+from torchsmith.workspace.subject import Subject
 
 
 def _own(subject: Subject, kind: str) -> list[Override]:
@@ -35,12 +35,12 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
     for said in versions:
         if isinstance(said.value, str) and said.value != wanted:
             words = f"{package} {said.value} is not the pair of torch {line.torch}, which is {wanted}"
-            yield Defect(words, said.span, fix=rewrite(said.span, wanted), sure=subject.convention)
+            yield Defect(words, said.span, fix=rewrite(said.span, wanted), sure=convention(subject))
     # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.seen and not apart and native not in ("", None, wanted):
         words = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
-        yield Defect(words, hint="give it the version and src of its pair", sure=subject.convention)
+        yield Defect(words, hint="give it the version and src of its pair", sure=convention(subject))
 
 
 @rule("TS702", "companion built with another torch", unless=("alone",))
@@ -100,7 +100,7 @@ def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> It
         if one.value != wanted and one.value not in others:
             fix = rewrite(one.span, wanted)
             words = f"its torch is called {one.value}, the PyTorch recipe's {wanted}"
-            yield Defect(words, one.span, fix=fix, sure=subject.convention)
+            yield Defect(words, one.span, fix=fix, sure=convention(subject))
 
 
 @rule("TS705", "torch that differs between repos", WARNING, over="repo")

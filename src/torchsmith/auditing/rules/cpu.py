@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import FlagList, Located, Unknown
+from torchsmith.workspace.subject import Subject
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
@@ -72,10 +72,10 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         extra = [flag for flag in flags if flag not in isa.flags]
         # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
         telling = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
-        sure = None if extra or telling or "-march" in " ".join(missing) else subject.convention
+        sure = None if extra or telling or "-march" in " ".join(missing) else convention(subject)
         sets = {flag for one in subject.catalog.isas.values() for flag in one.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):
-            sure = subject.convention  # a whole CPU, whose instructions are not told one by one
+            sure = convention(subject)  # a whole CPU, whose instructions are not told one by one
         parts = [f"lack {', '.join(missing)}"] if missing else []
         parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
@@ -112,7 +112,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
             # Other hands may mean the torch below by the name, and that one has them.
-            sure = LIKELY if count and subject.convention else None
+            sure = LIKELY if count and not subject.bound_by_us else None
             words = f"{variable} of {whose} does not get the flags: {what} code is built without them"
             yield Defect(words, sure=sure)
 
@@ -139,7 +139,7 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             yield Defect(words, subject.span(said), severity=WARNING)
     for name in isa.torch_off:
         part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
-        if name not in off and not (part_of and subject.convention):
+        if name not in off and not (part_of and not subject.bound_by_us):
             words = f"{name} is on and runs instructions that {isa.name} CPUs lack"
             yield Defect(words, hint=f"export {name}=0 in preConfigure")
 
@@ -155,7 +155,7 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         elif not said.value:
             yield Defect("platforms is empty: the package can be built nowhere", said.span)
     said_any = subject.bound("platforms")
-    wanted = 2 if subject.embeds_torch and not subject.flavored and not subject.convention else 1
+    wanted = 2 if subject.embeds_torch and not subject.flavored and subject.bound_by_us else 1
     if len(said_any) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
     for one in said_any:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.rule import CERTAIN, GUESS, LIKELY, NOTE, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import ChangedPackage, PackageSet
 from torchsmith.recipe.read.expressions import cuda_set
+from torchsmith.workspace.subject import Subject
 
 CUDA_NAME = re.compile(r"(?<![\w-])cudaPackages(_\d+(?:_\d+)?)(?![\w-])")
 OF_CUDA = ("mpi", "nccl", "cudnn", "ucx", "triton", "cutensor")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
 from torchsmith.recipe.read import Edit, GpuMention, Unknown
+from torchsmith.workspace.subject import Subject
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
@@ -90,7 +90,7 @@ def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Def
         # Which releases and pins there are is the catalog's business, not that of other hands.
         ours = reason.code not in PTXAS
         if reason.code != CUDNN and (not ours or subject.line):
-            yield Defect(reason.text, hint=reason.hint, sure=subject.convention if ours else None)
+            yield Defect(reason.text, hint=reason.hint, sure=convention(subject) if ours else None)
     gpu, pin = subject.gpu, subject.known_pin
     if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
         words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
@@ -108,9 +108,9 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
     their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
-        hint = "the profile `real` leaves such cells out" if subject.convention is None else ""
+        hint = "the profile `real` leaves such cells out" if subject.bound_by_us else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
-        yield Defect(reason.text, hint=hint, sure=subject.convention if card else None)
+        yield Defect(reason.text, hint=hint, sure=convention(subject) if card else None)
 
 
 @rule("TS405", "no gpu target", unless=NO_TORCH)
@@ -233,7 +233,7 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
     for told in subject.passed_to("torch"):
         for name in needs:
             if name not in told.arguments:
-                yield Defect(f"torch is not given {name}", told.span, sure=subject.convention)
+                yield Defect(f"torch is not given {name}", told.span, sure=convention(subject))
     wanted = {"cudaSupport": variant.cuda is not None}
     for library in subject.passed_to("magma", "triton"):
         names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
@@ -257,7 +257,7 @@ def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
         if said is None or said.value == []:
             words = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
             hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-            yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
+            yield Defect(words, one.span, hint=hint, severity=WARNING, sure=convention(subject))
 
 
 @rule("TS419", "claim of one gpu, libraries for others", WARNING, unless=NO_TORCH)
@@ -273,11 +273,11 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
             if not gpu.tegra:  # of which TS410 speaks
                 words = "it claims no other architecture, but config.cudaCapabilities does not name its own"
                 hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-                yield Defect(words, said.span if said else one.span, hint=hint, sure=subject.convention)
+                yield Defect(words, said.span if said else one.span, hint=hint, sure=convention(subject))
         elif forward is None or forward.value is True:
             words = "libraries below torch hold PTX for newer GPUs: config.cudaForwardCompat is not false"
             where = forward.span if forward else said.span
-            yield Defect(words, where, severity=NOTE, sure=subject.convention)
+            yield Defect(words, where, severity=NOTE, sure=convention(subject))
 
 
 @rule("TS412", "switch that torch does not have", anywhere=True)

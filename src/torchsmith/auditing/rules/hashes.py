@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, rewrite, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
 from torchsmith.nix.hashes import to_sri
 from torchsmith.recipe.read import FetchedSource, Located
+from torchsmith.workspace.subject import Subject
 
 # As Nix reads them: base 64 with or without padding after a dash or a colon, or base 32 or 16 after a colon.
 BASE_64 = r"[A-Za-z0-9+/]"

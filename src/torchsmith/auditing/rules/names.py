@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, rewrite, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
 from torchsmith.matrix import BadName, Reading, Variant, read_name
 from torchsmith.matrix import pname as right_pname
 from torchsmith.recipe.read import Bound
 from torchsmith.workspace.checkout import FLOX_NAME
+from torchsmith.workspace.subject import Subject
 
 NEAR = 0.8  # how alike a word and a package's name are when one is a typo of the other
 
@@ -75,7 +75,7 @@ def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]
     Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),
     that of a companion with the package."""
     line = subject.line
-    if subject.convention or line is None:
+    if not subject.bound_by_us or line is None:
         yield from _pname_of_other_hands(subject, variant)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)
@@ -132,7 +132,7 @@ def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Def
         yield Defect(f"no pname is set; it should be {own}")
     elif len(said) < wanted and subject.embeds_torch:
         words = "torch and its companion each need a pname, only one is set"
-        yield Defect(words, said[0].span, hint=f"{torch} and {own}", sure=subject.convention)
+        yield Defect(words, said[0].span, hint=f"{torch} and {own}", sure=convention(subject))
 
 
 @rule("TS107", "the same recipe twice", WARNING, over="repo")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import CudaToolkit, LineBuild
 from torchsmith.catalog.facts import Fix
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Overlay, Span
+from torchsmith.workspace.subject import Subject
 
 MAGMA_OFF = re.compile(
     r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
@@ -137,7 +137,7 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     because CUDA 13 broke it; a patch repairs that."""
     if variant.cuda is None:
         return
-    sure = LIKELY if subject.convention else None  # a build without it works, and may be meant
+    sure = LIKELY if not subject.bound_by_us else None  # a build without it works, and may be meant
     for found in MAGMA_OFF.finditer(subject.code):
         hint = "add the patch and leave it on"
         yield Defect("MAGMA is switched off", subject.span(found), hint=hint, sure=sure)
@@ -156,7 +156,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build."""
     # Other hands may mend the same thing in other words.
-    sure = LIKELY if subject.convention else None
+    sure = LIKELY if not subject.bound_by_us else None
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, rewrite, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Isa
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Variant
+from torchsmith.workspace.subject import Subject
 
 FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
 
@@ -34,8 +34,8 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
         elif known is None:
             words = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
-            yield Defect(words, pin.rev.span, hint=hint, severity=how, sure=subject.convention)
-        elif wanted and subject.line and subject.convention is None:
+            yield Defect(words, pin.rev.span, hint=hint, severity=how, sure=convention(subject))
+        elif wanted and subject.line and subject.bound_by_us:
             words = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
             yield Defect(words, pin.rev.span, hint=hint)
 
@@ -122,7 +122,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             if one.whole and not one.told & {"system", "localSystem"}:
                 words = f"the import names no system: on another machine it is not {isa.platform}"
                 hint = f'system = "{isa.platform}";'
-                yield Defect(words, one.span, hint=hint, severity=WARNING, sure=subject.convention)
+                yield Defect(words, one.span, hint=hint, severity=WARNING, sure=convention(subject))
         elif one.system.value != isa.platform and not one.system.value.startswith("$"):
             words = f"{isa.name} is built on {isa.platform}, not {one.system.value}"
             yield Defect(words, one.system.span, fix=rewrite(one.system.span, isa.platform))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import LARGEST, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.core.problem import Problem
 from torchsmith.recipe.read import Recipe
 from torchsmith.workspace.checkout import PKGS, root_of
+from torchsmith.workspace.subject import Subject
 
 
 @rule("TS004", "file too large to be judged", WARNING, over="file")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.auditing.rule import NOTE, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
+from torchsmith.auditing.rule import NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import CudaToolkit, Line
 from torchsmith.matrix import Variant
+from torchsmith.workspace.subject import Subject
 
 
 @rule("TS801", "CMake flags that have no effect", NOTE, unless=("scratch",))
@@ -107,7 +107,7 @@ def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
     words = "builds torch from scratch instead of overriding nixpkgs' torch"
     severity = WARNING if variant.flavor else None
-    yield Defect(words, found and subject.span(found), severity=severity, sure=subject.convention)
+    yield Defect(words, found and subject.span(found), severity=severity, sure=convention(subject))
 
 
 @rule("TS808", "result of another package", unless=("wraps_nightly",))

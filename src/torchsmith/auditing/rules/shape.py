@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.rule import WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Line
+from torchsmith.workspace.subject import Subject
 
 VARIABLE = re.compile(
     r"(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"

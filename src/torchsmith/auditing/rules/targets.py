@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from torchsmith.auditing.claims import claims_in, vocabulary
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
-from torchsmith.auditing.subject import Subject
 from torchsmith.catalog import Catalog, CudaToolkit
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import ChangedPackage, CudaSet, GpuMention, PackageSet, Span, is_known
+from torchsmith.workspace.subject import Subject
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 THOR = Sm(101)  # the first Jetson part that nixpkgs builds for beside others

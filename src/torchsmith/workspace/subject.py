@@ -1,0 +1,390 @@
+"""One recipe with what its text says, what its name means, which release it is of, and what the catalog
+expects of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin, builtin_catalog
+from torchsmith.core.problem import Problem
+from torchsmith.matrix import Flavor, Reading, Variant, try_read
+from torchsmith.matrix.variant import package_name
+from torchsmith.recipe.header import Header, Owner, owner_of, read_header
+from torchsmith.recipe.read import (
+    Bound,
+    Located,
+    Override,
+    PackageSet,
+    Recipe,
+    Span,
+    Value,
+    expressions,
+    read_recipe,
+)
+from torchsmith.recipe.read.open import without_definitions
+from torchsmith.workspace.lock import locked_nixpkgs
+from torchsmith.workspace.release import Release, stated_release
+
+PKGS = ".flox/pkgs"
+RecipeStyle = Literal["pinned", "flox", "scratch"]
+BESIDE = re.compile(r"import \./([\w.+-]+\.nix)\b")
+SCRATCH = ("buildPythonPackage", "mkDerivation")
+LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
+# What rules ask for by its type, and what a subject calls it.
+FACTS: Mapping[type, str] = {
+    Variant: "variant",
+    Reading: "reading",
+    Line: "line",
+    LineBuild: "build",
+    Gpu: "gpu",
+    Isa: "isa",
+    CudaToolkit: "toolkit",
+}
+
+# GPUs that nixpkgs' torch leaves out of its list at every pin of the catalog: config.cudaCapabilities alone
+# gives it no target, and companions none.
+TORCH_DROPS = ("sm110",)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A recipe with everything that is known about it. `asked` is the line by which a workspace wants it,
+    `told` the line that a person names for all recipes."""
+
+    file: str  # as findings name it
+    recipe: Recipe
+    catalog: Catalog
+    asked: str | None = None
+    told: str | None = None
+    strict: bool = False  # our conventions bind it, whoever wrote it
+
+    # ---- what the name says
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """What the name means, where it is a package's."""
+        return try_read(self.name, self.catalog)
+
+    @property
+    def variant(self) -> Variant | None:
+        return self.reading.variant if self.reading else None
+
+    @property
+    def companion(self) -> bool:
+        return self.variant is not None and self.variant.package.needs_torch
+
+    # ---- what the text says
+
+    @cached_property
+    def stack(self) -> tuple[Variant, ...]:
+        """The recipe's own variant, and those of its cell that it needs, torch among them."""
+        own = self.variant
+        return tuple(map(own.of, self.catalog.below(own.package))) if own else ()
+
+    @property
+    def whole(self) -> Recipe:
+        """The recipe that holds the substance; a wrapper leads to it."""
+        return self.recipe.content
+
+    @cached_property
+    def body(self) -> Recipe:
+        """The same without packages that the workspace's own templates define, as nixpkgs' do its own."""
+        own = [one.package for one in self.stack if self.catalog.template_of(one.package.name)]
+        return without_definitions(self.whole, [one.attr for one in own]) if own else self.whole
+
+    @cached_property
+    def header(self) -> Header | None:
+        return read_header(self.recipe.text)
+
+    @cached_property
+    def code(self) -> str:
+        """The text with comments and what is switched off blanked: words there do not count."""
+        data = bytearray(self.body.syntax.data)
+        comments = self.body.syntax.captures.get("comment", ())
+        for start, end in (*self.body.dead, *((node.start_byte, node.end_byte) for node in comments)):
+            data[start:end] = b" " * (end - start)
+        return data.decode()
+
+    @cached_property
+    def style(self) -> RecipeStyle:
+        """Where its packages come from."""
+        if any(word in self.code for word in SCRATCH):
+            return "scratch"
+        if self.body.pins or self.body.imports:
+            return "pinned"
+        return "flox"
+
+    @cached_property
+    def overrides(self) -> tuple[tuple[str, Override], ...]:
+        """Overrides with the package that they are of: torch, magma, ..."""
+        bases = _bases(tuple(self.catalog.packages.values()))
+        named = ((bases.search(one.of), one) for one in self.body.overrides)
+        return tuple((found[1] if found else "", one) for found, one in named)
+
+    def overrides_of(self, *packages: str) -> Iterator[Override]:
+        return (one for package, one in self.overrides if package in packages)
+
+    @cached_property
+    def _told_torch(self) -> list[str]:
+        """The expressions that a torch is told by."""
+        told = [one.arguments["torch"] for one in self.body.overrides if "torch" in one.arguments]
+        told += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
+        texts = (self.body.syntax.data[one.span.start : one.span.end].decode() for one in told)
+        return [text.lstrip("( \n") for text in texts]
+
+    @cached_property
+    def torch_from_elsewhere(self) -> bool:
+        """Whether the companion is told a torch of another recipe, which is judged for itself."""
+        if self.companion and not self.builds_torch:
+            return True
+        return self.companion and any(text.startswith("import") for text in self._told_torch)
+
+    @property
+    def _torch_beside(self) -> Subject | None:
+        """The recipe of torch in the same folder that the companion takes its torch from."""
+        found = next(filter(None, map(BESIDE.match, self._told_torch)), None)
+        path = self.body.path.parent / found[1] if found else None
+        variant = Variant.try_parse(package_name(path), self.catalog) if path else None
+        if path is None or variant is None or not variant.package.is_torch or not path.is_file():
+            return None
+        try:
+            return Subject(path.name, read_recipe(path), self.catalog, told=self.told)
+        except Problem:
+            return None
+
+    @property
+    def builds_torch(self) -> bool:
+        """Whether torch is put together here, and not taken as it comes."""
+        return not self.companion or any(True for _ in self.overrides_of("torch", "pytorch"))
+
+    @cached_property
+    def said_pin(self) -> Pin | None:
+        """The nixpkgs that it does import, where the catalog knows it; without a name, also by a lock
+        file."""
+        revs = {pin.rev.value for pin in self.body.pins if pin.rev}
+        if not self.body.pins and self.variant is None and self.recipe.path.is_file():
+            revs = {locked_nixpkgs(self.recipe.path).get("nixpkgs", "")}
+        return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
+
+    # ---- its release
+
+    @cached_property
+    def release(self) -> Release:
+        """The release that anything states, else what its code says."""
+        found = stated_release(self.variant, self.catalog, self.recipe.text, self.asked, self.told)
+        return found or self.release_by_code
+
+    @property
+    def release_by_code(self) -> Release:
+        """Told by a version, a name, a pin, or that its packages are those of Flox's catalog."""
+        found = self._named_in_code or self._brought
+        return Release(found[0].name, "text") if len(found) == 1 else Release()
+
+    @property
+    def _named_in_code(self) -> list[Line]:
+        package = self.variant.package.name if self.variant else ""
+        lines = [one for one in self.catalog.lines.values() if one.torch and not one.flavor]
+        words = [(one, (one.torch, one.version_of(package), f"{one.prefix}-")) for one in lines]
+        code = self.code
+        return [
+            one
+            for one, (torch, own, prefix) in words
+            if f'"{torch}"' in code or f'"{own}"' in code or f'"{prefix}' in code
+        ]
+
+    @property
+    def _brought(self) -> list[Line]:
+        """The lines that its packages are of, as they come."""
+        if self.variant is None:
+            return []
+        lines = [one for one in self.catalog.lines.values() if not one.flavor]
+        if self.style == "flox":
+            builds = [(one, one.build_for(self.variant.cuda)) for one in lines if self.body.arguments]
+            return [one for one, build in builds if build and build.style == "flox"]
+        if self.torch_from_elsewhere:
+            torch = self._torch_beside
+            return [one for one in lines if torch and torch.release.line == one.name]
+        replaced = any(
+            one.kind != "override" and not one.arguments.keys().isdisjoint(("src", "version"))
+            for one in self.overrides_of("torch", "pytorch")
+        )
+        pin = None if replaced else self.said_pin
+        return [one for one in lines if pin and one.torch == pin.torch]
+
+    # ---- what rules ask
+
+    def fact(self, kind: type) -> object:
+        """What is known of a kind, such as its Gpu; None where nothing is."""
+        return getattr(self, FACTS[kind])
+
+    @cached_property
+    def package_sets(self) -> tuple[PackageSet, ...]:
+        return expressions(self.whole)
+
+    @property
+    def flox(self) -> bool:
+        """Whether Flox takes the file for a package."""
+        return PKGS in self.recipe.path.absolute().as_posix()
+
+    @property
+    def without_torch(self) -> bool:
+        """Whether no torch is built by it as ours are: it is neither torch's recipe, nor one of a package
+        that needs torch. How others build a nightly is not known."""
+        if self.variant is None:
+            return False
+        package = self.variant.package
+        return (self.flavored and not self.generated) or not (package.is_torch or package.needs_torch)
+
+    @property
+    def scratch(self) -> bool:
+        """It builds torch itself, and overrides nothing of nixpkgs."""
+        return self.style == "scratch"
+
+    @property
+    def alone(self) -> bool:
+        """It is no companion of a torch."""
+        return not self.companion
+
+    @property
+    def flavored(self) -> bool:
+        return self.variant is not None and bool(self.variant.flavor)
+
+    @property
+    def wraps_nightly(self) -> bool:
+        """A recipe that only brings the nightly its CUDA says nothing about the build itself."""
+        return self.variant is not None and self.variant.flavor is Flavor.NIGHTLY_WRAPPER
+
+    @cached_property
+    def owner(self) -> Owner:
+        return owner_of(self.recipe.text)
+
+    def span(self, found: re.Match[str], group: int = 0) -> Span:
+        """The place of something found in `code`."""
+        start, end = found.span(group)
+        if not self.code.isascii():
+            start, end = len(self.code[:start].encode()), len(self.code[:end].encode())
+        return self.body.syntax.span_at(start, end)
+
+    def shown(self, recipe: Recipe) -> str:
+        """How findings name a file that this one leads to."""
+        if recipe is self.recipe:
+            return self.file
+        away = os.path.relpath(recipe.path, self.recipe.path.parent)
+        return os.path.normpath(os.path.join(os.path.dirname(self.file), away))
+
+    def passed_to(self, *packages: str) -> list[Override]:
+        """The overrides that tell packages their arguments."""
+        return [one for one in self.overrides_of(*packages) if one.kind == "override"]
+
+    def bound(self, name: str) -> tuple[Bound, ...]:
+        return self.body.bound(name)
+
+    @property
+    def bundled(self) -> frozenset[Package]:
+        """What the package needs besides torch, which its recipe brings too."""
+        return frozenset(one.package for one in self.stack[:-1] if not one.package.is_torch)
+
+    @property
+    def embeds_torch(self) -> bool:
+        """Whether it builds torch and a companion, each with its name, flags and meta."""
+        return self.companion and self.style != "flox" and not self.torch_from_elsewhere
+
+    @property
+    def seen(self) -> bool:
+        """Whether the arguments of every import of nixpkgs could be read: what an overlay of another file
+        does is not known."""
+        return all(one.whole for one in self.body.imports)
+
+    @property
+    def bound_by_us(self) -> bool:
+        """Whether our own conventions bind it: only what torchsmith wrote, unless told so."""
+        return self.strict or self.header is not None
+
+    # ---- what the catalog expects
+
+    @cached_property
+    def line(self) -> Line | None:
+        """The line of its release, where that is known and has its CUDA release."""
+        line = self.catalog.lines.get(self.release.line)
+        return line if line and self.variant and line.build_for(self.variant.cuda) else None
+
+    @cached_property
+    def build(self) -> LineBuild | None:
+        """How the line is built; None also where nobody knows its nixpkgs yet."""
+        build = self.line.build_for(self.variant.cuda) if self.line and self.variant else None
+        return build if build and not build.lacks_pin else None
+
+    @property
+    def pin(self) -> Pin | None:
+        """The nixpkgs that the recipe should import."""
+        return self.catalog.pins.get(self.build.pin) if self.build else None
+
+    @property
+    def config(self) -> Mapping[str, Located[Value]]:
+        """What the import of nixpkgs is configured with."""
+        return {name: said for one in self.body.imports for name, said in one.config.items()}
+
+    @property
+    def configured(self) -> bool:
+        """Whether the package set itself is told the architectures, and all of it is built for them."""
+        said = self.config.get("cudaCapabilities")
+        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
+        return said is not None and said.value != [] and not dropped
+
+    @property
+    def known_pin(self) -> Pin | None:
+        """The nixpkgs that it is built from, where that is certain: the one it imports, or the one that the
+        catalog's own recipes of its line take. What the package set of another caller holds is not known."""
+        if self.body.pins:
+            return self.said_pin
+        ours = self.bound_by_us or (self.build is not None and self.build.style == "flox")
+        return self.pin if ours else None
+
+    @property
+    def at_its_pin(self) -> bool:
+        """Whether what is known of the line's build holds: it was found at one pin, and holds at that one. A
+        workspace that moves a line to another pin does not know more of recipes that others wrote."""
+        ours = self.bound_by_us or not self._moved
+        return ours and self.pin is not None and self.known_pin is self.pin
+
+    @property
+    def _moved(self) -> bool:
+        """Whether a workspace gives the line another pin than the catalog, with the same fixes."""
+        shipped = builtin_catalog().lines.get(self.line.name) if self.line else None
+        known = shipped.build_for(self.variant.cuda) if shipped and self.variant else None
+        own = self.build
+        return bool(known and own and own.pin != known.pin and own.fixes == known.fixes)
+
+    @property
+    def isa(self) -> Isa | None:
+        return self.catalog.isas.get(self.variant.isa) if self.variant else None
+
+    @property
+    def gpu(self) -> Gpu | None:
+        return self.catalog.gpus.get(self.variant.sm) if self.variant and self.variant.sm else None
+
+    @property
+    def toolkit(self) -> CudaToolkit | None:
+        return self.catalog.cuda.get(self.variant.cuda) if self.variant and self.variant.cuda else None
+
+    @property
+    def generated(self) -> bool:
+        """Whether its own header vouches for the recipe."""
+        return self.owner == "ours"
+
+
+@lru_cache(maxsize=8)
+def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
+    """What an override is of: a package of the catalog by its name or attribute, or a library below."""
+    names = {name for one in packages for name in (one.name, one.attr.rpartition(".")[2])} | {*LIBRARIES}
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])({words})(?![\w-])")
