@@ -104,11 +104,25 @@ def test_one_repository_cannot_be_aligned(apart: Path) -> None:
 def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
     shown = run([PROGRAM, "align", "build-pytorch", "build-torchvision"], cwd=apart)
     assert shown.code == 1
-    assert len([line for line in shown.stdout.splitlines() if line.endswith("build-torchvision")]) == 1
+    grid = [line.split() for line in shown.stdout.splitlines()]
+    assert [["avx2", "-B"] in grid, ["avx2", "A-", "AB"] in grid] == [True, True]
     rows = json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["cells"]
     assert sum(len(row["missing"]) for row in rows) == 2
     assert run([PROGRAM, "align", apart, "--create"]).ok
     assert run([PROGRAM, "align", apart]).ok
+
+
+def test_a_grid_has_a_row_for_each_instruction_set_and_none_where_nothing_is_missing(tmp_path: Path) -> None:
+    wide = (
+        'cuda = ["12.9", "13.0"]\nsm = ["sm80", "sm86", "sm89", "sm90", "sm120"]\nisa = ["avx2", "avx512"]\n'
+    )
+    (tmp_path / "torchsmith.toml").write_text(TOML.partition("cuda =")[0] + wide)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    shown = run([PROGRAM, "align", tmp_path])
+    assert [shown.ok, len(shown.stdout.splitlines())] == [True, 3 + 1 + 2]
+    (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm90-avx2.nix").unlink()
+    shown = run([PROGRAM, "align", tmp_path])
+    assert [shown.code, len(shown.stdout.splitlines())] == [1, 3 + 1 + 3 + 1]
 
 
 def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> None:
@@ -123,7 +137,10 @@ def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> Non
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
     shown = run([PROGRAM, "align"], cwd=tmp_path)
     assert shown.code == 1
-    assert sum("missing in build-vllm" in line for line in shown.stdout.splitlines()) == 1
+    grid = [line.split() for line in shown.stdout.splitlines()]
+    assert ["python313-cuda12_9", "sm90", "sm120"] in grid
+    assert ["avx2", "A-", "AB"] in grid
+    assert ["avx2", "Ax", "Ax"] in grid
     said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
     assert sum(len(row["missing"]) for row in said["cells"]) == 1
     cannot = {row["cell"]: why for row in said["cells"] for why in row["cannot"].values()}

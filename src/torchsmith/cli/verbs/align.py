@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import ascii_uppercase
+from string import ascii_lowercase, ascii_uppercase
 
-from torchsmith.api.aligning import AlignReport, AlignRequest, align
+from torchsmith.api.aligning import AlignedCell, AlignReport, AlignRequest, align
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, width, write
-from torchsmith.core.words import printable
+from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
+from torchsmith.core.words import counted, grouped, printable
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
+MISSING, CANNOT = "-", "x"
 
 
 def run(*, request: AlignRequest, json: JsonOption = False) -> None:
@@ -34,35 +36,52 @@ def run(*, request: AlignRequest, json: JsonOption = False) -> None:
 
 
 def _print_alignment(report: AlignReport) -> None:
-    """One row a cell, one column a repository: by its name, or by a letter where that is too wide."""
-    names = _headings(report)
-    rows: list[list[Painted]] = [[(title, "bold") for title in ("cell", *names.values(), "status")]]
-    for row in report.cells:
-        marks: list[Painted] = [
-            ("missing", "bold red") if repo in row.missing else "cannot" if repo in row.cannot else "yes"
-            for repo in names
-        ]
-        status = [f"missing in {', '.join(names[repo] for repo in row.missing)}"] if row.missing else []
-        status += [f"cannot be in {', '.join(names[repo] for repo in row.cannot)}"] if row.cannot else []
-        rows.append([row.cell, *marks, "; ".join(status) or "in all"])
-    columns(rows)
+    """A grid for each Python and CUDA whose cells are not all in all repositories: a row for each instruction
+    set, a column for each GPU, and in it a letter for each repository."""
+    letters = dict(zip(report.repositories, ascii_uppercase + ascii_lowercase, strict=False))
+    for repository, letter in letters.items():
+        write(printable(f"{letter}  {repository}"))
+    write(f"{MISSING}  missing   {CANNOT}  cannot be made   blank: in no repository")
+    for title, cells in grouped((_axes(row.cell)[0], row) for row in report.cells).items():
+        if all(len(row.present) == len(report.repositories) for row in cells):
+            write(f"{title}: {counted(len(cells), 'cell')}, in all")
+        else:
+            _print_grid(title, cells, letters)
     hint = "; --create writes what is missing" if report.missing else ""
-    tell(f"{report.whole} of {len(report.cells)} cells are in all {len(names)} repositories{hint}")
+    tell(f"{report.whole} of {len(report.cells)} cells are in all {len(letters)} repositories{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
         tell(f"cannot be, {count}: {reason}")
     for recipe in report.left:
         warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
 
 
-def _headings(report: AlignReport) -> dict[str, str]:
-    shown = report.repositories
-    room, cells = width(), max(len(row.cell) for row in report.cells)
-    if room is None or cells + sum(max(len(name), 7) + 2 for name in shown) + len("  in all") <= room:
-        return {name: name for name in shown}
-    letters = dict(zip(shown, ascii_uppercase, strict=False))
-    for name, letter in letters.items():
-        write(printable(f"{letter}  {name}"))
-    return {name: letters.get(name, name) for name in shown}
+def _print_grid(title: str, cells: Sequence[AlignedCell], letters: Mapping[str, str]) -> None:
+    at = {_axes(row.cell)[1:]: row for row in cells}
+    gpus = list(dict.fromkeys(gpu for gpu, _ in at))
+    rows: list[list[Painted]] = [[(title, "bold"), *((gpu, "bold") for gpu in gpus)]]
+    rows += (
+        [f"  {isa}", *(_marks(at.get((gpu, isa)), letters) for gpu in gpus)]
+        for isa in dict.fromkeys(isa for _, isa in at)
+    )
+    columns(rows)
+
+
+def _marks(row: AlignedCell | None, letters: Mapping[str, str]) -> Painted:
+    """The repositories of a cell."""
+    if row is None:
+        return ""
+    marks = "".join(
+        MISSING if repository in row.missing else CANNOT if repository in row.cannot else letter
+        for repository, letter in letters.items()
+    )
+    return (marks, "bold red") if row.missing else marks
+
+
+def _axes(cell: str) -> tuple[str, str, str]:
+    """`python313-cuda13_0-sm90-avx2` as what titles a grid, its column and its row."""
+    python, platform, *rest = cell.split("-")
+    gpu = rest.pop(0) if platform != "cpu" else ""
+    return f"{python}-{platform}", gpu, "-".join(rest)
 
 
 def _print_created(report: AlignReport) -> None:
