@@ -39,7 +39,7 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
     out = call("list", "--profile", "seed").out
     assert "sm103" in out
     assert "B300" in out
-    assert out.splitlines()[-3].split()[:2] == ["132", "variants:"]
+    assert out.splitlines()[-4].split()[:2] == ["132", "variants:"]
     assert [line.split()[1] for line in out.splitlines() if line.startswith("▲ ")] == ["12", "12"]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.watch import Watch
 from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.process import run
@@ -295,3 +296,17 @@ def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -
     with pytest.raises(Problem):
         apply(ApplyRequest(workspace=drifted))
     assert list((drifted / PKGS).glob("*.nix"))
+
+
+def test_apply_says_which_pages_it_adds_before_it_adds_them(drifted: Path) -> None:
+    remarks: list[tuple[str, bool]] = []
+    page = drifted / "build-pytorch/README.md"
+    page.unlink(missing_ok=True)
+
+    class Listening(Watch):
+        def remark(self, text: str) -> None:
+            remarks.append((text, page.exists()))
+
+    apply(ApplyRequest(workspace=drifted, yes=True, allow_dirty=True, commit=False), Listening())
+    assert page.exists()
+    assert [existed for text, existed in remarks if "build-pytorch/" in text] == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import msgspec
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.nix_options import NixpkgsOption, read_trees
 from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.auditing import run, suppress
 from torchsmith.auditing.finding import Severity, Sure, fixed
 from torchsmith.auditing.rule import find_rule
@@ -44,7 +46,7 @@ class AuditRequest:
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
-def audit(request: AuditRequest) -> AuditReport:
+def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
     """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings."""
     if request.write_baseline and request.baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE to write to")
@@ -61,6 +63,7 @@ def audit(request: AuditRequest) -> AuditReport:
         jobs=request.jobs,
         selectors=selectors,
         cached=request.cache,
+        steps=partial(watch.steps, "auditing"),
     )
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
@@ -73,7 +76,7 @@ def audit(request: AuditRequest) -> AuditReport:
         workspace = workspace_of(places, request.workspace)
         root = workspace.root if workspace else None
         recovered = write_apart([(root or root_of(Path(one.path)), one) for one in fixes], "audit --fix")
-        report = audit(replace(request, fix=False))
+        report = audit(replace(request, fix=False), watch)
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, mended=mended, recovered=recovered)
 

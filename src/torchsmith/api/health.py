@@ -43,7 +43,7 @@ def check_farm(request: FarmCheckRequest) -> FarmReport:
     """Try each builder: reachable, its system, features, free disk, the instruction sets that it runs."""
     opened = open_workspace(request.workspace)
     if request.machines and not request.machines.is_file():
-        raise NotFound(f"there is no {request.machines}")
+        raise NotFound(f"no such file: {request.machines}")
     named = () if request.machines else opened.settings.builder
     builders = configured(named, request.machines or MACHINES)
     with ThreadPoolExecutor(8) as pool:

@@ -67,7 +67,7 @@ def _input(request: PageRequest, watch: Watch) -> PageInput:
     """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
     folder, named = request.folder, request.workspace
     if folder is not None and not folder.is_dir():
-        raise NotFound(f"there is no folder {folder}")
+        raise NotFound(f"no such folder: {folder}")
     if folder is not None and named is None and (folder / FILE).is_file():
         named = folder
     workspace = open_workspace(named, request.profile)

@@ -20,7 +20,7 @@ from torchsmith.api.options import (
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Exit, Refused
-from torchsmith.core.words import counted
+from torchsmith.core.words import counted, some_of
 from torchsmith.recipe.header import Owner
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, ChangeKind
@@ -231,5 +231,8 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
             plans.refuse_dirty(found)
         if not request.yes:
             _check_deletions(planned, confirm)
+        pages = [change.path for change in found.pending if change.kind == "create" and not change.recipe]
+        if pages:
+            watch.remark(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")
         plans.carry_out(found, writer, commit=request.commit, per_file=request.per_file)
     return msgspec.structs.replace(planned, written=True, commits=tuple(writer.commits))

@@ -166,5 +166,6 @@ def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
     severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
-    fix = defect.fix if keep_fix and sure is Sure.CERTAIN else None
+    safe = defect.fix is not None and (sure is Sure.CERTAIN or defect.fix.prose)
+    fix = defect.fix if keep_fix and safe else None
     return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)

@@ -46,6 +46,7 @@ class FindingFix:
 
     title: str
     edits: tuple[Edit, ...]
+    prose: bool = False  # changes words for people alone, which no build reads
 
 
 SortKey = tuple[Where, int, str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -99,6 +100,37 @@ def convention(subject: Subject) -> Sure | None:
 def rewrite(span: Span, text: str) -> FindingFix:
     """The fix that puts another text in a place."""
     return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
+
+
+VENDOR = r"(?:(?:AWS|NVIDIA|Intel|AMD|ARM) )?"
+
+
+def replaced(text: str, start: int, end: int, new: str, title: str) -> FindingFix:
+    """The fix that writes other words for people in a place, which is counted in characters."""
+    first = len(text[:start].encode())
+    return FindingFix(title, (Edit(first, first + len(text[start:end].encode()), new),), prose=True)
+
+
+def unlisted(text: str, line: int, word: str) -> FindingFix | None:
+    """The fix that takes a word out of a list in a line of prose; None where it stands in none, or more than
+    once."""
+    lines = text.split("\n")
+    start, prose = sum(len(one) + 1 for one in lines[: line - 1]), lines[line - 1]
+    places = [*re.finditer(rf"(?<![\w-]){VENDOR}{re.escape(word)}\+?(?![\w-])", prose)]
+    if len(places) != 1:
+        return None
+    first, last = places[0].span()
+    if prose[:first].endswith(", ") and re.match(r"[,;.)\"]|\s|$", prose[last:]):
+        first -= len(", ")
+    elif prose[:first].endswith("/") and re.match(r"[/,;.)\"]|\s|$", prose[last:]):
+        first -= len("/")
+    elif re.match(r", \w", prose[last:]):
+        last += len(", ")
+    elif re.match(r"/\w", prose[last:]) and " " not in places[0][0]:
+        last += len("/")
+    else:
+        return None
+    return replaced(text, start + first, start + last, "", f"take {word} out of the list")
 
 
 _known: dict[str, Rule] = {}

@@ -4,7 +4,8 @@ repositories."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -31,6 +32,7 @@ from torchsmith.workspace.git import seen_files
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
 CHUNK, MOST_CHUNK = 24, 500
 ALL_RULES = RuleSelection()
+Steps = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
 
 
@@ -63,6 +65,10 @@ class AuditReport:
         return replace(self, findings=tuple(one.printable for one in self.findings))
 
 
+def _unwatched(total: int) -> AbstractContextManager[Callable[[str], None]]:
+    return nullcontext(lambda name: None)
+
+
 def audit(
     paths: Sequence[Path],
     ruled_by: Path | None = None,
@@ -73,12 +79,14 @@ def audit(
     jobs: int = 0,
     selectors: Sequence[str] = (),
     cached: bool = False,
+    steps: Steps = _unwatched,
 ) -> AuditReport:
     """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
 
     `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one
-    for each processor. `cached`: files that are as they were are not judged again.
+    for each processor. `cached`: files that are as they were are not judged again. `steps` is told how many
+    files are to be judged, and of each.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
@@ -105,7 +113,10 @@ def audit(
     work = [(folder, task) for folder in folders for task in _tasks(folder, context)]
     judged = {task: one for _, task in work if cache and (one := cache.judged(task))}
     todo = [task for _, task in work if task not in judged]
-    judged |= zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True)
+    with steps(len(todo)) as step:
+        for task, judgement in zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
+            judged[task] = judgement
+            step(task.shown)
     findings = [finding for _, task in work for finding in judged[task].findings]
     facts: dict[Path, list[RecipeFacts]] = {}
     for folder, task in work:

@@ -69,7 +69,7 @@ def choose(
 
     _check((*split(select), *split(ignore)))
     if baseline and not baseline.exists():
-        raise NotFound(f"there is no {baseline}", hint="--write-baseline writes today's findings there")
+        raise NotFound(f"no such file: {baseline}", hint="--write-baseline writes today's findings there")
     known = read_baseline(baseline) if baseline else frozenset()
     return RuleSelection(split(select), split(ignore), known, line=line)
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from torchsmith.api.auditing import AuditRequest, RuleReport
 from torchsmith.auditing import reports
-from torchsmith.auditing.finding import Finding
+from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.run import AuditReport
 from torchsmith.cli.console import (
     next_step,
@@ -130,4 +130,6 @@ def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")
     mended = f"{counted(report.mended, 'finding')} in {files} {'mended' if written else 'can be mended'}"
-    tell(mended if report.mended else "no finding has a safe fix")
+    others = sum(one.fix is None and one.severity is not Severity.NOTE for one in report.findings)
+    left = f"; {others} without a safe fix" if others else ""
+    tell((mended if report.mended else "no finding has a safe fix") + left)

@@ -75,7 +75,7 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         fleet = _read_folder(path)
     elif not path.exists():
         raise NotFound(
-            f"there is no {path}",
+            f"no such file: {path}",
             hint="an inventory is a CSV or JSON file, what scontrol or kubectl print, or a folder of reports",
         )
     else:

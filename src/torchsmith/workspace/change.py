@@ -77,7 +77,7 @@ class Adoption:
             place = next((one.resolve() for one in (path, root / path) if one.exists()), None)
             if place is None or not place.is_relative_to(top):
                 hint = "--adopt takes files of the workspace over"
-                raise NotFound(f"there is no {path} in {root}", hint=hint)
+                raise NotFound(f"no such file or folder in {root}: {path}", hint=hint)
             found.append(str(place.relative_to(top)))
         return cls(given, tuple(found))
 

@@ -197,7 +197,7 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: boo
         elif path.is_dir():
             found |= {one.root: one for one in _Reader(catalog, lines, search).below(path)}
         else:
-            raise NotFound(f"there is no {path}")
+            raise NotFound(f"no such folder: {path}" if not path.suffix else f"no such file: {path}")
     for root, named in files.items():
         reader = _Reader(catalog, lines, search)
         recipes, others = reader.recipes(sorted(set(named)), root)

@@ -186,7 +186,7 @@ def _find(path: Path | None) -> Path:
     if path is not None:
         file = path / FILE if path.is_dir() else path
         if not file.is_file():
-            raise NotFound(f"there is no {file}", hint="torchsmith init writes one")
+            raise NotFound(f"no such file: {file}", hint="torchsmith init writes one")
         return file.absolute()
     files = (folder / FILE for folder in (Path.cwd(), *Path.cwd().parents))
     return next((file for file in files if file.is_file()), DEFAULT)

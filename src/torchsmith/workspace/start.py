@@ -224,7 +224,7 @@ def _root(repos: Sequence[Path]) -> Path:
     """The folder that holds all repositories: a workspace's repositories lie directly in it."""
     if missing := [repo for repo in repos if not repo.is_dir()]:
         hint = "the workspace is the folder that holds the repositories"
-        raise NotFound(f"there is no folder {missing[0]}", hint=hint)
+        raise NotFound(f"no such folder: {missing[0]}", hint=hint)
     parents = {repo.resolve().parent for repo in repos}
     if len(parents) > 1:
         raise Conflict(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.claims import PlacedClaim, claims_of, vocabulary
-from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule, unlisted
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
@@ -117,7 +117,9 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
             right = isa is None or isa.name in words.cpus[claim.value]
             what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
-            yield Defect(f"{place} {what}", span)
+            # A banner is part of a build phase: another one is another build.
+            fix = unlisted(subject.recipe.text, span.line, claim.word) if place != "banner" else None
+            yield Defect(f"{place} {what}", span, fix=fix)
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):

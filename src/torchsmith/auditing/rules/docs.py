@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from torchsmith.auditing.claims import claims_in, vocabulary
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, LIKELY, WARNING, Defect, rule
+from torchsmith.auditing.rule import GUESS, LIKELY, WARNING, Defect, replaced, rule, unlisted
 from torchsmith.catalog import Package
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem
@@ -58,8 +58,9 @@ def counts_are_right(repo: Repo) -> Iterator[Defect]:
         for found in COUNT.finditer(text):
             line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
             if int(found[1]) not in counts and _of_all(line, repo):
-                words = f"says {found[0]}, there are {max(counts)}"
-                yield Defect(words, file=file, at=_line(text, found.start()))
+                message, now = f"says {found[0]}, there are {max(counts)}", str(max(counts))
+                fix = replaced(text, *found.span(1), now, f"write {now}") if len(counts) == 1 else None
+                yield Defect(message, file=file, at=_line(text, found.start()), fix=fix)
 
 
 def _of_all(line: str, repo: Repo) -> bool:
@@ -138,4 +139,5 @@ def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
                     is_ = " or ".join(sorted(words.parts[one.value]))
                     at = _line(text, match.start() + one.start)
                     true.discard(prose)
-                    yield Defect(f"says {one.word} is {sm}; it is {is_}", file=file, at=at)
+                    message = f"page lists {one.word} under {sm}, but {one.word} is {is_}"
+                    yield Defect(message, file=file, at=at, fix=unlisted(text, at.line, one.word))

@@ -168,7 +168,7 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
     wanted = subject.catalog.torch if for_torch and "python" in source.owner.lower() else None
     if subject.style != "scratch" and not variant.flavor:
         wanted = wanted or variant.package
-        if package != wanted and package not in subject.bundled:
+        if wanted.upstream and package != wanted and package not in subject.bundled:
             said = source.fields["repo"]
             yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
     owner = source.fields["owner"]

@@ -11,6 +11,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.auditing.finding import Severity
 from torchsmith.cli import audit_view as view
 from torchsmith.cli.console import answer, exit_if, tell
+from torchsmith.cli.progress import Terminal
 from torchsmith.core.words import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
@@ -37,7 +38,7 @@ def run(
     if explain is not None:
         answer(explain_rule(explain), view.print_rule, as_json=format == "json")
         return
-    report = audit(request)
+    report = audit(request, Terminal())
     if request.write_baseline:
         tell(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
     elif request.diff or request.fix:

@@ -15,6 +15,7 @@ from torchsmith.cli.console import Painted, columns, next_step, print_json, warn
 from torchsmith.core.problem import Conflict
 from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell, LeftOut, Matrix
+from torchsmith.matrix.cells import UNUSABLE
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -130,6 +131,8 @@ def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
     else:
         parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
     write(f"{counted(len(matrix.cells), 'variant')}: {parts}")
-    warned = Counter(str(warning) for cell in matrix.cells for warning in cell.warnings)
-    for text, count in warned.items():
-        write(f"▲ {counted(count, 'variant')}: {text}", "yellow")
+    warned = Counter(warning for cell in matrix.cells for warning in cell.warnings)
+    for warning, count in warned.items():
+        write(f"▲ {counted(count, 'variant')}: {warning}", "yellow")
+    if any(warning.code == UNUSABLE for warning in warned):
+        write("  torchsmith.toml asks for cells that no machine can use; `usable = true` leaves them out")

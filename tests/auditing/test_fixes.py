@@ -1,0 +1,95 @@
+"""Safe fixes of what prose says: the fixed file audits clean, and nothing that a build reads changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tools.rule_examples import NAME, right_texts
+from torchsmith.api.auditing import AuditRequest, audit
+from torchsmith.api.watch import Watch
+from torchsmith.auditing.rule import unlisted
+from torchsmith.recipe.read import edited
+
+RECIPES = ".flox/pkgs"
+HEAD = "let\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    (tmp_path / RECIPES).mkdir(parents=True)
+    (tmp_path / f"{RECIPES}/{NAME}.nix").write_text(right_texts()[NAME])
+    return tmp_path
+
+
+def rules(repo: Path, *, fix: bool = False) -> list[str]:
+    request = AuditRequest(paths=(repo,), jobs=1, cache=False, fix=fix, select=("TS6", "TS96"))
+    return [finding.rule for finding in audit(request).findings if finding.severity.value != "note"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("SM120 (RTX 5090, L40S)", "SM120 (RTX 5090)"),
+        ("SM120 (L40S, RTX 5090)", "SM120 (RTX 5090)"),
+        ("SM120: RTX 5080/L40S cards", "SM120: RTX 5080 cards"),
+        (
+            "SM120: NVIDIA RTX 5090, L40S, H100, or other SM120 GPUs",
+            "SM120: NVIDIA RTX 5090, or other SM120 GPUs",
+        ),
+    ],
+)
+def test_a_part_of_another_gpu_is_taken_out_of_a_comment(repo: Path, wrong: str, right: str) -> None:
+    file = repo / f"{RECIPES}/{NAME}.nix"
+    text = file.read_text()
+    file.write_text(text.replace(HEAD, f"{HEAD}  # GPU: {wrong}\n", 1))
+    assert set(rules(repo)) == {"TS605"}
+    assert rules(repo, fix=True) == []
+    assert file.read_text() == text.replace(HEAD, f"{HEAD}  # GPU: {right}\n", 1)
+
+
+def test_a_banner_is_left_alone_since_it_is_part_of_the_build(repo: Path) -> None:
+    file = repo / f"{RECIPES}/{NAME}.nix"
+    file.write_text(
+        file.read_text().replace("export CFLAGS", 'echo "SM120: RTX 5090, L40S"\n        export CFLAGS')
+    )
+    assert rules(repo) == rules(repo, fix=True) == ["TS605"]
+
+
+def test_counts_and_lists_in_pages_are_put_right(repo: Path) -> None:
+    page = repo / "README.md"
+    page.write_text("# Größe\n\nThis repository provides 44 variants.\n\nSM90 (H100, L40S) is built.\n")
+    assert sorted(rules(repo)) == ["TS961", "TS963"]
+    assert rules(repo, fix=True) == []
+    assert page.read_text() == "# Größe\n\nThis repository provides 1 variants.\n\nSM90 (H100) is built.\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["SM90: L40S", "L40S and H100", "L40S, H100 but not L40S", "ARM Neoverse V1/V2"]
+)
+def test_what_stands_in_no_list_has_no_fix(line: str) -> None:
+    assert unlisted(f"# before\n{line}\n", 2, "Neoverse V1" if "V1" in line else "L40S") is None
+
+
+def test_positions_are_those_of_the_bytes() -> None:
+    text = "# für\n# Ü: H100, L40S\n"
+    fix = unlisted(text, 2, "L40S")
+    assert fix is not None
+    assert edited(text.encode(), fix.edits) == "# für\n# Ü: H100\n"
+
+
+def test_whoever_watches_is_told_of_each_file(repo: Path) -> None:
+    seen: list[str] = []
+    totals: list[int] = []
+
+    class Counting(Watch):
+        def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
+            totals.append(total)
+            return nullcontext(seen.append)
+
+    audit(AuditRequest(paths=(repo,), jobs=1, cache=False), Counting())
+    assert totals == [len(seen)]
+    assert [Path(name).stem for name in seen] == [NAME]
