@@ -343,3 +343,25 @@ def test_a_config_does_not_excuse_several_targets() -> None:
 def test_a_recipe_that_claims_no_single_gpu_may_take_libraries_for_all() -> None:
     open_about_it = BY_CACHE[NAME].replace("no other arch", "its own kernels for no other arch")
     assert "TS419" not in {one.rule for one in findings_of(NAME, open_about_it)}
+
+
+ONNX = """{{ pkgs ? import <nixpkgs> {{ }} }}:
+let
+  pinned = import (builtins.fetchTarball {{
+    url = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz";
+  }}) {{ config = {{ allowUnfree = true; cudaSupport = true; }}; }};
+in pinned.onnxruntime.overrideAttrs (old: {{
+  pname = "onnxruntime-python313-cuda12_9-sm90-avx2";
+  src = pinned.fetchFromGitHub {{
+    owner = "microsoft"; repo = "onnxruntime"; rev = "v1.23.2"; hash = "{hash}";
+  }};
+}})
+"""
+
+
+def test_nobody_knows_the_wrong_source_of_a_package_whose_source_nobody_knows() -> None:
+    known = next(pin for pin in builtin_catalog().pins.values() if pin.name == "6a030d5")
+    text = ONNX.format(rev=known.rev, hash=f"sha256-{'A' * 43}=")
+    rules = [one.rule for one in findings_of("onnxruntime-python313-cuda12_9-sm90-avx2", text, Path("/x"))]
+    assert rules
+    assert "TS905" not in rules
