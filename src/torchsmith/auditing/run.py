@@ -32,7 +32,7 @@ from torchsmith.workspace.git import seen_files
 WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
 CHUNK, MOST_CHUNK = 24, 500
 ALL_RULES = RuleSelection()
-Progress = Callable[[int], AbstractContextManager[Callable[[str], None]]]
+Stepper = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
 
 
@@ -79,7 +79,7 @@ def audit(
     jobs: int = 0,
     selectors: Sequence[str] = (),
     cached: bool = False,
-    steps: Progress = _unwatched,
+    steps: Stepper = _unwatched,
 ) -> AuditReport:
     """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
