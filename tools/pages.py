@@ -40,7 +40,7 @@ from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
-from torchsmith.page.document import PageDocument
+from torchsmith.page.document import PageReport
 from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.workspace.settings import schema
@@ -88,7 +88,7 @@ DOCUMENTS: dict[str, Any] = {
     "package add, package remove": editing.EditReport,
     "eval": evaluating.EvaluateReport,
     "graph": derivations.GraphReport,
-    "page": PageDocument,
+    "page": PageReport,
     "diff-drv": derivations.DiffReport,
     "impact": derivations.ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,

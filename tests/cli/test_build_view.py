@@ -13,7 +13,7 @@ from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobSta
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
 from torchsmith.building.plan import Share
-from torchsmith.cli.build_view import LiveView, print_plan
+from torchsmith.cli.build_view import LiveView, PlainView, print_plan
 from torchsmith.cli.console import Foot, table
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.core.problem import Problem
@@ -84,6 +84,15 @@ def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.C
     assert all(len(line) < 80 for line in shown(view).splitlines()[:-1])
     view.tell(JobStarted(job=NAME, name=NAME, attempt=2))
     assert "1 min" not in shown(view)
+
+
+def test_a_log_has_a_line_for_every_tenth_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView({NAME: NAME})
+    for done in range(0, 31, 2):
+        view.tell(JobSteps(job=NAME, done=done, total=30))
+    lines = capsys.readouterr().err.splitlines()
+    steps = [re.search(r"(\d+) of 30", line) for line in lines]
+    assert [int(found[1]) for found in steps if found] == [4, 6, 10, 12, 16, 18, 22, 24, 28, 30]
 
 
 def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() -> None:

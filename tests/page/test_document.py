@@ -16,7 +16,7 @@ from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.page import html
 from torchsmith.page.collect import PageInput, collect
-from torchsmith.page.document import PageCell, PageDocument
+from torchsmith.page.document import PageCell, PageReport
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.workspace.load import open_workspace
 
@@ -43,7 +43,7 @@ def builds(tmp_path: Path) -> Path:
     return folder
 
 
-def document(folder: Path, *, whole: bool = True) -> PageDocument:
+def document(folder: Path, *, whole: bool = True) -> PageReport:
     workspace = open_workspace(folder if whole else None)
     return collect(PageInput(folder, workspace, whole, made=0.0))
 
@@ -285,7 +285,7 @@ def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:
         )
         for python, cuda, gpu, isa in axes
     ]
-    document = PageDocument(
+    document = PageReport(
         title="many",
         made=0.0,
         version="1",

@@ -16,7 +16,7 @@ from torchsmith.core.problem import NotFound
 from torchsmith.core.words import grouped, some_of
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.page.collect import PageInput, collect, pickable
-from torchsmith.page.document import PageDocument
+from torchsmith.page.document import PageReport
 from torchsmith.page.html import GENERATOR
 from torchsmith.page.html import page as html
 from torchsmith.workspace.checkout import recipes_in
@@ -48,7 +48,7 @@ class PageRequest:
     profile: ProfileOption = None
 
 
-def page(request: PageRequest, watch: Watch = SILENT) -> PageDocument:
+def page(request: PageRequest, watch: Watch = SILENT) -> PageReport:
     """Collect all that is known of a matrix; with `output` write it as a page that needs nothing else."""
     if request.output is not None:
         check_own(request.output, f'content="{GENERATOR} ')

@@ -22,7 +22,7 @@ from torchsmith.core.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.nix.graph import Graph
-from torchsmith.page.document import CellState, PageCell, PageCover, PageDocument, PageFinding, SharedBuild
+from torchsmith.page.document import CellState, PageCell, PageCover, PageFinding, PageReport, SharedBuild
 from torchsmith.page.past import PagePast, read_past, revisions
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
@@ -43,7 +43,7 @@ class PageInput:
     cover: PageCover | None = None
 
 
-def collect(request: PageInput) -> PageDocument:
+def collect(request: PageInput) -> PageReport:
     """Everything that is known below the folder."""
     notes: list[str] = []
     repositories = _repositories(request, notes)
@@ -51,7 +51,7 @@ def collect(request: PageInput) -> PageDocument:
     findings = read_findings(request.root, request.workspace.root, repositories)
     past = read_past(request.root, notes)
     known = list(_Cells(request, recipes, findings, past).all())
-    return PageDocument(
+    return PageReport(
         title=request.root.resolve().name if request.workspace.root or recipes else "the default matrix",
         made=request.made,
         version=__version__,

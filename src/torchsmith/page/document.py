@@ -149,7 +149,7 @@ class PageCover(msgspec.Struct, frozen=True):
     points: tuple[tuple[int, int, int], ...]
 
 
-class PageDocument(msgspec.Struct, frozen=True, kw_only=True):
+class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
     title: str

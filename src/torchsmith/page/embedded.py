@@ -13,16 +13,14 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
 from torchsmith.page.answers import Once, answers
-from torchsmith.page.document import STATES, PageCell, PageDocument
+from torchsmith.page.document import STATES, PageCell, PageReport
 from torchsmith.page.markup import FORBIDDEN, Markup
 
 NAME = "\x01"  # stands for the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe
 
 
-def embedded(
-    document: PageDocument, catalog: Catalog, wanted: Iterable[Cell], articles: str
-) -> dict[str, Any]:
+def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], articles: str) -> dict[str, Any]:
     """The document as the script takes it, with the story of each cell as an article."""
     recipes, words = PackedRecipes(), Once[str]()
     cells = [_cell(cell, recipes, words) for cell in document.cells]

@@ -11,7 +11,7 @@ from importlib.resources import files
 from torchsmith.catalog import Catalog
 from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell
-from torchsmith.page.document import STATES, CellState, PageCell, PageDocument
+from torchsmith.page.document import STATES, CellState, PageCell, PageReport
 from torchsmith.page.embedded import embedded, packed, source_hash
 from torchsmith.page.markup import Child, Markup, join, tag
 from torchsmith.page.stories import address, stories
@@ -26,7 +26,7 @@ LinksByName = Mapping[str, Markup]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
 
 
-def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str:
+def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
     """The whole file."""
     style = "".join((ASSETS / name).read_text() for name in ("page.css", "draw.css"))
     script = (ASSETS / "page.js").read_text()
@@ -63,7 +63,7 @@ def page(document: PageDocument, catalog: Catalog, cells: Iterable[Cell]) -> str
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
 
-def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Markup:
+def _header(document: PageReport, sections: Sequence[tuple[str, str]]) -> Markup:
     counts = Counter(cell.state for cell in document.cells)
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
     warned = sum(_warned(cell, document) for cell in document.cells)
@@ -80,7 +80,7 @@ def _header(document: PageDocument, sections: Sequence[tuple[str, str]]) -> Mark
     )
 
 
-def _counts(document: PageDocument) -> str:
+def _counts(document: PageReport) -> str:
     """`builds: 132 variants (44 cells, 3 packages), 4 other recipes, profile seed`."""
     variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
     cells = {(*_table_key(cell), cell.sm, cell.isa) for cell in variants}
@@ -100,7 +100,7 @@ def _table_key(cell: PageCell) -> tuple[str, ...]:
     return (cell.line, cell.cuda, cell.python, cell.flavor)
 
 
-def _warned(cell: PageCell, document: PageDocument) -> bool:
+def _warned(cell: PageCell, document: PageReport) -> bool:
     """There is something to be warned of that its state does not say already."""
     warnings = any(document.findings[number].severity == "warning" for number in cell.findings)
     return cell.state not in ("impossible", "failed", "wrong") and (warnings or bool(cell.why))
@@ -122,7 +122,7 @@ def _section(name: str, title: str, content: Child) -> Markup:
     )
 
 
-def _matrix(document: PageDocument, catalog: Catalog, numbers: Numbers) -> Markup:
+def _matrix(document: PageReport, catalog: Catalog, numbers: Numbers) -> Markup:
     search = tag(
         "div",
         tag("label", "Find a GPU, CPU, package or name ", for_="search"),
@@ -235,6 +235,6 @@ def _others(links: Sequence[Markup]) -> Markup | None:
     return tag("section", tag("h3", "Other recipes"), items, class_="package")
 
 
-def _footer(document: PageDocument) -> Markup:
+def _footer(document: PageReport) -> Markup:
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made))
     return tag("footer", tag("p", f"Made by torchsmith {document.version} on {made}."))

@@ -13,7 +13,7 @@ from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.words import counted, grouped
 from torchsmith.page import draw
-from torchsmith.page.document import PageCover, PageDocument, PageRevision, PageRun, PageSizes, SharedBuild
+from torchsmith.page.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
 from torchsmith.page.stories import duration
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
@@ -100,7 +100,7 @@ def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
     return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
 
 
-def sizes_picture(document: PageDocument, width: int = draw.WIDTH) -> draw.Picture:
+def sizes_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture:
     """The GPU code of every verified build: what its GPU uses, and what it carries besides."""
     rows = []
     for cell in document.cells:
@@ -111,7 +111,7 @@ def sizes_picture(document: PageDocument, width: int = draw.WIDTH) -> draw.Pictu
     return draw.bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
 
 
-def findings_picture(document: PageDocument, width: int = draw.WIDTH) -> draw.Picture:
+def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture:
     """How often each rule spoke."""
     counts = Counter[tuple[str, str, str]]()
     for one in document.findings:

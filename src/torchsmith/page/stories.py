@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
-from torchsmith.page.document import STATES, PageBuild, PageCell, PageDocument
+from torchsmith.page.document import STATES, PageBuild, PageCell, PageReport
 from torchsmith.page.markup import Child, Markup, tag
 
 PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,120}")
@@ -19,13 +19,13 @@ def address(name: str) -> str:
     return "cell-" + (name if PLAIN.fullmatch(name) else name.encode(errors="replace").hex()[:200])
 
 
-def stories(document: PageDocument, catalog: Catalog) -> Iterator[Markup]:
+def stories(document: PageReport, catalog: Catalog) -> Iterator[Markup]:
     """An article for each cell."""
     for number, cell in enumerate(document.cells):
         yield _story(number, cell, document, catalog)
 
 
-def _story(number: int, cell: PageCell, document: PageDocument, catalog: Catalog) -> Markup:
+def _story(number: int, cell: PageCell, document: PageReport, catalog: Catalog) -> Markup:
     sign, title, about = STATES[cell.state]
     why = dict.fromkeys(cell.why)
     return tag(
@@ -80,7 +80,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _findings(cell: PageCell, document: PageDocument) -> Markup | None:
+def _findings(cell: PageCell, document: PageReport) -> Markup | None:
     told = [document.findings[number] for number in cell.findings]
     items = [
         tag("li", tag("b", f"{one.severity} {one.rule} ", class_=f"f-{one.severity}"), one.message)

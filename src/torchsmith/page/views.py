@@ -10,14 +10,14 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.words import grouped
 from torchsmith.page import pictures
 from torchsmith.page.answers import NO_GPU, offer
-from torchsmith.page.document import PageDocument, SharedBuild
+from torchsmith.page.document import PageReport, SharedBuild
 from torchsmith.page.draw import NARROW, WIDTH, Picture
 from torchsmith.page.markup import Child, Markup, tag
 
 PageView = tuple[str, str, Child]
 
 
-def views(document: PageDocument, catalog: Catalog) -> Iterator[PageView]:
+def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     yield "mine", "Which one is mine?", _mine(catalog)
     if document.runs:
@@ -89,7 +89,7 @@ def _shared(shared: Sequence[SharedBuild]) -> Child:
     return words, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
 
 
-def _history(document: PageDocument) -> Markup:
+def _history(document: PageReport) -> Markup:
     rows = [
         tag(
             "tr",
@@ -105,7 +105,7 @@ def _history(document: PageDocument) -> Markup:
     return _table(names, rows, "Latest commits")
 
 
-def _findings(document: PageDocument) -> Markup:
+def _findings(document: PageReport) -> Markup:
     rows = [
         tag(
             "tr",
