@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
@@ -36,14 +37,42 @@ def example(rule: Rule) -> tuple[str, str]:
         if id == rule.id:
             text = right_texts(id not in NEED_A_WIDE_SET)[name]
             return _changed_lines(text, text.replace(right, wrong))
-    sketch = _sketches()[rule.id]
-    return sketch["wrong"].rstrip("\n"), sketch["right"].rstrip("\n")
+    sketch = sketches()[rule.id]
+    bad, good = sketch["wrong"], sketch["right"]
+    if isinstance(bad, str) or isinstance(good, str):
+        return str(bad).rstrip("\n"), str(good).rstrip("\n")
+    return _shown_files(bad, good), _shown_files(good, bad)
+
+
+Files = Mapping[str, str]  # the text of each file of a repository
 
 
 @cache
-def _sketches() -> dict[str, dict[str, str]]:
-    """Examples of rules that look at several files or at derivations."""
+def sketches() -> dict[str, dict[str, str | Files]]:
+    """Examples of rules that no single change of one recipe shows: repositories, or sketches of them."""
     return tomllib.loads(Path(__file__).with_name("rule_sketches.toml").read_text())
+
+
+def text_of(path: str, text: str) -> str:
+    """A file of an example as it lies in its repository."""
+    if not text.startswith("@"):
+        return text
+    name, _, change = text[1:].partition(" ")
+    recipe = right_texts()[name or Path(path).stem]
+    old, _, new = change.partition(" -> ")
+    assert old in recipe, f"the recipe no longer has {old}"
+    return recipe.replace(old, new) if old else recipe
+
+
+def _shown_files(files: Files, others: Files) -> str:
+    """A repository as a page shows it: of whole recipes what differs from the other example."""
+    blocks = []
+    for path, text in files.items():
+        shown = "" if text.startswith("@") else text
+        if path in others and text != others[path] and (text + others[path]).count("@"):
+            shown = _changed_lines(text_of(path, text), text_of(path, others[path]))[1]
+        blocks.append(f"# {path}\n{shown}".rstrip("\n"))
+    return "\n".join(blocks)
 
 
 def _changed_lines(good: str, bad: str) -> tuple[str, str]:

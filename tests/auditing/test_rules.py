@@ -10,12 +10,24 @@ import pytest
 from tests.recipe.conftest import MINI
 from tools.mutations.harness import findings_of, right_recipes, run
 from tools.mutations.realistic import realistic
-from tools.rule_examples import AUDIO, CHANGES, NAME, NEED_A_WIDE_SET, VISION, example, right_texts
+from tools.rule_examples import (
+    AUDIO,
+    CHANGES,
+    NAME,
+    NEED_A_WIDE_SET,
+    VISION,
+    example,
+    right_texts,
+    sketches,
+    text_of,
+)
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import audit
+from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
+from torchsmith.core.git import git
 
 TOML = """format = 1
 [[matrix]]
@@ -267,6 +279,29 @@ def test_derivations_say_what_below_is_for_other_gpus(workspace: Path) -> None:
 def test_derivations_of_a_right_workspace_raise_no_alarm(workspace: Path) -> None:
     rules = found(workspace, evaluate=True, trees={"default": MINI})
     assert {one.severity.value for group in rules.values() for one in group} <= {"note"}
+
+
+PROVED = {id: one for id, one in sketches().items() if not isinstance(one["wrong"], str)}
+
+
+@pytest.mark.parametrize("rule", PROVED)
+def test_the_example_of_a_rule_raises_it_and_its_correction_does_not(rule: str, tmp_path: Path) -> None:
+    for kind, raised in (("wrong", True), ("right", False)):
+        root = tmp_path / kind
+        files = PROVED[rule][kind]
+        assert not isinstance(files, str)
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text_of(path, text))
+        git(root, "init", "-q")
+        git(root, "add", "-A")
+        report = audit((root,), choice=RuleSelection(strict=True), jobs=1)
+        assert (rule in {one.rule for one in report.findings}) is raised, kind
+
+
+def test_few_examples_are_sketches() -> None:
+    assert len(PROVED) >= 26
+    assert len(sketches()) - len(PROVED) <= 12
 
 
 def test_every_rule_is_documented_with_a_wrong_and_a_right_example() -> None:
