@@ -75,7 +75,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
     if request.fix and not request.diff:
         workspace = workspace_of(places, request.workspace)
         root = workspace.root if workspace else None
-        recovered = write_apart([(root or root_of(Path(one.path)), one) for one in fixes], "audit --fix")
+        recovered = write_apart([(root or root_of(Path(fix.path)), fix) for fix in fixes], "audit --fix")
         report = audit(replace(request, fix=False), watch)
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, mended=mended, recovered=recovered)

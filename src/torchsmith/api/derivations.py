@@ -84,7 +84,9 @@ def graph(request: GraphRequest, watch: Watch = SILENT) -> GraphReport:
     results = ask(chosen)
     below = graph_of(nix, results)
     own = {recipe.name: recipe.variant.sm for recipe in chosen if recipe.variant and recipe.variant.sm}
-    others = grouped(((one.derivation, one.others), one.recipe) for one in strangers(below, own))
+    others = grouped(
+        ((stranger.derivation, stranger.others), stranger.recipe) for stranger in strangers(below, own)
+    )
     return GraphReport(
         recipes=below.recipes,
         derivations=len(below.users),

@@ -132,7 +132,10 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
         ]
         lines = [None, *(name for name, line in catalog.lines.items() if line.torch and not line.flavor)]
         decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
-        able = next((one.line for one in decisions if isinstance(one, Accepted) and one.usable), None)
+        able = next(
+            (decision.line for decision in decisions if isinstance(decision, Accepted) and decision.usable),
+            None,
+        )
         build = able.build_for(cuda) if able else None
         if able and build and build.style != "flox":
             builds[str(cuda)] = f"torch {able.torch}"

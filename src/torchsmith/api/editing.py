@@ -274,8 +274,11 @@ def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport
     report = _carry_out(request.name, request.workspace, request.writing, proposal, watch)
     package = proposal.after.catalog.packages[request.name]
     answers = grouped(
-        (f"Nix refuses: {one.error}" if one.error else f"release {one.version}", one.cell.variant.cell)
-        for one in proposal.probes
+        (
+            f"Nix refuses: {probe.error}" if probe.error else f"release {probe.version}",
+            probe.cell.variant.cell,
+        )
+        for probe in proposal.probes
     )
     return msgspec.structs.replace(
         report,

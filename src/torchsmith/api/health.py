@@ -248,7 +248,7 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
 
     machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
     catalog = workspace.catalog
-    torch = [one for one in catalog.estimates.values() if one.package == catalog.torch.name]
+    torch = [estimate for estimate in catalog.estimates.values() if estimate.package == catalog.torch.name]
     memory = max((one.memory_gb for one in torch), default=0.0)
     disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
     found = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"

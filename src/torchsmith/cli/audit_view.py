@@ -54,7 +54,7 @@ def print_report(report: AuditReport, request: AuditRequest, *, format: str, ver
 
 def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Path | None) -> None:
     """Apply what can be fixed; else explain the rule; ask Nix about what is right."""
-    if any(one.fix for one in report.findings):
+    if any(finding.fix for finding in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
     elif report.findings:
         next_step("audit", "--explain", report.findings[0].rule, why="explains the rule")
@@ -68,10 +68,10 @@ def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Pat
 def _print_places(report: AuditReport) -> None:
     for file, findings in reports.by_file(report.findings).items():
         write(file, "bold")
-        for one in findings:
-            place = f"{one.where.line}:{one.where.column}" if one.where.line else "-"
-            write(f"  {place:>7} {_headline(one)}", hang=8)
-            _print_about(one)
+        for finding in findings:
+            place = f"{finding.where.line}:{finding.where.column}" if finding.where.line else "-"
+            write(f"  {place:>7} {_headline(finding)}", hang=8)
+            _print_about(finding)
         write()
 
 
@@ -130,6 +130,6 @@ def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")
     mended = f"{counted(report.mended, 'finding')} in {files} {'mended' if written else 'can be mended'}"
-    others = sum(one.fix is None and one.severity is not Severity.NOTE for one in report.findings)
+    others = sum(finding.fix is None and finding.severity is not Severity.NOTE for finding in report.findings)
     left = f"; {others} without a safe fix" if others else ""
     tell((mended if report.mended else "no finding has a safe fix") + left)

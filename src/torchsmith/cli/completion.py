@@ -112,7 +112,12 @@ def candidates(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _of_command(command: Command, before: Sequence[str], word: str) -> Iterator[tuple[str, str]]:
     parameters = command.parameters()
-    options = {name: one for one in parameters if one.param.kind == "Option" for name in one.switches}
+    options = {
+        name: parameter
+        for parameter in parameters
+        if parameter.param.kind == "Option"
+        for name in parameter.switches
+    }
     name, equals, start = word.partition("=")
     if equals and name in options:
         yield from ((f"{name}={value}", about) for value, about in _values(options[name], start))

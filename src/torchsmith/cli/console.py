@@ -312,7 +312,7 @@ def unknown_hashes(workspace: Path | None) -> list[str]:
         line = catalog.lines[name]
         if (build := line.build_for(cuda)) is not None:
             names = {one.name for one in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
-            unknown |= dict.fromkeys(f"{one} {line.version_of(one)}" for one in sorted(names))
+            unknown |= dict.fromkeys(f"{name} {line.version_of(name)}" for name in sorted(names))
     return list(unknown)
 
 

@@ -22,14 +22,17 @@ def reflowed(text: str | None) -> str:
 def print_command_help(command: Command) -> None:
     """The page of a verb."""
     parameters = command.parameters()
-    arguments = [one for one in parameters if one.param.kind == "Argument"]
-    options = [one for one in parameters if one.param.kind == "Option"]
-    _head((command.called, "[OPTIONS]", *(one.metavar for one in arguments)), command.run.__doc__)
+    arguments = [parameter for parameter in parameters if parameter.param.kind == "Argument"]
+    options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
+    _head((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)), command.run.__doc__)
     if arguments:
-        _panel("Arguments", [(one.metavar, described(one)) for one in arguments])
+        _panel("Arguments", [(argument.metavar, described(argument)) for argument in arguments])
     _panel(
         "Options",
-        [*((option_names(one), described(one)) for one in options), ("--help, -h", "Print this and stop.")],
+        [
+            *((option_names(option), described(option)) for option in options),
+            ("--help, -h", "Print this and stop."),
+        ],
     )
     _tail(command.example)
 

@@ -157,10 +157,10 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
     """What words say of each parameter that they give; None where they ask for help; Usage where they err."""
     parameters = command.parameters()
     options = {
-        name: (one, says)
-        for one in parameters
-        if one.param.kind == "Option"
-        for name, says in one.switches.items()
+        name: (parameter, says)
+        for parameter in parameters
+        if parameter.param.kind == "Option"
+        for name, says in parameter.switches.items()
     }
     given: dict[str, Any] = {}
     loose: list[str] = []
@@ -186,7 +186,11 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
                 given[parameter.name] = [*given.get(parameter.name, ()), read] if parameter.many else read
     _place(parameters, loose, given, command)
     _from_environment(parameters, given)
-    return {one.name: _collected(one, given[one.name]) for one in parameters if one.name in given}
+    return {
+        parameter.name: _collected(parameter, given[parameter.name])
+        for parameter in parameters
+        if parameter.name in given
+    }
 
 
 class _Waiting:
@@ -227,7 +231,9 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
             return
         if not letters:
             return
-    hint = did_you_mean(word.partition("=")[0], [one for one in options if one.startswith("--")], 0.6)
+    hint = did_you_mean(
+        word.partition("=")[0], [option for option in options if option.startswith("--")], 0.6
+    )
     hint = hint if hint.startswith("did") else f"{command.called} --help lists them"
     raise Usage(f"unknown option {word.partition('=')[0]}", hint=hint)
 
@@ -236,15 +242,15 @@ def _place(
     parameters: Sequence[Parameter], loose: list[str], given: dict[str, Any], command: Command
 ) -> None:
     """Loose words go to the arguments in their order."""
-    for one in parameters:
-        if one.param.kind != "Argument":
+    for parameter in parameters:
+        if parameter.param.kind != "Argument":
             continue
-        taken, loose = (loose, []) if one.many else (loose[:1], loose[1:])
+        taken, loose = (loose, []) if parameter.many else (loose[:1], loose[1:])
         if taken:
-            values = [one.read(word, one.metavar) for word in taken]
-            given[one.name] = values if one.many else values[0]
-        elif one.required:
-            raise Usage(f"{one.metavar!r} is missing", hint=f"{command.called} --help describes it")
+            values = [parameter.read(word, parameter.metavar) for word in taken]
+            given[parameter.name] = values if parameter.many else values[0]
+        elif parameter.required:
+            raise Usage(f"{parameter.metavar!r} is missing", hint=f"{command.called} --help describes it")
     if loose:
         raise Usage(
             f"{loose[0]!r} is one argument too many", hint=f"{command.called} --help lists what it takes"
@@ -252,12 +258,16 @@ def _place(
 
 
 def _from_environment(parameters: Sequence[Parameter], given: dict[str, Any]) -> None:
-    for one in parameters:
-        text = os.environ.get(one.param.envvar, "") if one.param.envvar and one.name not in given else ""
+    for parameter in parameters:
+        text = (
+            os.environ.get(parameter.param.envvar, "")
+            if parameter.param.envvar and parameter.name not in given
+            else ""
+        )
         if text:
-            words = text.split() if one.many else [text]
-            values = [one.read(word, one.param.envvar) for word in words]
-            given[one.name] = values if one.many else values[0]
+            words = text.split() if parameter.many else [text]
+            values = [parameter.read(word, parameter.param.envvar) for word in words]
+            given[parameter.name] = values if parameter.many else values[0]
 
 
 def _collected(one: Parameter, value: Any) -> Any:

@@ -35,7 +35,10 @@ def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool 
         changes = [change for change in report.changes if change.phase == phase and not _silent(change)]
         if changes:
             line(f"{phase[0].upper()}{phase[1:]}", "bold")
-        alike = grouped(((_label(one), _why(one) if verbose else _kind_of_why(one)), one) for one in changes)
+        alike = grouped(
+            ((_label(change), _why(change) if verbose else _kind_of_why(change)), change)
+            for change in changes
+        )
         for (label, _), group in alike.items():
             names = [change.path for change in group]
             more = more or (not verbose and len(names) > 1)

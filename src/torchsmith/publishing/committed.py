@@ -41,8 +41,12 @@ def checked_out(recipes: Sequence[RecipeFile], trees: Mapping[Path, str]) -> Ite
             init(home)
             add(home, ["."])
         yield [
-            replace(one, path=homes[one.repo] / one.path.relative_to(one.repo), repo=homes[one.repo])
-            for one in recipes
+            replace(
+                recipe,
+                path=homes[recipe.repo] / recipe.path.relative_to(recipe.repo),
+                repo=homes[recipe.repo],
+            )
+            for recipe in recipes
         ]
 
 
@@ -50,9 +54,9 @@ def differences(
     recipes: Sequence[RecipeFile], record: Record, workspace: Workspace, trees: Mapping[str, Path]
 ) -> dict[str, str]:
     """Why recipes, as they are committed, are not what was built; by name."""
-    built = {one.name: record.built(one.name) for one in recipes}
-    absent = {one.name: "it is not in the commit" for one in recipes if not one.path.is_file()}
-    there = [one for one in recipes if one.name not in absent]
+    built = {recipe.name: record.built(recipe.name) for recipe in recipes}
+    absent = {recipe.name: "it is not in the commit" for recipe in recipes if not recipe.path.is_file()}
+    there = [recipe for recipe in recipes if recipe.name not in absent]
     by_nix = [one for one in there if (was := built[one.name]) and was.derivation]
     nix = find_nix() if by_nix or find("nix-store") else None
     foreign = _of_another_nixpkgs(nix, by_nix, trees) if nix and trees else {}
@@ -107,7 +111,9 @@ def _of_another_nixpkgs(nix: Nix, recipes: Sequence[RecipeFile], trees: Mapping[
         except Problem as problem:
             found[recipe.name] = problem.message
             continue
-        pins = [one for one in preparation.jobs[0].tarballs if tree_for(trees, one.url) is not None]
+        pins = [
+            tarball for tarball in preparation.jobs[0].tarballs if tree_for(trees, tarball.url) is not None
+        ]
         if not preparation.jobs[0].tarballs and "default" in trees:
             found[recipe.name] = NOT_PINNED
         for pin in pins:

@@ -97,7 +97,7 @@ class Publisher:
         """Why recipes are not published: their build is not right, or the commit holds something else."""
         reasons = {recipe.name: self.verified(recipe.name) for recipe in recipes}
         known = {name: why for name, why in reasons.items() if why}
-        left = [one for one in recipes if one.name not in known]
+        left = [recipe for recipe in recipes if recipe.name not in known]
         with checked_out(left, {repo: tree for repo, tree in trees.items() if left}) as committed:
             return {**self.changed(committed), **known}
 

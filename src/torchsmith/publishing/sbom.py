@@ -130,9 +130,9 @@ def holds_cuda(listed: Sequence[Terms]) -> bool:
 def cyclonedx(inventory: Inventory, title: str) -> Bom:
     """The document. It holds no clock: the same derivations give the same bytes."""
     roots = dict(inventory.roots)
-    by_drv = {one.drv_path: one for one in inventory.components}
+    by_drv = {component.drv_path: component for component in inventory.components}
     about = BomComponent("application", title, f"torchsmith:{title}")
-    packages = [_component(one) for one in inventory.components]
+    packages = [_component(component) for component in inventory.components]
     packages += [BomComponent("library", name_of(path), path) for path in inventory.strangers]
     basis = "what built results hold" if inventory.built else "inputs for the host, by evaluation"
     return Bom(

@@ -127,7 +127,7 @@ class Subject:
     def overrides(self) -> tuple[tuple[str, Override], ...]:
         """Overrides with the package that they are of: torch, magma, ..."""
         bases = _bases(tuple(self.catalog.packages.values()))
-        named = ((bases.search(one.of), one) for one in self.body.overrides)
+        named = ((bases.search(override.of), override) for override in self.body.overrides)
         return tuple((found[1] if found else "", one) for found, one in named)
 
     def overrides_of(self, *packages: str) -> Iterator[Override]:
@@ -136,7 +136,9 @@ class Subject:
     @cached_property
     def _told_torch(self) -> list[str]:
         """The expressions that a torch is told by."""
-        told = [one.arguments["torch"] for one in self.body.overrides if "torch" in one.arguments]
+        told = [
+            override.arguments["torch"] for override in self.body.overrides if "torch" in override.arguments
+        ]
         told += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
         texts = (self.body.syntax.data[one.span.start : one.span.end].decode() for one in told)
         return [text.lstrip("( \n") for text in texts]
@@ -192,8 +194,8 @@ class Subject:
     @property
     def _named_in_code(self) -> list[Line]:
         package = self.variant.package.name if self.variant else ""
-        lines = [one for one in self.catalog.lines.values() if one.torch and not one.flavor]
-        words = [(one, (one.torch, one.version_of(package), f"{one.prefix}-")) for one in lines]
+        lines = [line for line in self.catalog.lines.values() if line.torch and not line.flavor]
+        words = [(line, (line.torch, line.version_of(package), f"{line.prefix}-")) for line in lines]
         code = self.code
         return [
             one
@@ -206,19 +208,19 @@ class Subject:
         """The lines that its packages are of, as they come."""
         if self.variant is None:
             return []
-        lines = [one for one in self.catalog.lines.values() if not one.flavor]
+        lines = [line for line in self.catalog.lines.values() if not line.flavor]
         if self.style == "flox":
-            builds = [(one, one.build_for(self.variant.cuda)) for one in lines if self.body.arguments]
+            builds = [(line, line.build_for(self.variant.cuda)) for line in lines if self.body.arguments]
             return [one for one, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
             torch = self._torch_beside
-            return [one for one in lines if torch and torch.release.line == one.name]
+            return [line for line in lines if torch and torch.release.line == line.name]
         replaced = any(
             one.kind != "override" and not one.arguments.keys().isdisjoint(("src", "version"))
             for one in self.overrides_of("torch", "pytorch")
         )
         pin = None if replaced else self.said_pin
-        return [one for one in lines if pin and one.torch == pin.torch]
+        return [line for line in lines if pin and line.torch == pin.torch]
 
     # ---- what rules ask
 
@@ -385,6 +387,8 @@ class Subject:
 @lru_cache(maxsize=8)
 def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
     """What an override is of: a package of the catalog by its name or attribute, or a library below."""
-    names = {name for one in packages for name in (one.name, one.attr.rpartition(".")[2])} | {*LIBRARIES}
+    names = {name for package in packages for name in (package.name, package.attr.rpartition(".")[2])} | {
+        *LIBRARIES
+    }
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.compile(rf"(?<![\w-])({words})(?![\w-])")

@@ -74,7 +74,7 @@ def _print_grid(matrix: Matrix, catalog: Catalog) -> None:
     for (line_name, python, cuda), cells in grids.items():
         packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
-        versions = ", ".join(f"{one} {line.version_of(one.name)}".strip() for one in packages)
+        versions = ", ".join(f"{package} {line.version_of(package.name)}".strip() for package in packages)
         target = f"CUDA {cuda}" if cuda else "CPU only"
         write(f"{versions}; Python {python}; {target}", "bold")
         rows = _grid(cells, packages, catalog)
@@ -116,7 +116,7 @@ LEGEND = {
 
 def _print_legend(marks: set[str]) -> None:
     shown = [words for mark, words in LEGEND.items() if any(mark in one for one in marks)]
-    if any("/" in one for one in marks):
+    if any("/" in mark for mark in marks):
         shown.append("1/3 in one of three packages")
     if shown:
         write("  ".join(shown), "dim")

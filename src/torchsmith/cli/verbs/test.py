@@ -57,6 +57,6 @@ def _print_trial(trial: SmokeTest) -> None:
         write(f"{paint(mark, style)} {one.step}{paint(detail, 'dim' if one.outcome == 'passed' else '')}")
         if one.hint:
             write(f"    {one.hint}", "cyan")
-    counts = Counter[str](one.outcome for one in trial.results)
+    counts = Counter[str](result.outcome for result in trial.results)
     text = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
     write(text, "bold green" if trial.ok else "bold red")
