@@ -35,7 +35,10 @@ def rows() -> Iterator[Row]:
             fleet = read_fleet(file, catalog)
             return Cover(fleet, cells, catalog, catalog.workloads["general"])
 
-        def ours() -> None:
+        def fewest() -> None:
+            cover().fewest()
+
+        def curve() -> None:
             asked = cover()
             asked.fewest()
             asked.curve(16)
@@ -44,13 +47,15 @@ def rows() -> Iterator[Row]:
             with file.open() as text:
                 list(csv.DictReader(text))
 
-        mine, rivals = in_turn(ours, theirs, repeats=5)
+        plan_alone = in_turn(fewest, theirs, repeats=5)
+        with_curve = in_turn(curve, theirs, repeats=5)
         asked = cover()
     plan = asked.fewest()
     proof = "proved optimal" if plan.proof.optimal else "not proved"
-    note = f"{len(plan.cells)} of {len(asked.cells)} variants are the fewest, {proof}; then up to 16"
+    note = f"{len(plan.cells)} of {len(asked.cells)} variants are the fewest, {proof}"
     what = f"cover {MACHINES:,} machines of {KINDS} kinds, wide profile"
-    yield Row(what, "reading the CSV alone", mine, rivals, 100.0, "lower", note)
+    yield Row(what, "reading the CSV alone", *plan_alone, 15.0, "lower", note)
+    yield Row(f"{what}, --curve 16", "reading the CSV alone", *with_curve, 30.0, "lower")
     yield _programme_row(asked)
 
 
