@@ -31,7 +31,8 @@ VERBS = {
     "audit, unchanged": ("audit",),
     "page": ("page", "-o", "page.html"),
     "eval, cold": ("eval", "--nixpkgs", "sample", "--no-cache"),
-    "build --dry-run": ("build", "--dry-run", "--nixpkgs", "sample"),
+    "build --dry-run, cold": ("build", "--dry-run", "--nixpkgs", "sample"),
+    "build --dry-run, again": ("build", "--dry-run", "--nixpkgs", "sample"),
 }
 CONF = "sandbox = false\nbuild-users-group =\nsubstituters =\n"
 
@@ -46,8 +47,8 @@ def rows() -> Iterator[Row]:
             root = folder / str(number)
             root.mkdir()
             (root / "torchsmith.toml").write_text(settings)
-            for name, words in VERBS.items():
-                seconds = _cpu_seconds(words, root, env)
+            for name, arguments in VERBS.items():
+                seconds = _cpu_seconds(arguments, root, env)
                 count = sum(1 for _ in root.glob("build-*/.flox/pkgs/*.nix"))
                 costs[name].append((count, seconds))
             size = Timing(((root / "page.html").stat().st_size / 1e6,))
@@ -81,10 +82,10 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **{name: str(folder / part) for name, part in names.items()}}
 
 
-def _cpu_seconds(words: Sequence[str], root: Path, env: dict[str, str]) -> float:
+def _cpu_seconds(arguments: Sequence[str], root: Path, env: dict[str, str]) -> float:
     """User and system time of a verb and of all that it started."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    argv = [sys.executable, "-m", "torchsmith", *words]
+    argv = [sys.executable, "-m", "torchsmith", *arguments]
     subprocess.run(argv, cwd=root, env=env, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
