@@ -56,11 +56,30 @@ def test_nix_confirms_or_drops_that_torch_is_broken(
     assert {path.name for path in tmp_path.iterdir()} == {name, "more.nix"}
 
 
-def test_what_does_not_evaluate_by_itself_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "package.nix").write_text(
-        "{ torch, cudaPackages_12_6 }: torch.override { cudaPackages = cudaPackages_12_6; }"
-    )
-    assert [one.sure for one in found(tmp_path, "TS310", evaluate=True)] == [Sure.LIKELY]
+PACKAGE = "{ torch, cudaPackages_12_%s }: torch.override { cudaPackages = cudaPackages_12_%s; }"
+MODULE = "{ pkgs, lib, ... }: { services.foo.enable = lib.nonsense; nixpkgs.overlays = [ (%s) ]; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (PACKAGE % ("6", "6"), True),
+        (PACKAGE % ("8", "8"), False),
+        (MODULE % (OVERLAY % "6"), True),
+        (MODULE % (OVERLAY % "8"), False),
+    ],
+)
+def test_package_functions_and_modules_are_decided(text: str, wrong: bool, tmp_path: Path) -> None:
+    (tmp_path / "some.nix").write_text(text)
+    assert [one.sure for one in found(tmp_path, "TS310", evaluate=False)] == [Sure.LIKELY]
+    assert [one.sure for one in found(tmp_path, "TS310", evaluate=True)] == [Sure.CERTAIN] * wrong
+
+
+def test_what_does_not_evaluate_by_itself_stays_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "package.nix").write_text((PACKAGE % ("6", "6")).replace("torch,", "torch, nobody,"))
+    [finding] = found(tmp_path, "TS310", evaluate=True)
+    assert finding.sure is Sure.LIKELY
+    assert "--eval" in finding.hint
 
 
 def test_a_setting_is_looked_for_in_the_nixpkgs(tmp_path: Path) -> None:

@@ -28,12 +28,29 @@ EVALUATED = {"TS310": "broken", "TS311": "broken", "TS851": "env"}
 SETTINGS = "TS811"  # says that nixpkgs does not read a setting
 READ = (".patch", ".diff", ".json", ".lock")
 SYSTEM = "x86_64-linux"
+SETS_NIXPKGS = re.compile(r"\bnixpkgs\.(?:config|overlays)\b|\bnixpkgs = \{")  # as NixOS modules do
 CALLS = {
     "overlay": """(import nixpkgs {{
   system = "{system}";
   config = {{ allowUnfree = true; cudaSupport = true; }};
   overlays = [ (import {path}) ];
 }}).{attr}""",
+    # What a NixOS module sets of nixpkgs, and nothing else of it.
+    "module": """let
+  plain = import nixpkgs {{ system = "{system}"; }};
+  module = import {path};
+  known = {{ config = {{ }}; pkgs = plain; inherit (plain) lib; }};
+  set = if builtins.isFunction module
+    then module (builtins.intersectAttrs (builtins.functionArgs module) known) else module;
+in (import nixpkgs {{
+  system = "{system}";
+  config = {{ allowUnfree = true; cudaSupport = true; }} // (set.nixpkgs.config or {{ }});
+  overlays = set.nixpkgs.overlays or [ ];
+}}).{attr}""",
+    "package": """(import nixpkgs {{
+  system = "{system}";
+  config = {{ allowUnfree = true; cudaSupport = true; }};
+}}).python3Packages.callPackage {path} {{ }}""",
     # All packages and shells of a flake that has nixpkgs alone as its input.
     "flake": """let
   pkgs = import nixpkgs {{ system = "{system}"; }};
@@ -68,7 +85,9 @@ def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Find
         if right:
             left.append(replace(one, sure=Sure.CERTAIN, severity=find_rule(one.rule).severity))
         elif right is None:
-            left.append(one)
+            undecided = "--eval could not decide: Nix cannot evaluate this file by itself"
+            hint = f"{one.hint}; {undecided}" if one.hint else undecided
+            left.append(replace(one, hint=hint) if one in questions else one)
     return left
 
 
@@ -77,7 +96,7 @@ def _question(finding: Finding) -> FileAttr:
     at = finding.where.line - 1, max(finding.where.column - 1, 0)
     node = recipe.syntax.tree.root_node.descendant_for_point_range(at, at)
     first = recipe.owner_of(node).partition(".")[0] if node is not None else ""
-    of_python = first.startswith("python") or not first
+    of_python = first.startswith("python") or first in ("", "nixpkgs")
     return finding.where.file, "python3Packages.torch" if of_python else first
 
 
@@ -132,7 +151,12 @@ def _probe(path: Path, copy: str, attr: str, trees: Mapping[str, Path]) -> str |
     if recipe.pins:
         return f"{{ }}: import {copy}" + (" { }" if recipe.arguments else "")
     rev = locked_nixpkgs(path).get("nixpkgs", "0" * 40)
-    kind = "flake" if path.name == "flake.nix" else "overlay" if is_overlay(recipe.syntax.root) else ""
-    if not kind or not (rev in trees or "default" in trees):
+    if not (rev in trees or "default" in trees):
         return None
+    if path.name == "flake.nix":
+        kind = "flake"
+    elif is_overlay(recipe.syntax.root):
+        kind = "overlay"
+    else:
+        kind = "module" if SETS_NIXPKGS.search(recipe.text) else "package"
     return PROBE.format(rev=rev, call=CALLS[kind].format(path=copy, attr=attr, system=SYSTEM))
