@@ -18,10 +18,10 @@ from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.words import grouped, some_of
 from torchsmith.host import pick as host
 from torchsmith.host.commands import Environment, build_commands, flox_manifest, install_command, stand_here
-from torchsmith.host.facts import GpuFacts, HostFacts, Note
+from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
-from torchsmith.host.resolve import UNKNOWN, Capability, known_isas
+from torchsmith.host.resolve import Capability, known_isas
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
 from torchsmith.matrix import Cell, Rejected, Variant, assess
 from torchsmith.matrix.describe import newer_lines
@@ -181,7 +181,7 @@ def _machine(answer: host.Pick, catalog: Catalog) -> str:
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
     parts = [
-        machine.system or "system unknown",
+        _system(machine) or "system unknown",
         cpu,
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"),
     ]
@@ -272,6 +272,11 @@ def _audit_findings(recipe: Path, here: Environment) -> list[str]:
     return [*findings[: FEW - 1], f"{len(findings) - FEW + 1} more: torchsmith audit"]
 
 
+def _system(machine: Capability) -> str:
+    """The system in words: of a Mac its CPU may be unknown."""
+    return (machine.system or "").replace("any-darwin", "macOS")
+
+
 def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:
     """What no variant serves and why; the variants that come nearest; those that cannot be built."""
     machine, unserved = answer.host, answer.choice.unserved
@@ -280,7 +285,7 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
         wsl = "; Windows runs them in WSL2, for which --system x86_64 picks"
         wsl = wsl if machine.system.endswith("-windows") else ""
         return (
-            [f"no variant runs on {machine.system}: all of them are for {' or '.join(systems)}{wsl}"],
+            [f"no variant runs on {_system(machine)}: all of them are for {' or '.join(systems)}{wsl}"],
             [],
             [],
         )
@@ -324,7 +329,7 @@ def _unknown_gpus(answer: host.Pick) -> list[str]:
     )
     return [
         f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89",
-        *map(str, filter(is_about_gpu, answer.facts.notes)),
+        *(str(note) for note in answer.facts.notes if note.gpu),
         "for the CPU only: --gpu none",
     ]
 
@@ -339,13 +344,6 @@ def _nearest(answer: host.Pick) -> list[CandidateRow]:
         if not unserved or miss.variant.sm
     )
     return [CandidateRow(some_of(names), why) for why, names in misses.items()][:FEW]
-
-
-def is_about_gpu(note: Note) -> bool:
-    """Whether a note is about a GPU that was seen and not understood."""
-    return (
-        "shows an NVIDIA GPU" in note.text or "it is taken from" in note.text or note.text.endswith(UNKNOWN)
-    )
 
 
 def _title(sm: Sm, catalog: Catalog) -> str:

@@ -24,11 +24,12 @@ class Fact(msgspec.Struct, Generic[T], frozen=True):
     source: str
 
 
-class Note(msgspec.Struct, frozen=True):
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something a source said, or failed to say, that was not used as it stands, and why."""
 
     source: str
     text: str
+    gpu: bool = False  # about a GPU that was seen and not understood
 
     def __str__(self) -> str:
         return f"{self.source}: {self.text}"
@@ -179,22 +180,43 @@ def _join_gpus(
     if not old.value and new.value:
         notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
         return new
-    if len(old.value) != len(new.value):
-        longer, shorter = (new, old) if _all_within(old.value, new.value) else (old, new)
-        text = (
-            f"shows {len(shorter.value)} GPUs, but {longer.source} shows {len(longer.value)}, which are used"
-        )
+    if len(old.value) == len(new.value):
+        pairs = list(zip(old.value, _same_order(old.value, new.value), strict=True))
+        if all(_may_be_one(gpu, other) for gpu, other in pairs):
+            return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
+    longer, shorter = (new, old) if len(new.value) > len(old.value) else (old, new)
+    strange = [gpu for gpu in shorter.value if not any(_may_be_one(gpu, other) for other in longer.value)]
+    if strange:
+        names = ", ".join(dict.fromkeys(gpu.label for gpu in strange))
+        text = f"shows {names}, which {longer.source} does not show: all of them are used"
         notes.append(Note(shorter.source, text))
-        return longer
-    pairs = zip(old.value, _same_order(old.value, new.value), strict=True)
-    return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
+        return Fact((*longer.value, *strange), longer.source)
+    text = f"shows {len(shorter.value)} GPUs, but {longer.source} shows {len(longer.value)}, which are used"
+    notes.append(Note(shorter.source, text))
+    return longer
 
 
-def _all_within(few: tuple[GpuFacts, ...], many: tuple[GpuFacts, ...]) -> bool:
-    """Whether every GPU of a shorter list may be one of a longer one: its name is the same, or is cut."""
-    names = [gpu.label.rstrip(".").strip().lower() for gpu in few]
-    whole = [gpu.label.lower() for gpu in many]
-    return len(few) < len(many) and all(any(one.startswith(name) for one in whole) for name in names)
+_MAKERS = frozenset(
+    {"nvidia", "geforce", "tesla", "quadro", "gpu", "graphics", "corporation", "rtx", "gtx", "laptop"}
+)
+
+
+def _may_be_one(gpu: GpuFacts, other: GpuFacts) -> bool:
+    """Whether two names may be of one GPU: they share a word that tells products apart, or one is cut."""
+    if gpu.name is None or other.name is None:
+        return True
+    own, theirs = gpu.name.value.lower(), other.name.value.lower()
+    if own.endswith("..") or theirs.endswith(".."):
+        return True
+    shared = _product_words(own) & _product_words(theirs)
+    return bool(shared) or "".join(re.findall(r"\w", own)) in "".join(re.findall(r"\w", theirs))
+
+
+def _product_words(name: str) -> set[str]:
+    """The words and numbers of a name that are neither a maker nor an amount of memory."""
+    return {
+        word for word in re.findall(r"[a-z]*\d+[a-z]*|[a-z]+", name) if not re.fullmatch(r"\d+g[bi]?b?", word)
+    } - _MAKERS
 
 
 def _same_order(known: tuple[GpuFacts, ...], more: tuple[GpuFacts, ...]) -> tuple[GpuFacts, ...]:

@@ -13,6 +13,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts, merge
+from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import normalise
 from torchsmith.host.read_cluster import load_json, read_nodes
@@ -189,7 +190,11 @@ class _RowReader:
         given = HostSpec(**words)
         if given not in self.seen:
             self.seen[given] = given.facts(self.catalog, "the inventory")
-        return self.seen[given]
+        facts = self.seen[given]
+        unused = "\n".join(
+            f"{key}: {value}" for key, value in row.items() if value and key.lower() in self.unused
+        )
+        return account_for_gpus(unused, facts, "the inventory") if unused else facts
 
     def fleet(self) -> Fleet:
         return Fleet(tuple(self.kinds), tuple(self.unread), self.unused)

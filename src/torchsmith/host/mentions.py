@@ -1,13 +1,22 @@
-"""GPUs and drivers that a text mentions and no reader took: a machine with a GPU is never one without."""
+"""GPUs that a text shows and that no reader understood: a machine with a GPU is never taken for one without.
+
+What counts is any trace of a GPU, in whatever form (traces.toml); the exceptions are what is listed. A form
+that nobody thought of leads to "unknown", never to a build for the CPU.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.read_lines import AMD
+from torchsmith.core.toml import read_kept
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.host.read_lines import AMD, SENTENCE
+from torchsmith.host.read_pci import GRAPHICS
 
 # A product in a sentence: NVIDIA Tesla K80, RTX5080, TITAN X (Pascal), Jetson AGX Orin 64GB.
 _PRODUCT = re.compile(
@@ -22,62 +31,103 @@ _PRODUCT = re.compile(
           (?:Orin|Xavier|Nano|Thor|AGX|NX|TX[12])?(?:[ ](?:NX|Nano|AGX|Orin))?
     | NVIDIA[ -]+[ABHLTVKPM]\d{1,3}\w?\b
     | (?:AMD[ ])?Radeon[ ](?:AI[ ])?(?:PRO|Pro)[ ][RWV]\d{4}
-    | (?:AMD[ ])?(?:Radeon[ ])?RX[ -]?[5-9]\d00(?:[ ]?(?:XTX|XT|GRE))?
+    | (?:AMD[ ])?Radeon[ ](?:VII|\d{3,4}[MS])\b
+    | (?:AMD[ ])?(?:Radeon[ ])?RX[ -]?(?:[5-9]\d{2,3}|Vega)(?:[ ]?(?:XTX|XT|GRE|\d\d))?
     | (?:AMD[ ])?(?:Instinct[ ])?MI\d{2,3}[AX]?\b
     | (?:[AHBLV]\d00|GH200|GB[23]00|GB10|L40S?|A10G|T4|A40|V100S?|H20)\b
           (?:[ -](?:PCI[eE]|SXM\d?|NVL|\d+[ ]?GB))*
     )"""
 )
-_SOFTWARE = re.compile(
+_NO_PRODUCT = re.compile(
     r"(?i)^(nvidia[ -])?(tesla|quadro|grid|jetson|titan|geforce|dgx)[ -]*$|driver|toolkit|experience"
 )
-# What shows an NVIDIA GPU without saying which.
-_TRACES = (
-    r"\blibcuda\.so\.\d{3}|\d gpus? \[|\bnvidia-(drm|modeset|nvlink|uvm)\b|^nvidia\s+\d{6,}"
-    r"|\blibnvidia-[\w-]+\.so\.\d{3}|\bNVRM\b|/dev/nvidia\d|nvidia\.com/(gpu|cuda|mig)"
-    r"|CUDA available\S*\s*:\s*True|CUDA-capable device|\bgpu:\w+|(?i:geforce|nvidia gpus?\b)"
-    r"|couldn't communicate with the NVIDIA driver|Failed to initialize NVML|nvidia-smi: Permission denied"
-    r"|Unable to determine the device handle|\bNVIDIA-SMI\b.*\d|NVIDIA System Management Interface"
-)
-SENTENCE = "a sentence"
+MAKERS = ("nvidia", "cuda", "amd", "other")
 
 
-def mentioned(text: str, facts: HostFacts, name: str) -> HostFacts:
-    """The facts, with what else the text says of an NVIDIA GPU and its driver."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if facts.gpus is not None and any(gpu.name or gpu.sm for gpu in facts.gpus.value):
+@cache
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """The table of traces, each kind as one pattern; `any`: all kinds that count."""
+    table = read_kept(Path(__file__).with_name("traces.toml"))
+    joined = {kind: "|".join(patterns) for kind, patterns in table.items()}
+    joined["any"] = "|".join([*(joined[kind] for kind in (*MAKERS, "word")), f"(?x:{_PRODUCT.pattern[4:]})"])
+    return {kind: re.compile(text, re.IGNORECASE | re.MULTILINE) for kind, text in joined.items()}
+
+
+def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
+    """The facts, with a GPU for a trace of one that no reader understood: its name, or that it is unknown."""
+    if _understood(facts) or not _patterns()["any"].search(text):
         return facts
-    if facts.system is not None and facts.system.value.endswith("-darwin"):
+    lines = list(_lines_with_traces(text))
+    amd_known = facts.others is not None and facts.others.value != (AMD,)
+    products = [] if amd_known else _products(lines)
+    if products:
+        return _named(products, facts, name)
+    traces = _traces(lines, text, facts)
+    amd = traces.pop("amd", "")
+    if amd and facts.others is None:
+        facts = replace(facts, others=Fact((AMD,), name))
+        facts = _noting(facts, name, f"shows an AMD GPU, not which: {amd[:100]!r}")
+    if not traces or (facts.gpus is not None and facts.gpus.value):
         return facts
-    if facts.others is not None and facts.others.value != (AMD,):
-        return facts
-    named = _products(lines)
-    if named:
-        words = list(dict.fromkeys(word for word, _ in named))
-        line = named[0][1][:100]
-        source = f"{name}, {SENTENCE}"
-        gpu = GpuFacts(name=Fact(" or ".join(words), source))
-        count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
-        known = replace(facts, gpus=Fact((gpu,) * count, source))
-        return known.noting(source, f"no tool's line names the GPU: it is taken from {line!r}")
-    if facts.gpus is not None or facts.others is not None:
-        return facts
-    trace = next((line for line in lines if re.search(_TRACES, line)), "")
-    if not trace:
-        return facts
-    known = replace(facts, gpus=Fact((GpuFacts(),), name))
+    maker, line = next(iter(traces.items()))
+    shown = f"shows {'an NVIDIA' if maker in ('nvidia', 'cuda') else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
-    return known.noting(name, f"shows an NVIDIA GPU, {cut}: {trace[:100]!r}")
+    facts = replace(facts, gpus=Fact((GpuFacts(),), name))
+    return _noting(facts, name, f"{shown}, {cut}: {line[:100]!r}")
+
+
+def _lines_with_traces(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        line = _patterns()["in_cpu"].sub("", line).strip()
+        judged = _patterns()["no_trace"].search(line) or re.search(
+            GRAPHICS, line
+        )  # lspci's reader judges those
+        if not judged and _patterns()["any"].search(line):
+            yield line
+
+
+def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
+    """The first line that shows hardware of each maker; one with a mere word where nothing else tells."""
+    makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
+    found = ((maker, next(filter(_patterns()[maker].search, lines), "")) for maker in makers)
+    traces = {maker: line for maker, line in found if line}
+    looked = _patterns()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
+    if traces or looked or facts.others is not None or facts == HostFacts():
+        return traces
+    word, denial = _patterns()["word"], _patterns()["denial"]
+    line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
+    return {"word": line} if line else {}
+
+
+def _understood(facts: HostFacts) -> bool:
+    """Whether a reader named the GPUs, or the machine is one that no GPU would change: a Mac."""
+    named = facts.gpus is not None and any(gpu.name or gpu.sm or gpu.chip for gpu in facts.gpus.value)
+    return named or (facts.system is not None and facts.system.value.endswith("-darwin"))
+
+
+def _named(products: list[tuple[str, str]], facts: HostFacts, name: str) -> HostFacts:
+    """GPUs by what a person calls them."""
+    source = f"{name}, {SENTENCE}"
+    gpu = GpuFacts(name=Fact(" or ".join(dict.fromkeys(word for word, _ in products)), source))
+    count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
+    facts = replace(facts, gpus=Fact((gpu,) * count, source), others=None)
+    return _noting(facts, source, f"no tool's line names the GPU: it is taken from {products[0][1][:100]!r}")
+
+
+def _noting(facts: HostFacts, source: str, text: str) -> HostFacts:
+    return replace(facts, notes=(*facts.notes, Note(source, text, gpu=True)))
 
 
 def _products(lines: list[str]) -> list[tuple[str, str]]:
     """Products and the lines that name them; the kernel's own words before a person's."""
-    found: list[tuple[str, str]] = []
+    products: list[tuple[str, str]] = []
     for line in sorted(lines, key=lambda line: not line.startswith("NVRM: The ")):
         for match in _PRODUCT.finditer(line):
-            word = match[0].strip(" -")
-            if re.search(r"\d|Orin|Thor|Xavier|Spark|TITAN", word) and not _SOFTWARE.search(word):
-                found.append((word, line))
-        if found and found[0][1].startswith("NVRM: The "):
-            return found[:1]
-    return found
+            product = match[0].strip(" -")
+            if re.search(r"\d|Orin|Thor|Xavier|Spark|TITAN|VII|Vega", product) and not _NO_PRODUCT.search(
+                product
+            ):
+                products.append((product, line))
+        if products and products[0][1].startswith("NVRM: The "):
+            return products[:1]
+    return products

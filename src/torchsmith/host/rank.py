@@ -91,11 +91,18 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     if isinstance(target, Cuda):
         exact, compatible = _judge_gpus(host, target, catalog, case)
         _judge_driver(host, target, exact + compatible, catalog, case)
+        if host.spoken_gpu:
+            case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))
     idle = tuple(sm for sm in host.sms or () if sm not in exact + compatible)
     return Compatible(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
+
+
+def spoken_condition(host: Capability) -> str:
+    """What must be true where a sentence names the GPU."""
+    return f"the machine's own GPU is {host.spoken_gpu}, which a sentence names"
 
 
 def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:

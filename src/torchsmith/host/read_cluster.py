@@ -12,6 +12,7 @@ from typing import Any
 
 from torchsmith.core.problem import Invalid, TooLarge, Where
 from torchsmith.host.facts import Fact, HostFacts, said
+from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import Node
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_kubernetes import LABELS, kubernetes_node, read_kubernetes_text
@@ -45,13 +46,18 @@ def _nodes_of_json(text: str, source: str) -> list[Node] | None:
     listed = data.get("nodes")
     slurm = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     if any("gres" in item for item in slurm):
-        return [slurm_node(item, f"{source} (scontrol --json)") for item in slurm]
+        return [_accounted(slurm_node(item, f"{source} (scontrol --json)"), item) for item in slurm]
     if data.get("kind") in ("List", "NodeList", "Node"):
         items = [data] if data["kind"] == "Node" else data.get("items")
         known = items if isinstance(items, list) else []
         nodes = [item for item in known if isinstance(item, dict) and item.get("kind", "Node") == "Node"]
-        return [kubernetes_node(item, f"{source} (kubectl)") for item in nodes]
+        return [_accounted(kubernetes_node(item, f"{source} (kubectl)"), item) for item in nodes]
     return list(_ansible_json(data, source)) or None
+
+
+def _accounted(node: Node, item: Mapping[str, Any]) -> Node:
+    """The node, with a GPU that its record shows outside of the fields that are read."""
+    return Node(node.name, account_for_gpus(json.dumps(item, indent=0), node.facts, node.name))
 
 
 def load_json(text: str, source: str) -> Any:
@@ -71,7 +77,7 @@ def _ansible_output(text: str, source: str) -> Iterator[Node]:
         data = load_json(text[head.end() : after], f"{source}, host {head[1]}")
         facts = data.get("ansible_facts") if isinstance(data, dict) else None
         if isinstance(facts, dict) and "ansible_architecture" in facts:
-            yield Node(head[1], _ansible(facts, source))
+            yield _accounted(Node(head[1], _ansible(facts, source)), facts)
         else:
             why = str(data.get("msg", "no facts were gathered")) if isinstance(data, dict) else "no facts"
             yield Node(head[1], HostFacts(), why)
@@ -85,7 +91,7 @@ def _ansible_json(data: Mapping[str, Any], source: str) -> Iterator[Node]:
         if isinstance(inner, dict) and ({"ansible_architecture", "architecture"} & inner.keys()):
             name = title if title not in ("", "ansible_facts") else ""
             known = inner.get("ansible_hostname") or inner.get("hostname") or "a host without a name"
-            yield Node(name or str(known), _ansible(inner, f"{source} (ansible)"))
+            yield _accounted(Node(name or str(known), _ansible(inner, f"{source} (ansible)")), inner)
             if not title:
                 return
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
-from torchsmith.host.mentions import mentioned
+from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_lines import AMD
@@ -44,7 +44,7 @@ def read_kubernetes_text(text: str, source: str) -> Iterator[Node]:
         models = re.findall(r"gpu\.vendor\.nvidia\.model\.(\w+)=", section)
         if facts.gpus is None and models:  # as Akash labels its providers
             facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(models[0], source)),), source))
-        yield Node(node.name, mentioned(section, facts, source))
+        yield Node(node.name, account_for_gpus(section, facts, source))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -96,8 +96,7 @@ def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
         others=said(_label_others(labels, item), source),
         instance=said(next((labels[key] for key in labels if key.endswith("/instance-type")), ""), source),
     )
-    for note in notes:
-        facts = facts.noting(note.source, note.text)
+    facts = replace(facts, notes=tuple(notes))
     return Node(str(metadata.get("name", "a node without a name")), facts)
 
 
@@ -137,7 +136,9 @@ def _label_gpus(
     count = str(capacity.get("nvidia.com/gpu", "0"))
     present = any(key.startswith(_PCI) and "10de" in key for key in labels) or count != "0"
     if present or any(key.startswith(("nvidia.com/gpu", "nvidia.com/cuda")) for key in labels):
-        notes.append(Note(source, "shows an NVIDIA GPU without nvidia.com/gpu.product: which one is unknown"))
+        notes.append(
+            Note(source, "shows an NVIDIA GPU without nvidia.com/gpu.product: which one is unknown", gpu=True)
+        )
         number = min(int(count), MOST_GPUS) if count.isdigit() and count != "0" else 1
         return Fact((GpuFacts(),) * number, source)
     # Who labels other PCI devices would have labelled a GPU.

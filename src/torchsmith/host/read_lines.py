@@ -18,6 +18,8 @@ from torchsmith.host.read_cpu import system_of_machine
 
 TABLE = Path(__file__).with_name("lines.toml")
 SEVERAL = " or "
+SENTENCE = "a sentence"  # what a person wrote, and no tool
+MACHINE_TYPE = "a machine type"  # which a sentence names
 AMD = "an AMD GPU"  # of which nothing else is known
 _NOTHING = re.compile(
     r"(?i)\W*(no cuda|could not collect|n/a|none|null|false|unknown|not found|not applicable)?\W*"
@@ -79,6 +81,7 @@ class _Tool:
     def __init__(self, source: str) -> None:
         self.source = source
         self.values: dict[str, str] = {}
+        self.drivers: dict[str, None] = {}
         self.gpus: dict[str, dict[str, str]] = {}
         self.others: dict[str, str] = {}  # AMD's, by target or name
         self.notes: dict[Note, None] = {}
@@ -104,6 +107,8 @@ class _Tool:
             self.others.setdefault(
                 target or label, f"{label} ({target})" if label and target else label or target
             )
+        if "driver" in words:
+            self.drivers[words.pop("driver")] = None
         for key, value in words.items():
             known = self.values.setdefault(key, value)
             if key == "instance" and value not in known.split(SEVERAL):
@@ -111,8 +116,10 @@ class _Tool:
 
     def _gpu(self, number: str, words: dict[str, str]) -> None:
         known = self.gpus.setdefault(number, {})
-        if "gpu" in known and known["gpu"] != words.get("gpu", known["gpu"]):
-            return
+        if "gpu" in known and not _same_name(known["gpu"], words.get("gpu", known["gpu"])):
+            known = self.gpus.setdefault(
+                f"{number}#{words['gpu']}", {}
+            )  # of another machine, or of two lists
         for key, value in words.items():
             known.setdefault(key, value)
 
@@ -121,18 +128,17 @@ class _Tool:
         source, values, notes = self.source, self.values, list(self.notes)
         gpus = tuple(self._facts_of_gpus(notes))
         named = {label for label in self.others.values() if label != AMD}
-        bare = "no_gpu" in values or ("absent" in values and not self.gpus and len(values) == 1)
         machine, instance = values.get("machine"), values.get("instance", "")
         if SEVERAL in instance and not gpus:
-            notes.append(Note(source, f"shows an NVIDIA GPU of {instance}, not which"))
+            notes.append(Note(source, f"shows an NVIDIA GPU of {instance}, not which", gpu=True))
             gpus, instance = (GpuFacts(),), ""
         memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
-        driver = driver_said(values.get("driver", ""), source, notes)
+        driver = self._driver(notes)
         return HostFacts(
             system=said(values.get("system") or (system_of_machine(machine) if machine else ""), source),
             cpu_name=said(values.get("cpu"), source),
             driver=driver,
-            gpus=Fact(gpus, source) if gpus or bare else None,
+            gpus=Fact(gpus, source) if gpus or "no_gpu" in values else None,
             others=said(tuple(label for label in self.others.values() if label != AMD or not named), source),
             os=said(values.get("os"), source),
             glibc=said(values.get("glibc"), source),
@@ -144,6 +150,17 @@ class _Tool:
             l4t=said(values.get("l4t"), source),
             notes=tuple(notes),
         )
+
+    def _driver(self, notes: list[Note]) -> Fact[DriverVersion] | None:
+        """The driver; of several the oldest, and none where people's sentences name several."""
+        drivers = [driver for text in self.drivers if (driver := driver_said(text, self.source, notes))]
+        if len(drivers) > 1:
+            names = ", ".join(str(driver.value) for driver in drivers)
+            spoken = self.source.endswith(f"({SENTENCE})")
+            used = "the driver is unknown" if spoken else "the oldest is used"
+            notes.append(Note(self.source, f"names the drivers {names}: {used}"))
+            drivers = [] if spoken else drivers
+        return min(drivers, key=lambda driver: driver.value, default=None)
 
     def _facts_of_gpus(self, notes: list[Note]) -> Iterator[GpuFacts]:
         for words in self.gpus.values():
@@ -159,6 +176,11 @@ class _Tool:
                 address=words.get("address", "").lower(),
             )
             yield from (gpu,) * (int(counted[1]) if counted else 1)
+
+
+def _same_name(name: str, other: str) -> bool:
+    short, long = sorted((name.rstrip(". ").lower(), other.rstrip(". ").lower()), key=len)
+    return short in long
 
 
 def _in_wsl(driver: Fact[DriverVersion] | None, smi: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
+from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
 
@@ -22,7 +23,8 @@ def read_scontrol(text: str, source: str) -> Iterator[Node]:
     for record in re.split(r"^[ \t]*(?=NodeName=)", text, flags=re.MULTILINE)[1:]:
         fields = dict(reversed(re.findall(r"(?:^|\s)(\w+)=(\S*)", record)))
         names = {"NodeName": "name", "Arch": "architecture", "Gres": "gres", "CfgTRES": "tres"}
-        yield slurm_node({names[key]: value for key, value in fields.items() if key in names}, source)
+        node = slurm_node({names[key]: value for key, value in fields.items() if key in names}, source)
+        yield Node(node.name, account_for_gpus(record, node.facts, source))
 
 
 def slurm_node(item: Mapping[str, Any], source: str) -> Node:
@@ -133,4 +135,5 @@ def read_pbsnodes(text: str, source: str) -> Iterator[Node]:
         gpu = GpuFacts(name=said(kinds[0] if kinds else "", source))
         number = min(int(count), MOST_GPUS) if count and count.isdigit() else len(kinds)
         driver = driver_said(told[1], source, notes) if told else None
-        yield Node(name, HostFacts(gpus=Fact((gpu,) * number, source), driver=driver, notes=tuple(notes)))
+        facts = HostFacts(gpus=Fact((gpu,) * number, source), driver=driver, notes=tuple(notes))
+        yield Node(name, account_for_gpus(body, facts, source))

@@ -22,10 +22,12 @@ from torchsmith.catalog.gpu_names import (
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said
+from torchsmith.host.read_lines import MACHINE_TYPE, SENTENCE
 
 CATALOG = "the catalog"
 CONFLICT = "a contradiction"
 UNKNOWN = "its architecture is unknown"
+SPOKEN = re.compile(rf", {SENTENCE}$|\({MACHINE_TYPE}\)")
 # Words that only the features of one kind of CPU hold.
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
@@ -43,6 +45,7 @@ class Capability(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()  # accelerators of other makers
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
+    spoken_gpu: str = ""  # the GPU, where a person's sentence names it and no tool
 
 
 def capability_of(facts: HostFacts) -> Capability:
@@ -59,7 +62,14 @@ def capability_of(facts: HostFacts) -> Capability:
         others=facts.others.value if facts.others else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
+        spoken_gpu=_spoken_gpu(facts),
     )
+
+
+def _spoken_gpu(facts: HostFacts) -> str:
+    names = [gpu.name for gpu in facts.gpus.value if gpu.name] if facts.gpus else []
+    names += [Fact(name, facts.others.source) for name in facts.others.value] if facts.others else []
+    return next((name.value for name in names if SPOKEN.search(name.source)), "")
 
 
 def _whole(facts: HostFacts) -> bool:
@@ -260,13 +270,13 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
     if product is None or isinstance(product, Gfx):
         if gpu.name is not None:
             text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
-            notes.append(Note(gpu.name.source, text))
+            notes.append(Note(gpu.name.source, text, gpu=True))
         return gpu
     generation = gpu.generation.value if gpu.generation else ""
     # nvidia-smi says Ada Lovelace or Ada, and Blackwell for all of them.
     if generation and generation.split()[0].lower() != product.generation.split()[0].lower():
         text = f"calls {gpu.label} {generation}, which {CATALOG} does not: {UNKNOWN}"
-        notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text))
+        notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text, gpu=True))
         return gpu
     return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
 

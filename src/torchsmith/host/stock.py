@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, drivers_of, gpu_code_runs
+from torchsmith.host.rank import spoken_condition
 from torchsmith.host.resolve import Capability
+
+NOT_AMD = re.compile(r"(?i)\b(intel|arc|ascend|gaudi\d?|habana|tpu|apple)\b")
 
 
 class Stock(msgspec.Struct, frozen=True):
@@ -37,7 +42,8 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         if wheel.cuda is not None and sms:
             losses = _gpu_losses(wheel, sms, host, catalog)
             if losses is not None:
-                provided = (*assumed, *_driver_condition(wheel, sms, host, catalog))
+                spoken = (spoken_condition(host),) if host.spoken_gpu else ()
+                provided = (*assumed, *spoken, *_driver_condition(wheel, sms, host, catalog))
                 able.append(Stock(wheel, (*losses, *_other_losses(wheel)), provided))
     if able:
         return min(able, key=lambda stock: (len(stock.provided), _asked(stock.wheel, host, catalog)))
@@ -54,9 +60,12 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.others}
     unknown = [name for name, gfx in targets.items() if gfx is None]
+    if any(NOT_AMD.search(name) for name in unknown):
+        return None
     for wheel in catalog.wheels.values():
         if wheel.rocm and all(gfx is None or gfx.name in wheel.gfx for gfx in targets.values()):
             conditions = [f"{', '.join(unknown)} is one of {', '.join(wheel.gfx)}"] if unknown else []
+            conditions += [spoken_condition(host)] if host.spoken_gpu else []
             if host.system is None:
                 conditions.append("the machine is x86_64-linux")
             conditions.append("the kernel has the amdgpu driver and you are in the groups render and video")

@@ -13,7 +13,6 @@ from torchsmith.api.choosing import (
     PickReport,
     PickRequest,
     first_manifest,
-    is_about_gpu,
     pick,
     write_missing,
 )
@@ -159,7 +158,7 @@ def _print_missing(report: PickReport) -> None:
 
 def _print_notes(report: PickReport, *, everything: bool) -> None:
     """What was not used, and why: the first few, unless all of them are asked for."""
-    notes = [note for note in report.host.notes if report.choice or not is_about_gpu(note)]
+    notes = [note for note in report.host.notes if report.choice or not note.gpu]
     shown = notes if everything or len(notes) <= NOTES else notes[: NOTES - 1]
     for note in shown:
         warn(f"note: {note}")
