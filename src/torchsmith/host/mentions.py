@@ -41,7 +41,8 @@ _PRODUCT = re.compile(
 _NO_PRODUCT = re.compile(
     r"(?i)^(nvidia[ -])?(tesla|quadro|grid|jetson|titan|geforce|dgx)[ -]*$|driver|toolkit|experience"
 )
-MAKERS = ("nvidia", "cuda", "amd", "other")
+MAKERS = ("nvidia", "other", "cuda", "amd")
+SYSTEMS = ("aarch64-darwin", "any-darwin", "x86_64-freebsd", "x86_64-windows")
 
 
 @cache
@@ -51,6 +52,20 @@ def _patterns() -> dict[str, re.Pattern[str]]:
     joined = {kind: "|".join(patterns) for kind, patterns in table.items()}
     joined["any"] = "|".join([*(joined[kind] for kind in (*MAKERS, "word")), f"(?x:{_PRODUCT.pattern[4:]})"])
     return {kind: re.compile(text, re.IGNORECASE | re.MULTILINE) for kind, text in joined.items()}
+
+
+def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
+    """The facts, with a system that no reader understood: a Mac or an ARM board is no x86 Linux."""
+    if facts.system is not None:
+        return facts
+
+    def shows(kind: str) -> bool:
+        return _patterns()[kind].search(text) is not None
+
+    systems = [] if shows("linux") else [system for system in SYSTEMS if shows(system)]
+    if not systems and shows("arm") and not shows("x86"):
+        systems = ["aarch64-linux"]
+    return replace(facts, system=Fact(systems[0], f"{name}, {SENTENCE}")) if systems else facts
 
 
 def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
@@ -63,14 +78,16 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     if products:
         return _named(products, facts, name)
     traces = _traces(lines, text, facts)
-    amd = traces.pop("amd", "")
-    if amd and facts.others is None:
-        facts = replace(facts, others=Fact((AMD,), name))
-        facts = _noting(facts, name, f"shows an AMD GPU, not which: {amd[:100]!r}")
+    amd, other = traces.pop("amd", ""), traces.pop("other", "")
+    if (amd or other) and facts.others is None:
+        match = _patterns()["other"].search(other)
+        facts = replace(facts, others=Fact((AMD if amd else match[0] if match else other,), name))
+        facts = _noting(facts, name, f"shows {'an AMD' if amd else 'a'} GPU: {(amd or other)[:100]!r}")
+        traces.pop("cuda", "")
     if not traces or (facts.gpus is not None and facts.gpus.value):
         return facts
     maker, line = next(iter(traces.items()))
-    shown = f"shows {'an NVIDIA' if maker in ('nvidia', 'cuda') else 'a'} GPU"
+    shown = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
     facts = replace(facts, gpus=Fact((GpuFacts(),), name))
     return _noting(facts, name, f"{shown}, {cut}: {line[:100]!r}")
@@ -79,9 +96,8 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
 def _lines_with_traces(text: str) -> Iterator[str]:
     for line in text.splitlines():
         line = _patterns()["in_cpu"].sub("", line).strip()
-        judged = _patterns()["no_trace"].search(line) or re.search(
-            GRAPHICS, line
-        )  # lspci's reader judges those
+        # Graphics that lspci lists are judged by its reader.
+        judged = _patterns()["no_trace"].search(line) or re.search(GRAPHICS, line)
         if not judged and _patterns()["any"].search(line):
             yield line
 
@@ -92,7 +108,7 @@ def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
     found = ((maker, next(filter(_patterns()[maker].search, lines), "")) for maker in makers)
     traces = {maker: line for maker, line in found if line}
     looked = _patterns()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
-    if traces or looked or facts.others is not None or facts == HostFacts():
+    if traces or looked or facts.others is not None:
         return traces
     word, denial = _patterns()["word"], _patterns()["denial"]
     line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
@@ -124,9 +140,9 @@ def _products(lines: list[str]) -> list[tuple[str, str]]:
     for line in sorted(lines, key=lambda line: not line.startswith("NVRM: The ")):
         for match in _PRODUCT.finditer(line):
             product = match[0].strip(" -")
-            if re.search(r"\d|Orin|Thor|Xavier|Spark|TITAN|VII|Vega", product) and not _NO_PRODUCT.search(
-                product
-            ):
+            product = product if "(" in product else product.rstrip(")")
+            named = re.search(r"(?i)\d|Orin|Thor|Xavier|Spark|TITAN.|VII|Vega", product)
+            if named and not _NO_PRODUCT.search(product):
                 products.append((product, line))
         if products and products[0][1].startswith("NVRM: The "):
             return products[:1]

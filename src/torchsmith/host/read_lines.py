@@ -96,7 +96,7 @@ class _Tool:
             self.notes[Note(self.source, rule.note)] = None
         gpu = {key: words.pop(key) for key in ("gpu", "cap", "sm", "chip", "address", "mig") if key in words}
         numbers = re.split(r", ?", words.pop("n", ""))
-        name = gpu.get("gpu", "")
+        name = gpu.get("gpu", "").replace("_", " ")
         if _OTHERS.search(name) and "NVIDIA" not in name:
             words["amd"] = name
         elif gpu:
@@ -115,6 +115,9 @@ class _Tool:
                 self.values[key] = known + SEVERAL + value
 
     def _gpu(self, number: str, words: dict[str, str]) -> None:
+        if number.startswith("#"):  # a list without numbers: the same name with more to it is the same GPU
+            same = (key for key, gpu in self.gpus.items() if key[0] == "#" and _same_gpu(gpu, words))
+            number = next(same, number)
         known = self.gpus.setdefault(number, {})
         if "gpu" in known and not _same_name(known["gpu"], words.get("gpu", known["gpu"])):
             known = self.gpus.setdefault(
@@ -176,6 +179,11 @@ class _Tool:
                 address=words.get("address", "").lower(),
             )
             yield from (gpu,) * (int(counted[1]) if counted else 1)
+
+
+def _same_gpu(gpu: dict[str, str], other: dict[str, str]) -> bool:
+    same = gpu.get("address", "") == other.get("address", "")
+    return same and _same_name(gpu.get("gpu", ""), other.get("gpu", ""))
 
 
 def _same_name(name: str, other: str) -> bool:

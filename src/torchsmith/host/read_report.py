@@ -11,7 +11,7 @@ import msgspec
 from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import MARK, HostFacts, merge
-from torchsmith.host.mentions import account_for_gpus
+from torchsmith.host.mentions import account_for_gpus, account_for_system
 from torchsmith.host.node import Node
 from torchsmith.host.normalise import decode, normalise
 from torchsmith.host.read_cluster import read_nodes
@@ -81,7 +81,7 @@ def read_report(text: str, name: str) -> HostFacts:
         *(form.read(text, f"{name} ({form.tool})") for form in forms),
     ]
     known = [part for part in parts if part is not None]
-    facts = account_for_gpus(text, merge(known), name)
+    facts = account_for_gpus(text, account_for_system(text, merge(known), name), name)
     if facts == HostFacts() and not known:
         raise Invalid(f"cannot tell which tool wrote {name}", hint=f"known reports: {KNOWN}")
     return facts if facts != HostFacts() else facts.noting(name, "says nothing that could be used: it is cut")
