@@ -55,15 +55,19 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
-    """The facts, with a system that no reader understood: a Mac or an ARM board is no x86 Linux."""
-    if facts.system is not None:
+    """The facts, with a system that no reader understood: a Mac or an ARM board is no x86 Linux.
+
+    A reader may know the CPU alone and take Linux for granted: another system that the text shows counts.
+    """
+    known = facts.system.value if facts.system else ""
+    if known and not known.endswith("-linux"):
         return facts
 
     def shows(kind: str) -> bool:
         return _patterns()[kind].search(text) is not None
 
     systems = [] if shows("linux") else [system for system in SYSTEMS if shows(system)]
-    if not systems and shows("arm") and not shows("x86"):
+    if not known and not systems and shows("arm") and not shows("x86"):
         systems = ["aarch64-linux"]
     return replace(facts, system=Fact(systems[0], f"{name}, {SENTENCE}")) if systems else facts
 
