@@ -12,6 +12,7 @@ from torchsmith.api.choosing import stock_wheels
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
 from torchsmith.catalog.load import Layer
+from torchsmith.core.problem import NotKnown
 from torchsmith.core.process import run
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
@@ -52,6 +53,13 @@ def test_most_cloud_machines_name_their_cpu() -> None:
     kinds = CATALOG.instances.values()
     assert len([one for one in kinds if one.cpu]) >= 0.9 * len(kinds)
     assert all(product_of_name(one.gpu, CATALOG) for one in kinds)
+
+
+@pytest.mark.parametrize("word", ["p4d.99xlarge", "g5.metal", "a2-highgpu-3g", "Standard_NC7as_T4_v3"])
+def test_a_size_that_no_cloud_has_is_not_known(word: str) -> None:
+    assert instance_of(word, CATALOG) is None
+    with pytest.raises(NotKnown):
+        machine(gpu=word)
 
 
 def test_a_workspace_adds_kinds_of_machines_and_spellings() -> None:

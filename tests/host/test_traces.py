@@ -175,3 +175,24 @@ def test_drivers_of_sentences_that_contradict_each_other_are_no_driver() -> None
     text = f"{LSCPU}RTX 3090. With driver 535.104.05 it fails, and with driver 470.82.01 it works.\n"
     facts: HostFacts = read_report(text, "report.txt")
     assert facts.driver is None
+
+
+OTHERS = {
+    "a MacBook Pro, and hashcat -I prints HW.Platform..: x86_64\nType...: GPU\n": "any-darwin",
+    "system_profiler SPDisplaysDataType\n  Chipset Model: Apple M3 Pro\n": "aarch64-darwin",
+    "Kernel: FreeBSD 14.0-CURRENT amd64\nCPU: Intel Core i7-3520M\n": "x86_64-freebsd",
+    "C:\\llama> llama-server\nDevice 0: NVIDIA GeForce RTX 4050, compute capability 8.9\n": "x86_64-windows",
+    "Current Operating System: Linux pi 5.15.84-v8+ aarch64\nQuadro RTX 8000\n": "aarch64-linux",
+}
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_a_mac_an_arm_board_bsd_and_windows_are_no_x86_linux(text: str) -> None:
+    answer = answer_for(text)
+    assert answer is not None
+    assert answer.host.system == OTHERS[text]
+
+
+def test_two_systems_in_one_text_are_none() -> None:
+    text = 'system: "x86_64-linux", multi-user? yes\nsystem: "x86_64-darwin", multi-user? yes\n'
+    assert read_report(text, "report.txt").system is None

@@ -12,6 +12,7 @@ from torchsmith.api.options import Name, WorkspaceOption
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.axes import BadValue, Sm
 from torchsmith.catalog.facts import Gfx
+from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix import describe as cells
 from torchsmith.matrix.describe import Description, Explanation
@@ -117,6 +118,8 @@ def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
         return GpuReport(product.name, "", f"{product.title}, {product.generation}", ended=ended)
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
+    if sm is not None:
+        raise NotKnown(f"unknown GPU architecture {sm}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None
 
 

@@ -37,23 +37,12 @@ class Gpu(Entry, frozen=True, kw_only=True):
         return str(self.sm)
 
 
-class OtherGpu(Entry, frozen=True, kw_only=True):
-    """A GPU architecture that recipes may name and that nothing is built for here."""
-
-    sm: Sm
-    tegra: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.sm)
-
-
 class RetiredGpu(Entry, frozen=True, kw_only=True):
     """GPUs of an architecture that no build here is for, and what ended their support."""
 
     sm: Sm
     generation: str
-    parts: tuple[str, ...]  # patterns of their names
+    parts: tuple[str, ...] = ()  # patterns of their names
     spelled: tuple[str, ...] = ()
     chips: tuple[str, ...] = ()
     ended: str

@@ -20,12 +20,12 @@ from torchsmith.core.toml import read_kept, read_table
 DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
-    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals", "architectures"),
+    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
     *("retired", "gfx", "instances", "jetpacks", "caches"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
-KEYS = {"architectures": "sm", "gpus": "sm", "retired": "sm", "cuda": "version", "pythons": "version"}
+KEYS = {"gpus": "sm", "retired": "sm", "cuda": "version", "pythons": "version"}
 _PARSED = (CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm)
 E_ = TypeVar("E_", bound=Entry)
 A_ = TypeVar("A_", bound=Axis)
@@ -94,7 +94,6 @@ class Catalog:
     rehearsals = _table("rehearsals", facts.Rehearsal)
     wheels = _table("wheels", facts.Wheel)
     workloads = _table("workloads", facts.Workload)
-    architectures = _ordered("architectures", facts.OtherGpu, lambda one: one.sm)
     retired = _ordered("retired", facts.RetiredGpu, lambda gpu: gpu.sm)
     gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
     cuda = _ordered("cuda", facts.CudaToolkit, lambda toolkit: toolkit.version)

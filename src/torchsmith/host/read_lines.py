@@ -111,7 +111,7 @@ class _Tool:
             self.drivers[words.pop("driver")] = None
         for key, value in words.items():
             known = self.values.setdefault(key, value)
-            if key == "instance" and value not in known.split(SEVERAL):
+            if key in ("instance", "system") and value not in known.split(SEVERAL):
                 self.values[key] = known + SEVERAL + value
 
     def _gpu(self, number: str, words: dict[str, str]) -> None:
@@ -131,14 +131,23 @@ class _Tool:
         source, values, notes = self.source, self.values, list(self.notes)
         gpus = tuple(self._facts_of_gpus(notes))
         named = {label for label in self.others.values() if label != AMD}
-        machine, instance = values.get("machine"), values.get("instance", "")
+        machine, instance, system = (
+            values.get("machine"),
+            values.get("instance", ""),
+            values.get("system", ""),
+        )
+        if SEVERAL in system and "-linux" in system:
+            notes.append(Note(source, f"names {system}: the system is unknown"))
+            machine, system = "", ""
         if SEVERAL in instance and not gpus:
             notes.append(Note(source, f"shows an NVIDIA GPU of {instance}, not which", gpu=True))
             gpus, instance = (GpuFacts(),), ""
         memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
         driver = self._driver(notes)
         return HostFacts(
-            system=said(values.get("system") or (system_of_machine(machine) if machine else ""), source),
+            system=said(
+                system.partition(SEVERAL)[0] or (system_of_machine(machine) if machine else ""), source
+            ),
             cpu_name=said(values.get("cpu"), source),
             driver=driver,
             gpus=Fact(gpus, source) if gpus or "no_gpu" in values else None,

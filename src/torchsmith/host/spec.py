@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.catalog.gpu_names import host_of_name, instance_of, product_of_name, system_of_instance
+from torchsmith.catalog.gpu_names import (
+    host_of_name,
+    instance_of,
+    product_of_name,
+    system_of_instance,
+)
 from torchsmith.catalog.names import (
     FEW,
     find_cpu_by_name,
@@ -29,6 +34,7 @@ from torchsmith.host.resolve import resolve
 
 # Words that name accelerators of others than NVIDIA.
 OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"
+MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
@@ -176,6 +182,8 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
+    if re.search(MACHINE_TYPE, name):
+        return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
     if re.search(OTHER_MAKERS, name):
         return f"{OTHERS}: write none"
     several = parts_within(name, catalog)

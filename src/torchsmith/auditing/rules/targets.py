@@ -41,7 +41,7 @@ def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
 
 
 def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
-    part = catalog.gpus.get(sm) or catalog.architectures.get(sm)
+    part = catalog.gpus.get(sm) or catalog.retired.get(sm)
     return part is not None and part.tegra
 
 
@@ -82,7 +82,7 @@ def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]
     """A GPU target must be one that some CUDA release compiles for. Another number is a typo, and the build
     or the evaluation stops."""
     compiled = {target.sm for toolkit in subject.catalog.cuda.values() for target in toolkit.targets}
-    known = compiled | subject.catalog.architectures.keys()
+    known = compiled | subject.catalog.retired.keys()
     for mention, word, target in _targets(package_set):
         if target.sm not in known:
             near = nearest(target.sm.capability, [sm.capability for sm in sorted(known)])
