@@ -36,8 +36,22 @@ PROSE = {
     "never_called",
     "first_cpus",
     "also_called",
+    "ended",
+    "retired",
 }
-FILES = ("gpus", "cuda", "cpus", "isas", "features", "pythons", "pins", "lines", "fixes")
+FILES = (
+    "gpus",
+    "cuda",
+    "cpus",
+    "isas",
+    "features",
+    "pythons",
+    "pins",
+    "lines",
+    "fixes",
+    *("retired", "instances", "gfx", "jetpacks"),
+)
+MOVED = ("parts", "vgpus", "products")  # names, each of which is given to another entry
 LISTS = {  # what may stand in a list besides what is there
     "isas": ["avx", "avx2", "avx512", "avx512vnni", "avx512bf16", "armv8_2", "armv9"],
     "platforms": ["x86_64-linux", "aarch64-linux"],
@@ -66,7 +80,7 @@ def flips() -> Iterator[Flip]:
         tables = tomllib.loads((DATA / f"{file}.toml").read_text())
         for entry, fields in tables.items():
             for path, value in _leaves(fields, (entry,)):
-                for wrong in _wrong(path, value):
+                for wrong in _wrong(file, path, value):
                     yield _flip(file, path, value, wrong)
     for file, field in (("gpus", "parts"), ("gpus", "vgpus"), ("cpus", "products"), ("cpus", "also_called")):
         yield from _moves(file, field)
@@ -80,14 +94,14 @@ def _leaves(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tupl
             yield (*path, key), value
 
 
-def _wrong(path: tuple[str, ...], value: Any) -> Iterator[Any]:
+def _wrong(file: str, path: tuple[str, ...], value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
         yield from (value + 1, value - 1)
     elif isinstance(value, str):
         yield _near(value)
-    elif isinstance(value, list) and path[-1] not in ("parts", "vgpus", "products"):
+    elif isinstance(value, list) and (path[-1] not in MOVED or file in ("retired", "gfx")):
         yield from ([one for one in value if one != gone] for gone in value)
         yield from ([*value, more] for more in LISTS.get(path[-1], []) if more not in value)
         if path[-1] == "ids":

@@ -13,7 +13,14 @@ from typing import Any
 
 from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.catalog.facts import LineBuild, Pin
-from torchsmith.catalog.gpu_names import gpu_of_name
+from torchsmith.catalog.gpu_names import (
+    gfx_of_name,
+    gpu_of_name,
+    instance_of,
+    product_of_chip,
+    product_of_name,
+    system_of_instance,
+)
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import in_range
 
@@ -67,6 +74,66 @@ def differences(catalog: Catalog, *, unsourced: bool = False) -> Iterator[str]:
     yield from _fixes(catalog)
     yield from _builds(catalog)
     yield from _other_lines(catalog)
+    yield from _retired(catalog)
+    yield from _spellings(catalog)
+    yield from _amd(catalog)
+    yield from _machine_types(catalog)
+    yield from _jetpacks(catalog)
+
+
+def _retired(catalog: Catalog) -> Iterator[str]:
+    for row in rows("retired"):
+        gpu = catalog.retired.get(Sm.parse(row["sm"]))
+        if gpu is None:
+            yield f"{row['sm']} is not listed"
+            continue
+        ours = (gpu.generation, gpu.tegra, str(gpu.min_driver or ""))
+        if ours != (row["generation"], row.get("tegra", False), row.get("driver", "")):
+            yield f"{row['sm']}: {ours}"
+        for name in row["names"]:
+            if product_of_name(name, catalog) != gpu:
+                yield f"{name} is not {row['sm']}"
+        for chip in row.get("chips", ()):
+            if product_of_chip(chip, catalog) != gpu:
+                yield f"chip {chip} is not {row['sm']}"
+
+
+def _spellings(catalog: Catalog) -> Iterator[str]:
+    for row in rows("spellings"):
+        gpu = catalog.gpus[Sm.parse(row["capability"])]
+        yield from (f"{name} is {gpu.name}" for name in row["names"] if gpu_of_name(name, catalog) != gpu)
+        yield from (f"{chip} is {gpu.name}" for chip in row["chips"] if product_of_chip(chip, catalog) != gpu)
+
+
+def _amd(catalog: Catalog) -> Iterator[str]:
+    for row in rows("gfx"):
+        gfx = catalog.gfx[row["target"]]
+        if (gfx.generation, gfx.generic) != (row["generation"], row.get("generic", "")):
+            yield f"{gfx.name}: {gfx.generation}, {gfx.generic}"
+        for name in (*row["names"], *row["chips"]):
+            if gfx_of_name(name, catalog) != gfx:
+                yield f"{name} is {gfx.name}"
+
+
+def _machine_types(catalog: Catalog) -> Iterator[str]:
+    for row in rows("machines"):
+        for name in row["names"]:
+            kind = instance_of(name, catalog)
+            cpu = cpu_of_name(row["cpu"], catalog) if "cpu" in row else None
+            expected = cpu.name if cpu else row.get("microarchitecture", "")
+            if kind is None or kind.cpu != expected or product_of_name(kind.gpu, catalog) is None:
+                yield f"{name} has {expected}, not {kind.cpu if kind else 'anything'}"
+            elif product_of_name(kind.gpu, catalog) != product_of_name(row["gpu"], catalog):
+                yield f"{name} has a {row['gpu']}, not a {kind.gpu}"
+            elif not expected and (system_of_instance(kind, catalog),) != HOSTS[row["hosts"]]:
+                yield f"{name} is {row['hosts']}"
+
+
+def _jetpacks(catalog: Catalog) -> Iterator[str]:
+    for row in rows("jetpacks"):
+        known = catalog.jetpacks[row["l4t"]]
+        if [known.jetpack, known.cuda, known.part, known.driver] != row["is"]:
+            yield f"Linux for Tegra {row['l4t']} is {row['is']}"
 
 
 def _gpus(catalog: Catalog, unsourced: bool) -> Iterator[str]:
