@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog, load_catalog
+from torchsmith.catalog.axes import CudaVersion, PythonVersion, Sm
 from torchsmith.core.problem import Invalid, NotKnown, Problem
 
 GOOD = """\
@@ -24,6 +25,15 @@ CIRCLE = GOOD.replace('"pytorch"', '"pytorch", "mux"') + GOOD.replace("mix", "mu
 def load(folder: Path, text: str, file: str = "packages") -> None:
     (folder / f"{file}.toml").write_text(text)
     load_catalog(folder)
+
+
+def test_a_limit_of_builds_for_the_cpu_leaves_gpu_cells_alone(tmp_path: Path) -> None:
+    load(tmp_path, GOOD + '[mix.limits.cpu]\nreason = "Nix: none"\ncuda = "cpu"\n')
+    [limit] = load_catalog(tmp_path).packages["mix"].limits.values()
+    python, cuda, sm = PythonVersion(3, 13), CudaVersion(12, 8), Sm(90)
+    assert limit.meets(None, python, None, None, "x86_64-linux")
+    assert not limit.meets(None, python, cuda, sm, "x86_64-linux")
+    assert str(load_catalog(tmp_path).packages["mix"]) == "mix"
 
 
 def test_an_entry_is_enough(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def test_recipes_stand_before_what_they_need(capsys: pytest.CaptureFixture[str])
     print_plan(plan(job("magma"), job(NAME, recipes=(NAME,))))
     text = capsys.readouterr().out
     assert text.index(NAME) < text.index("magma")
+    assert "1 builds" not in text
 
 
 def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> None:

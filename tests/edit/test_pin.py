@@ -16,9 +16,9 @@ from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
-from torchsmith.core.problem import Conflict, Problem
+from torchsmith.core.problem import Conflict, Empty, Problem
 from torchsmith.core.process import run
-from torchsmith.edit.pin import Move, carry_out, propose
+from torchsmith.edit.pin import Move, carry_out, learnt, propose
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -49,6 +49,12 @@ def workspace(tmp_path: Path) -> Path:
 
 def texts(root: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in root.rglob("*.nix") if ".flox/pkgs" in str(path)}
+
+
+def test_hashes_that_are_known_are_not_learnt_again(workspace: Path) -> None:
+    carry_out(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
+    with pytest.raises(Empty):
+        learnt(workspace, Move("2.10"))
 
 
 def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
