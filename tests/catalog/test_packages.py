@@ -36,6 +36,12 @@ def test_a_limit_of_builds_for_the_cpu_leaves_gpu_cells_alone(tmp_path: Path) ->
     assert str(load_catalog(tmp_path).packages["mix"]) == "mix"
 
 
+def test_a_line_that_names_its_packages_builds_those_alone() -> None:
+    catalog = builtin_catalog()
+    [line] = [line for line in catalog.lines.values() if line.packages == ("pytorch",)]
+    assert [name for name, package in catalog.packages.items() if line.builds(package)] == ["pytorch"]
+
+
 def test_an_entry_is_enough(tmp_path: Path) -> None:
     load(tmp_path, GOOD + '[mix.versions]\n"2.10" = "0.4.2"\n[mix.hashes]\n"2.10" = "sha256-x"\n')
     catalog = load_catalog(tmp_path)

@@ -178,6 +178,14 @@ def test_names_mean_what_nix_says_they_mean(text: str, version: str) -> None:
     assert [said.value for said in read(text).strings("version")] == [version]
 
 
+def test_a_table_in_a_file_of_its_own_is_read_and_nothing_else_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "versions.nix").write_text('{ torch = "2.10.0"; }')
+    (tmp_path / "a.nix").write_text("{ version = (import ./versions.nix).torch; }")
+    assert [said.value for said in read_recipe(tmp_path / "a.nix").strings("version")] == ["2.10.0"]
+    (tmp_path / "b.nix").write_text("{ file }: { version = (import file).torch; }")
+    assert read_recipe(tmp_path / "b.nix").strings("version") == ()
+
+
 def test_a_variable_that_means_itself_does_not_hang() -> None:
     assert read("let v = v; in { version = v; }").strings("version") == ()
 
