@@ -183,3 +183,10 @@ def test_an_inventory_with_rows_that_differ_in_name_alone(tmp_path: Path) -> Non
     fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
     assert [kind.name for kind in fleet.kinds if kind.name] == ["a", "b", "row 4", "c"]
     assert len({id(kind.facts) for kind in fleet.kinds}) == 2
+
+
+def test_a_machine_type_replaces_the_gpus_of_a_report(tmp_path: Path) -> None:
+    report = tmp_path / "smi.csv"
+    report.write_text("name, driver_version, compute_cap\nNVIDIA H100 80GB HBM3, 580.65.06, 9.0\n")
+    facts = gather((report,), HostSpec(gpu="g6.xlarge"), CATALOG, 1.0)
+    assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm89"]

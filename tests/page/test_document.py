@@ -165,6 +165,7 @@ def test_a_repository_without_a_torchsmith_file_shows_what_lies_there(builds: Pa
     found = document(builds / "build-pytorch", whole=False)
     assert FIRST in {cell.name for cell in found.cells}
     assert {cell.package for cell in found.cells} == {"pytorch"}
+    assert all(f"-{cell.sm}-" in cell.name for cell in found.cells if cell.cuda)
 
 
 SECRET = "what-lies-outside"

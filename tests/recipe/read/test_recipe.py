@@ -182,6 +182,9 @@ def test_a_table_in_a_file_of_its_own_is_read_and_nothing_else_is_imported(tmp_p
     (tmp_path / "versions.nix").write_text('{ torch = "2.10.0"; }')
     (tmp_path / "a.nix").write_text("{ version = (import ./versions.nix).torch; }")
     assert [said.value for said in read_recipe(tmp_path / "a.nix").strings("version")] == ["2.10.0"]
+    (tmp_path / "of.nix").write_text('{ minor }: { torch = "2.${minor}.0"; }')
+    (tmp_path / "c.nix").write_text('{ version = (import ./of.nix { minor = "9"; }).torch; }')
+    assert [said.value for said in read_recipe(tmp_path / "c.nix").strings("version")] == ["2.9.0"]
     (tmp_path / "b.nix").write_text("{ file }: { version = (import file).torch; }")
     assert read_recipe(tmp_path / "b.nix").strings("version") == ()
 
