@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -252,7 +253,12 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
     files = dict.fromkeys(one.where.file for one in report.findings)
-    shown = {file: below(root, file) for file in files if Path(file).resolve().is_relative_to(top)}
+    folder_of = cache(os.path.realpath)
+    places = {
+        file: os.path.realpath(file) if os.path.islink(file) else folder_of(os.path.dirname(file))
+        for file in files
+    }
+    shown = {file: below(root, file) for file, place in places.items() if Path(place).is_relative_to(top)}
     groups = grouped(
         ((one.severity, one.rule, one.message, one.hint), one)
         for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule))
@@ -261,10 +267,10 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     found: list[PageFinding] = []
     by_file: dict[str, list[int]] = {}
     for group in groups.values():
-        places = tuple((shown[one.where.file], one.where.line) for one in group)
-        for file in dict.fromkeys(file for file, _ in places):
+        at = tuple((shown[one.where.file], one.where.line) for one in group)
+        for file in dict.fromkeys(file for file, _ in at):
             by_file.setdefault(file, []).append(len(found))
         one = group[0]
         severity, sure = one.severity.value, one.sure.value
-        found.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, places))
+        found.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, at))
     return Findings(tuple(found), by_file)
