@@ -42,16 +42,14 @@ sys.dont_write_bytecode = False
 EARLY = {"test_documentation.py", "test_compare.py", "test_fix_hashes.py", "test_statistics.py"}
 
 
-def pytest_configure() -> None:
-    os.environ.setdefault("TORCHSMITH_TEST_SEED", str(random.randrange(10_000)))  # workers inherit it
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files in random order, and so the tests within each: no test may lean on another."""
-    order = random.Random(os.environ["TORCHSMITH_TEST_SEED"])
-    ranks = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
-    order.shuffle(items)
-    items.sort(key=lambda item: (item.path.name not in EARLY, ranks[item.path]))
+    """With a seed, files in random order, and so the tests within each: no test may lean on another."""
+    if seed := os.environ.get("TORCHSMITH_TEST_SEED"):
+        order = random.Random(seed)
+        ranks = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
+        order.shuffle(items)
+        items.sort(key=lambda item: ranks[item.path])
+    items.sort(key=lambda item: item.path.name not in EARLY)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -96,8 +94,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The order, and what was not tested, and how to change that, where nobody overlooks it."""
-    terminalreporter.write_line(f"in the order of TORCHSMITH_TEST_SEED={os.environ['TORCHSMITH_TEST_SEED']}")
+    """What was not tested, and how to change that, where nobody overlooks it."""
     skipped = Counter(map(_reason, terminalreporter.stats.get("skipped", ())))
     for reason, count in skipped.items():
         terminalreporter.write_line(f"NOT TESTED HERE: {count} tests, because {reason}", yellow=True)
