@@ -74,7 +74,7 @@ def _cudas(catalog: Catalog) -> str:
             toolkit.version,
             " ".join(map(str, toolkit.targets)),
             toolkit.min_driver,
-            toolkit.native_driver or "",
+            toolkit.native_driver or "not known",
             f"`{toolkit.attr}`",
         ]
         for toolkit in catalog.cuda.values()

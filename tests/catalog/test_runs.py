@@ -63,6 +63,8 @@ def test_a_driver_runs_what_its_release_notes_promise() -> None:
     assert runs("12.9", "550.54.14") == "compatible"
     assert runs("12.4", "470.82") is None
     assert runs("13.1", "580.95.05") == "compatible"
+    newest = driver_runs(CATALOG.cuda[CudaVersion.parse("13.4")], DriverVersion.parse("999"))
+    assert "not known" in newest.reason, "which driver came with it"
 
 
 def test_an_instruction_set_contains_those_below_it_and_no_others() -> None:

@@ -90,6 +90,7 @@ def driver_runs(toolkit: CudaToolkit, driver: DriverVersion, *, windows: bool = 
         return Runs("native", f"driver {driver} supports CUDA {toolkit.version}")
     if driver_reaches(driver, oldest) is not False:
         why = f"driver {driver} runs CUDA {toolkit.version} by minor-version compatibility"
-        return Runs("compatible", f"{why} (compiled kernels work, PTX does not)")
+        ptx = "PTX does not" if native else "PTX: the driver that came with it is not known"
+        return Runs("compatible", f"{why} (compiled kernels work, {ptx})")
     whose = " of Windows" if windows else ""
     return RunsNot(f"CUDA {toolkit.version} needs driver {oldest}{whose} or newer; this one is {driver}")
