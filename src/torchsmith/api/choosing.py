@@ -193,7 +193,7 @@ def _machine(answer: host.Pick, catalog: Catalog) -> str:
 def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: Environment) -> ChosenRow:
     fit, variant = assigned.fit, assigned.fit.variant
     line = catalog.lines.get(fit.cell.line)
-    build = line.build_for(variant.cuda) if line else None
+    build = line.build_for(variant.toolkit) if line else None
     # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
     tools = msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
     install = install_command(variant, here.org)

@@ -198,7 +198,7 @@ def _hours(name: str, catalog: Catalog) -> float:
     variant = Variant.try_parse(name, catalog)
     if variant is None:
         return 0.0
-    work = Work(name, variant.package.name, variant.cuda is not None, catalog.isas[variant.isa].platform)
+    work = Work(name, variant.package.name, variant.toolkit is not None, catalog.isas[variant.isa].platform)
     return expect(work, (), catalog, estimate_row(catalog, work.package, work.gpu).cores).seconds / 3600
 
 

@@ -10,10 +10,10 @@ import msgspec
 from torchsmith.api.host_options import MachineOptions
 from torchsmith.api.options import Name, WorkspaceOption
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.catalog.axes import BadValue, Sm
+from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
 from torchsmith.catalog.facts import Gfx
 from torchsmith.core.problem import NotKnown
-from torchsmith.matrix import Accepted, BadName, Cuda, Variant, assess
+from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix import describe as cells
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.workspace.load import open_workspace
@@ -65,7 +65,8 @@ class GpuReport(msgspec.Struct, frozen=True):
 def show(request: CellRequest) -> Description | GpuReport:
     """Everything known about a cell or a GPU. Raises CannotBuild for a cell that there is none of."""
     opened = open_workspace(request.workspace)
-    if gpu := _gpu(request.name, opened.catalog):
+    named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
+    if named is None and (gpu := _gpu(request.name, opened.catalog)):
         return gpu
     variant = Variant.parse(request.name, opened.catalog)
     return cells.describe(variant, opened.catalog, opened.line_of(variant))
@@ -76,7 +77,8 @@ def explain(request: CellRequest) -> Explanation | GpuReport:
     from torchsmith.catalog.names import hardware_hint
 
     opened = open_workspace(request.workspace)
-    if gpu := _gpu(request.name, opened.catalog):
+    named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
+    if named is None and (gpu := _gpu(request.name, opened.catalog)):
         return gpu
     try:
         variant = Variant.parse(request.name, opened.catalog)
@@ -114,13 +116,31 @@ def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
             note=gpu.note,
         )
     if isinstance(product, Gfx):
-        ended = product.retired or "only NVIDIA GPUs have builds here"
-        return GpuReport(product.name, "", f"{product.title}, {product.generation}", ended=ended)
+        builds = _backend_builds(product, catalog)
+        ended = product.retired or ("" if builds else "no nixpkgs here is built for it")
+        generation = f"{product.title}, {product.generation}"
+        return GpuReport(product.name, "", generation, cuda=builds, ended=ended)
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
     if sm is not None:
         raise NotKnown(f"unknown GPU architecture {sm}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None
+
+
+def _backend_builds(gpu: Gfx, catalog: Catalog) -> dict[str, str]:
+    """For each release of a backend the torch that is built with it for an architecture."""
+    builds = {}
+    for name, line in catalog.lines.items():
+        releases = [(one, release) for one, found in line.backends.items() for release in found]
+        for backend, release in releases:
+            version = BackendVersion(backend, *map(int, release.split(".")))
+            target = Accelerator.of(catalog.backends[backend], version, gpu.name)
+            variants = [
+                Variant(catalog.torch, python, target, isa) for python in line.pythons for isa in catalog.isas
+            ]
+            if any(isinstance(assess(variant, catalog, name), Accepted) for variant in variants):
+                builds[f"{catalog.backends[backend].title} {release}"] = f"torch {line.torch}"
+    return builds
 
 
 def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
@@ -143,7 +163,7 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
         if able and build and build.style != "flox":
             builds[str(cuda)] = f"torch {able.torch}"
         elif build:
-            builds[str(cuda)] = "no nixpkgs of the catalog has it; an older Flox catalog may"
+            builds[str(cuda)] = "no nixpkgs here has it: an older Flox catalog may"
         else:
             reasons = getattr(decisions[0], "reasons", ())
             builds[str(cuda)] = f"no: {reasons[0].text}" if reasons else "no"

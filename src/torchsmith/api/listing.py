@@ -40,6 +40,7 @@ class CellRow(msgspec.Struct, frozen=True):
     system: str
     line: str
     warnings: list[str]
+    target: str  # the backend with its release and architecture, as names write it
 
 
 class ListReport(msgspec.Struct, frozen=True):
@@ -66,7 +67,9 @@ def row_of(cell: Cell, catalog: Catalog) -> CellRow:
     package, version = variant.package.name, line.version_of(variant.package.name)
     axes = (variant.python, variant.cuda, variant.sm, variant.isa, catalog.isas[variant.isa].platform)
     warnings = [str(warning) for warning in cell.warnings]
-    return CellRow(cell.name, package, version, pname(variant, line), *axes, cell.line, warnings)
+    return CellRow(
+        cell.name, package, version, pname(variant, line), *axes, cell.line, warnings, str(variant.target)
+    )
 
 
 def cells_document(matrix: Matrix, catalog: Catalog) -> ListReport:

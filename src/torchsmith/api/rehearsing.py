@@ -160,7 +160,7 @@ def _write_down(rehearsal: Rehearsed, ready: Prepared) -> None:
         past = Past(
             name=name,
             package=variant.package.name,
-            gpu=variant.cuda is not None,
+            gpu=variant.toolkit is not None,
             system=catalog.isas[variant.isa].platform,
             cores=rehearsal.whole.cores,
             seconds=rehearsal.whole.seconds,

@@ -20,7 +20,7 @@ from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.core.problem import NotKnown, did_you_mean
-from torchsmith.matrix.variant import Cuda, Variant
+from torchsmith.matrix.variant import Accelerator, Cuda, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
@@ -178,6 +178,10 @@ def _cuda(found: list[StatedCuda], variant: Variant) -> Iterator[Check]:
 def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """The target of the name is there, throughout, and how much is there for others."""
     code = gpu_code(library.containers for library in seen.own)
+    if isinstance(variant.target, Accelerator):
+        backend = catalog.backends[variant.target.version.backend].title
+        yield Check("gpu", "unjudged", f"nothing here reads code of {backend} for {variant.arch}")
+        return
     if not isinstance(variant.target, Cuda):
         if code.size:
             yield Check("gpu", "wrong", f"{megabytes(code.size)} of GPU code, the name says cpu")

@@ -95,7 +95,7 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
     variant = next(filter(None, named), None)
     if variant is None:
         return job
-    package, gpu = variant.package, variant.cuda is not None
+    package, gpu = variant.package, variant.toolkit is not None
     return replace(job, package=package.name, gpu=gpu, isa=variant.isa, repo=package.folder)
 
 
@@ -177,7 +177,7 @@ def jobs_of_recipes(
             stability=stabilities.get(recipe.name, ""),
         )
         if variant := recipe.variant:
-            package, gpu = variant.package, variant.cuda is not None
+            package, gpu = variant.package, variant.toolkit is not None
             needs = frozenset(variant.of(catalog.packages[need]).name for need in package.needs) & names
             job = replace(job, package=package.name, gpu=gpu, isa=variant.isa, needs=needs)
         jobs.append(job)

@@ -157,7 +157,7 @@ def plan_with_flox(
     """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
     catalog = workspace.catalog
     builds = {
-        cell.name: catalog.lines[cell.line].build_for(cell.variant.cuda) for cell in workspace.matrix.cells
+        cell.name: catalog.lines[cell.line].build_for(cell.variant.toolkit) for cell in workspace.matrix.cells
     }
     stabilities = {name: build.stability for name, build in builds.items() if build}
     jobs = jobs_of_recipes(recipes, workspace.home, stabilities, catalog)

@@ -88,6 +88,22 @@ class CudaVersion(Axis):
         return cls(int(found[1]), int(found[2]))
 
 
+class BackendVersion(Axis):
+    """A release of a backend that is not CUDA, such as ROCm 6.4."""
+
+    backend: str
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def slug(self) -> str:
+        """As it stands in package names: 6_4."""
+        return f"{self.major}_{self.minor}"
+
+
 class PythonVersion(Axis):
     """A Python release, such as 3.13."""
 

@@ -310,6 +310,14 @@ def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
         builds.append((cuda, build))
     for target, build in builds:
         yield from _build_faults(line, target, build, catalog)
+    for name, releases in line.backends.items():
+        at = (line.name, "backends", name)
+        unknown = f"{line.name} is built for an unknown backend"
+        yield from _unknown("lines", at, unknown, [name], catalog.backends)
+        for release, build in releases.items():
+            what = f"{line.name} on {name} {release} names an unknown"
+            yield from _unknown("lines", (*at, release), f"{what} pin", [build.pin], catalog.pins)
+            yield from _unknown("lines", (*at, release), f"{what} fix", build.fixes, catalog.fixes)
 
 
 def _build_faults(

@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from torchsmith.catalog.axes import CudaVersion, DriverVersion, GpuTarget, Platform, PythonVersion, Sm
+from torchsmith.catalog.axes import (
+    BackendVersion,
+    CudaVersion,
+    DriverVersion,
+    GpuTarget,
+    Platform,
+    PythonVersion,
+    Sm,
+)
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
 from torchsmith.core.words import whole
 
@@ -60,6 +68,36 @@ class Gfx(Entry, frozen=True, kw_only=True):
     parts: tuple[str, ...] = ()  # patterns of their names
     chips: tuple[str, ...] = ()
     retired: str = ""  # what ended its support
+
+
+class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An architecture of a backend that has no file of its own."""
+
+    name: str = ""
+    title: str
+    generation: str = ""
+
+
+class GpuBackend(Entry, frozen=True, kw_only=True):
+    """What code is compiled for besides the CPU: how names write it, and how nixpkgs is told."""
+
+    name: str
+    title: str
+    vendor: str = ""
+    target: str  # as names write it: {release} with an underscore, {arch}
+    arch: str = ""  # a pattern of its architectures
+    example: str = ""  # one of them
+    archs: Mapping[str, Arch] = {}  # where no file of the catalog has them, as gfx.toml has AMD's
+    systems: tuple[Platform, ...] = ()  # empty: all
+    config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
+    package_set: str = ""  # of nixpkgs, whose members named after an architecture are narrowed to it
+    release_of: str = ""  # the member of that set whose version is the backend's release
+    packages: tuple[str, ...] | None = None  # that can have it; None: all
+    refused: Mapping[str, str] = {}  # why others cannot
+    driver: str = ""  # what a machine must have
+    groups: tuple[str, ...] = ()  # that a user must be in
+    code: tuple[str, ...] = ()  # sections and files of a build that hold its code
+    wide: tuple[str, ...] = ()  # derivations below torch that keep code for other architectures
 
 
 class Instance(Entry, frozen=True, kw_only=True):
@@ -158,6 +196,13 @@ class Python(Entry, frozen=True, kw_only=True):
     attr: str
 
 
+class BackendOffer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a nixpkgs has of a backend."""
+
+    release: str
+    archs: tuple[str, ...]
+
+
 class Pin(Entry, frozen=True, kw_only=True):
     """A nixpkgs revision and what recipes find there."""
 
@@ -179,6 +224,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     capabilities: Mapping[Platform, Mapping[str, tuple[str, ...]]] = {}  # by default, for each CUDA release
     missing: Mapping[Platform, tuple[str, ...]] = {}  # packages that it has, but not for a system
     limits: Mapping[str, Limit] = {}
+    backends: Mapping[str, BackendOffer] = {}  # others than CUDA
 
     @property
     def asked(self) -> bool:
@@ -240,10 +286,14 @@ class Line(Entry, frozen=True, kw_only=True):
     torch_digits: tuple[str, ...] = ()  # packages whose names state torch's release: an older line has theirs
     cuda: Mapping[str, LineBuild] = {}
     cpu: LineBuild | None = None
+    backends: Mapping[str, Mapping[str, LineBuild]] = {}  # others than CUDA, each by release
 
-    def build_for(self, cuda: CudaVersion | None) -> LineBuild | None:
-        """How this line builds for a CUDA release (None: CPU only), or None where it does not."""
-        return self.cpu if cuda is None else self.cuda.get(str(cuda))
+    def build_for(self, toolkit: CudaVersion | BackendVersion | None) -> LineBuild | None:
+        """How this line builds for a release of CUDA or of another backend (None: for the CPU alone), or None
+        where it does not."""
+        if isinstance(toolkit, BackendVersion):
+            return self.backends.get(toolkit.backend, {}).get(str(toolkit))
+        return self.cpu if toolkit is None else self.cuda.get(str(toolkit))
 
     @property
     def every_build(self) -> dict[str, LineBuild]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
-    *("retired", "gfx", "instances", "jetpacks", "caches"),
+    *("retired", "gfx", "instances", "jetpacks", "caches", "backends"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
@@ -79,6 +80,7 @@ class Catalog:
     """All facts. Later layers add entries to earlier ones or change single fields of them."""
 
     actions = _table("actions", facts.Action)
+    backends = _table("backends", facts.GpuBackend)
     caches = _table("caches", facts.BinaryCache)
     cpus = _table("cpus", facts.Cpu)
     cuda_packages = _table("cudapackages", facts.CudaPackage)
@@ -117,6 +119,11 @@ class Catalog:
     def torch(self) -> Package:
         """The package that is torch itself."""
         return self.packages[TORCH]
+
+    def archs_of(self, backend: facts.GpuBackend) -> Mapping[str, facts.Gfx | facts.Arch]:
+        """The architectures of a backend other than CUDA."""
+        own = {name: arch for name, arch in self.gfx.items() if re.fullmatch(backend.arch, name)}
+        return own | dict(backend.archs)
 
     def release_of(self, package: Package, line: facts.Line, build: facts.LineBuild) -> str:
         """A package's release in a line: what the line says, or its pin has; empty where neither is known."""

@@ -306,11 +306,11 @@ def unknown_hashes(workspace: Path | None) -> list[str]:
     except Problem:
         return []
     catalog = opened.catalog
-    builds = {(cell.line, cell.variant.cuda, cell.variant.package): None for cell in opened.matrix.cells}
+    builds = {(cell.line, cell.variant.toolkit, cell.variant.package): None for cell in opened.matrix.cells}
     unknown: dict[str, None] = {}
-    for name, cuda, package in builds:
+    for name, toolkit, package in builds:
         line = catalog.lines[name]
-        if (build := line.build_for(cuda)) is not None:
+        if (build := line.build_for(toolkit)) is not None:
             names = {one.name for one in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
             unknown |= dict.fromkeys(f"{name} {line.version_of(name)}" for name in sorted(names))
     return list(unknown)

@@ -59,7 +59,7 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
     found: dict[tuple[object, ...], Cell] = {}
     for cell in workspace.matrix.cells:
         variant = cell.variant
-        build = catalog.lines[cell.line].build_for(variant.cuda)
+        build = catalog.lines[cell.line].build_for(variant.toolkit)
         if build is not None and build.style == "pinned" and not variant.flavor:
             key = cell.line, variant.cuda, catalog.isas[variant.isa].platform
             found.setdefault(key, Cell(variant.of(catalog.torch), cell.line))
@@ -103,7 +103,7 @@ def _stated(cell: Cell, package: Package, catalog: Catalog, answer: PackageAnswe
 
 def pin_of(catalog: Catalog, cell: Cell) -> Pin:
     """The nixpkgs that a cell imports."""
-    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
+    build = catalog.lines[cell.line].build_for(cell.variant.toolkit)
     assert build is not None, "a cell to ask is one that its line builds"
     return catalog.pins[build.pin]
 

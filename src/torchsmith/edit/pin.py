@@ -126,7 +126,9 @@ def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
     """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
     opened = open_workspace(workspace)
     found = find_line(opened.catalog, line)
-    builds = [found.build_for(cell.variant.cuda) for cell in opened.matrix.cells if cell.line == found.name]
+    builds = [
+        found.build_for(cell.variant.toolkit) for cell in opened.matrix.cells if cell.line == found.name
+    ]
     pins = [opened.catalog.pins[build.pin] for build in builds if build and build.pin]
     return {pin.name: pin.rev for pin in pins if not pin.sha256}
 

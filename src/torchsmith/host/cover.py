@@ -192,7 +192,7 @@ class Cover:
     def _bill(self, cells: Sequence[Cell]) -> Bill:
         table = {(row.package, row.gpu): row for row in self.catalog.estimates.values()}
         every = self.with_companions(cells)
-        found = [table.get((cell.variant.package.name, cell.variant.cuda is not None)) for cell in every]
+        found = [table.get((cell.variant.package.name, cell.variant.toolkit is not None)) for cell in every]
         known = [estimate for estimate in found if estimate is not None]
         return Bill(
             hours=sum((one.hours for one in known), 0.0),

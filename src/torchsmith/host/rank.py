@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
+from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.runs import (
     Runs,
     Verdict,
@@ -19,7 +20,7 @@ from torchsmith.catalog.runs import (
     isa_runs,
 )
 from torchsmith.host.resolve import Capability
-from torchsmith.matrix import Cell, Cuda, Flavor, Reason, Variant
+from torchsmith.matrix import Accelerator, Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
 
 BY_KIND = "cpu-kind"  # assumed of a CPU whose kind is known
@@ -93,6 +94,11 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
         _judge_driver(host, target, exact + compatible, catalog, case)
         if host.spoken_gpu:
             case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
+    elif isinstance(target, Accelerator):
+        gpus = [gfx_of_name(name, catalog) for name in host.others]
+        if not any(gpu is not None and gpu.name == target.arch for gpu in gpus):
+            title = catalog.backends[target.version.backend].title
+            case.contra.append(Reason("gpu", f"it is for {title} and {target.arch}, which is not there"))
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))

@@ -4,6 +4,7 @@ from torchsmith.matrix.cells import Accepted, Decision, Reason, Rejected, assess
 from torchsmith.matrix.expand import Block, Cell, LeftOut, Matrix, MatrixSpec, expand
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import (
+    Accelerator,
     BadName,
     CpuOnly,
     Cuda,

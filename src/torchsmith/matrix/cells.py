@@ -8,11 +8,12 @@ from functools import lru_cache
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
-from torchsmith.catalog.facts import CLAIM
+from torchsmith.catalog.axes import BackendVersion, Platform
+from torchsmith.catalog.facts import CLAIM, Arch, Gfx
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.problem import by_name, did_you_mean
-from torchsmith.matrix.variant import Cuda, Flavor, Variant
+from torchsmith.matrix.variant import CUDA, Accelerator, Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
 
@@ -99,16 +100,16 @@ def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
     for one in stack:
         reasons.extend(_package(one, variant, chosen, catalog))
     if chosen is None:
-        what = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
+        what = toolkit_title(variant, catalog) or "the CPU alone"
         kind = "nightly" if variant.flavor else "torch release"
         reasons.append(Reason("no-line", f"no {kind} here is built for {what}"))
         return Rejected(tuple(reasons))
     reasons.extend(_line_fits(variant, chosen, catalog))
-    build = chosen.build_for(variant.cuda)
+    build = chosen.build_for(variant.toolkit)
     if build is None:
-        reasons.append(_no_build(chosen, variant.cuda))
+        reasons.append(_no_build(chosen, variant, catalog))
     elif build.lacks_pin:
-        reasons.append(_no_pin(chosen, variant.cuda))
+        reasons.append(_no_pin(chosen, variant, catalog))
     else:
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
@@ -125,13 +126,15 @@ def find_line(catalog: Catalog, name: str) -> Line:
 
 
 @lru_cache(256)  # every cell of a block asks the same
-def newest_line(catalog: Catalog, cuda: CudaVersion | None, flavor: str = "") -> Line | None:
-    """The newest line of a flavor that can be built for a CUDA release (None: for the CPU): of those that
-    were evaluated for it and whose source hashes are known, else of all that have a pin."""
+def newest_line(
+    catalog: Catalog, toolkit: CudaVersion | BackendVersion | None, flavor: str = ""
+) -> Line | None:
+    """The newest line of a flavor that can be built for a release of CUDA or another backend (None: for the
+    CPU): of those that were evaluated for it and whose source hashes are known, else of all with a pin."""
     builds = {
         line.name: build
         for line in catalog.lines.values()
-        if line.flavor == flavor and (build := line.build_for(cuda)) and not build.lacks_pin
+        if line.flavor == flavor and (build := line.build_for(toolkit)) and not build.lacks_pin
     }
 
     def rank(name: str) -> tuple[bool, bool, tuple[int, ...]]:
@@ -155,7 +158,16 @@ def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
     asked = find_line(catalog, name) if name else None
     if asked is not None and asked.flavor == flavor:
         return asked
-    return newest_line(catalog, variant.cuda, flavor)
+    return newest_line(catalog, variant.toolkit, flavor)
+
+
+def toolkit_title(variant: Variant, catalog: Catalog) -> str:
+    """What GPU code is compiled with, such as CUDA 13.0; empty for the CPU alone."""
+    toolkit = variant.toolkit
+    if toolkit is None:
+        return ""
+    name = toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
+    return f"{catalog.backends[name].title} {toolkit}"
 
 
 def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reason]:
@@ -176,9 +188,15 @@ def _package(package: Package, variant: Variant, line: Line | None, catalog: Cat
     target = variant.target
     platform = catalog.isas[variant.isa].platform
     cell = (line.name if line else None, variant.python, variant.cuda, variant.sm, platform)
-    for limit in package.limits.values():
+    for limit in package.limits.values() if not isinstance(target, Accelerator) else ():
         if limit.meets(*cell):
             yield Reason("package-limit", f"{package.title}: {limit.reason}")
+    if isinstance(target, Accelerator):
+        backend = catalog.backends[target.version.backend]
+        if backend.packages is not None and package.name not in backend.packages:
+            why = backend.refused.get(package.name, "not tried")
+            yield Reason("package-no-backend", f"{package.title} is not built for {backend.title}: {why}")
+        return
     if not isinstance(target, Cuda):
         if package.needs_cuda:
             yield Reason("package-needs-cuda", f"{package.title} has no build without CUDA")
@@ -249,6 +267,17 @@ def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
         if sm not in catalog.gpus:
             hint = did_you_mean(str(sm), map(str, catalog.gpus))
             yield Reason("unknown-sm", f"unknown GPU architecture {sm}", hint)
+    if isinstance(variant.target, Accelerator) and gpu_of(variant, catalog) is None:
+        hint = did_you_mean(variant.arch, catalog.archs_of(catalog.backends[variant.target.version.backend]))
+        yield Reason("unknown-sm", f"unknown GPU architecture {variant.arch}", hint)
+
+
+def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
+    """The GPU architecture that a variant is compiled for, where the catalog knows it."""
+    target = variant.target
+    if isinstance(target, Accelerator):
+        return catalog.archs_of(catalog.backends[target.version.backend]).get(target.arch)
+    return catalog.gpus.get(variant.sm) if variant.sm else None
 
 
 def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
@@ -269,15 +298,18 @@ def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
         yield Reason("sm-ended", f"{gpu.name} ends with CUDA {last}, asked for {cuda}")
 
 
-def _no_build(line: Line, cuda: CudaVersion | None) -> Reason:
-    if cuda is None:
+def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
+    toolkit = variant.toolkit
+    if toolkit is None:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
-    having = ", ".join(sorted(line.cuda, key=version_key))
-    return Reason("line-no-cuda", f"torch {line.torch} is not built for CUDA {cuda} here", f"it has {having}")
+    builds = line.backends.get(toolkit.backend, {}) if isinstance(toolkit, BackendVersion) else line.cuda
+    having = ", ".join(sorted(builds, key=version_key)) or "none"
+    title = toolkit_title(variant, catalog)
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", f"it has {having}")
 
 
-def _no_pin(line: Line, cuda: CudaVersion | None) -> Reason:
-    what = f"CUDA {cuda}" if cuda else "the CPU"
+def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
+    what = toolkit_title(variant, catalog) or "the CPU"
     return Reason(
         "no-pin",
         f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it for {what}",
@@ -301,6 +333,8 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
     for package in catalog.below(variant.package):
         if package.name in pin.missing.get(platform, ()):
             yield Reason("pin-no-package", f"nixpkgs {pin.name} has no {package} for {platform}")
+    if isinstance(variant.target, Accelerator):
+        yield from _backend_fits(variant.target, pin, platform, catalog)
     if not isinstance(variant.target, Cuda):
         return
     cuda, sm = variant.target.version, variant.target.sm
@@ -310,6 +344,21 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
     for limit in pin.limits.values():
         if limit.holds(cuda, sm, platform):
             yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
+
+
+def _backend_fits(target: Accelerator, pin: Pin, platform: Platform, catalog: Catalog) -> Iterator[Reason]:
+    """Whether a nixpkgs has a backend's release for an architecture and a system."""
+    backend = catalog.backends[target.version.backend]
+    if backend.systems and platform not in backend.systems:
+        systems = " and ".join(backend.systems)
+        yield Reason("backend-no-system", f"nixpkgs has {backend.title} for {systems}, not for {platform}")
+    offer = pin.backends.get(backend.name)
+    if offer is not None and offer.release != str(target.version):
+        words = f"nixpkgs {pin.name} has {backend.title} {offer.release}, not {target.version}"
+        yield Reason("pin-no-backend", words)
+    elif offer is not None and target.arch not in offer.archs:
+        words = f"the {backend.title} of nixpkgs {pin.name} is not built for {target.arch} alone"
+        yield Reason("pin-no-arch", words, f"it has {', '.join(offer.archs)}")
 
 
 def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:

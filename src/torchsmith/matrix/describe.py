@@ -10,18 +10,18 @@ import msgspec
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild
-from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed
-from torchsmith.matrix.variant import Cuda, Variant, pname, read_name
+from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
+from torchsmith.matrix.variant import Accelerator, Cuda, Variant, pname, read_name
 
 
 class GpuPart(msgspec.Struct, frozen=True):
     """The GPU half of a cell."""
 
     sm: str
-    capability: str
+    capability: str  # CUDA's; empty for other backends
     generation: str
     parts: tuple[str, ...]
-    cuda: str
+    cuda: str  # the release of CUDA, or another backend with its release
     driver: str
     platforms: tuple[str, ...]
 
@@ -67,7 +67,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
         hint = f"torchsmith explain {variant} names cells near it"
         raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint)
     chosen = decision.line
-    build = chosen.build_for(variant.cuda)
+    build = chosen.build_for(variant.toolkit)
     assert build is not None, "an accepted cell has a build"
     pin = catalog.pins.get(build.pin)
     fixes = [catalog.fixes[name] for name in build.fixes]
@@ -85,7 +85,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
         source_hashes={one: text for one, text in chosen.hashes.items() if one in (TORCH, package.name)},
         fixes={fix.name: fix.why for fix in fixes if fix.serves(package)},
         cpu=_cpu(catalog.isas[variant.isa], catalog),
-        gpu=_gpu(variant.target, catalog) if isinstance(variant.target, Cuda) else None,
+        gpu=_gpu(variant, catalog),
         warnings=tuple(map(str, decision.warnings)),
         unproved=tuple(_unproved(variant, chosen, build, catalog)),
     )
@@ -97,7 +97,15 @@ def _cpu(isa: Isa, catalog: Catalog) -> CpuPart:
     return CpuPart(isa.name, isa.title, isa.platform, isa.flags, features, able, isa.torch_off, isa.note)
 
 
-def _gpu(target: Cuda, catalog: Catalog) -> GpuPart:
+def _gpu(variant: Variant, catalog: Catalog) -> GpuPart | None:
+    target = variant.target
+    if isinstance(target, Accelerator):
+        backend = catalog.backends[target.version.backend]
+        arch, title = catalog.archs_of(backend)[target.arch], toolkit_title(variant, catalog)
+        parts = (arch.title,)
+        return GpuPart(target.arch, "", arch.generation, parts, title, backend.driver, backend.systems)
+    if not isinstance(target, Cuda):
+        return None
     gpu, toolkit = catalog.gpus[target.sm], catalog.cuda[target.version]
     cuda, driver = str(toolkit.version), str(max(toolkit.min_driver, gpu.min_driver))
     return GpuPart(gpu.name, gpu.sm.capability, gpu.generation, gpu.parts, cuda, driver, gpu.platforms)
@@ -111,6 +119,9 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
     if isinstance(variant.target, Cuda):
         entries.append((f"CUDA {variant.target.version}", catalog.cuda[variant.target.version].unproved))
         entries.append((str(variant.target.sm), catalog.gpus[variant.target.sm].unproved))
+    if isinstance(variant.target, Accelerator):
+        backend = catalog.backends[variant.target.version.backend]
+        entries.append((backend.title, backend.unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
     entries.append(("Triton", triton_mismatch(line, build, catalog)))
     own = {one.name for one in catalog.below(variant.package)}
@@ -196,7 +207,7 @@ def _good_reasons(variant: Variant, line: Line, catalog: Catalog) -> Iterator[st
     """Why a cell can be built and used."""
     isa = catalog.isas[variant.isa]
     what = f"torch {line.torch}" if line.torch else f"line {line.name}"
-    target = f"CUDA {variant.cuda}" if variant.cuda else "the CPU alone"
+    target = toolkit_title(variant, catalog) or "the CPU alone"
     yield f"{what} is built for {target} and Python {variant.python}"
     if isinstance(variant.target, Cuda):
         gpu = catalog.gpus[variant.target.sm]

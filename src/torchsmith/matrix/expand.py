@@ -12,7 +12,7 @@ from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm,
 from torchsmith.core.problem import CannotBuild, Conflict, ValuePath
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
-from torchsmith.matrix.variant import CpuOnly, Cuda, Target, Variant
+from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -23,6 +23,7 @@ class Block(msgspec.Struct, frozen=True):
     cudas: tuple[CudaVersion | None, ...]
     sms: tuple[Sm, ...]
     isas: tuple[str, ...]
+    accelerators: tuple[Accelerator, ...] = ()  # of other backends
     line: str | None = None
     release: StatedRelease | None = None  # that the names of its cells state
     usable: bool = False  # leave out what no machine can use
@@ -37,8 +38,7 @@ class Block(msgspec.Struct, frozen=True):
         return (
             variant.package in self.packages
             and variant.python in self.pythons
-            and variant.cuda in self.cudas
-            and (variant.sm is None or variant.sm in self.sms)
+            and variant.target in self._targets()
             and variant.isa in self.isas
             and variant.release == self.release
             and not variant.flavor
@@ -47,6 +47,7 @@ class Block(msgspec.Struct, frozen=True):
     def _targets(self) -> Iterator[Target]:
         for cuda in self.cudas:
             yield from (Cuda(cuda, sm) for sm in self.sms) if cuda else (CpuOnly(),)
+        yield from self.accelerators
 
 
 class Include(msgspec.Struct, frozen=True):
@@ -200,5 +201,5 @@ def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut], 
 
 def _values(variant: Variant) -> tuple[str, ...]:
     target = variant.target
-    gpu = (f"CUDA {target.version}", str(target.sm)) if isinstance(target, Cuda) else ("cpu",)
+    gpu = (f"CUDA {target.version}", str(target.sm)) if isinstance(target, Cuda) else (str(target),)
     return (f"Python {variant.python}", *gpu, variant.isa)

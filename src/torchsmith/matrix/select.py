@@ -10,10 +10,11 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Empty, Invalid, NotKnown, did_you_mean
 from torchsmith.core.words import grouped
-from torchsmith.matrix.variant import Variant
+from torchsmith.matrix.variant import CUDA, CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
 CLOSE = 0.75  # h100 is not a misspelt sm100
@@ -62,12 +63,14 @@ def _spellings(
     """What patterns may match in a variant, by axis."""
     if variant is None:
         return {"name": names}
-    cuda, sm, isa = variant.cuda, variant.sm, catalog.isas.get(variant.isa)
+    toolkit, sm, isa = variant.toolkit, variant.sm, catalog.isas.get(variant.isa)
+    name = toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
+    releases = ("gpu", str(toolkit), f"{name}{toolkit.slug}", toolkit.slug) if toolkit else ("cpu",)
     return {
         "package": (variant.package.name, variant.stem),
         "python": (str(variant.python), variant.python.slug),
-        "cuda": ("gpu", str(cuda), f"cuda{cuda.slug}", cuda.slug) if cuda else ("cpu",),
-        "sm": (str(sm), sm.capability) if sm else (),
+        "cuda": releases if isinstance(variant.target, Cuda | CpuOnly) else (*releases, name),
+        "sm": (str(sm), sm.capability) if sm else (variant.arch,) if variant.arch else (),
         "isa": (variant.isa,),
         "system": (isa.platform, isa.platform.removesuffix("-linux")) if isa else (),
         "line": (line,),
@@ -83,11 +86,15 @@ def _parts_of_name(variant: Variant) -> list[str]:
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     """Every word that an axis knows, for telling axes apart and for hints."""
+    cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
+    lines = catalog.lines.values()
+    builds = {(name, release) for line in lines for name, one in line.backends.items() for release in one}
+    others = sorted({word for name, release in builds for word in (name, name + release.replace(".", "_"))})
     return {
         "package": list(catalog.packages),
-        "cuda": ["cpu", "gpu", *(f"cuda{cuda.slug}" for cuda in catalog.cuda), *map(str, catalog.cuda)],
+        "cuda": ["cpu", "gpu", *cudas, *map(str, catalog.cuda), *others],
         "python": [*(python.slug for python in catalog.pythons), *map(str, catalog.pythons)],
-        "sm": [str(sm) for sm in catalog.gpus],
+        "sm": [*map(str, catalog.gpus), *catalog.gfx],
         "isa": list(catalog.isas),
         "system": ["x86_64-linux", "aarch64-linux", "x86_64", "aarch64"],
         "line": list(catalog.lines),

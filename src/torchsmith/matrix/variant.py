@@ -12,11 +12,15 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
+from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.facts import GpuBackend
+from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Problem, nearest
 
 EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
 LONGEST = 200
+CUDA = "cuda"  # the backend whose releases and architectures have types of their own
 
 
 class Flavor(StrEnum):
@@ -37,6 +41,22 @@ class Cuda(msgspec.Struct, frozen=True, order=True):
         return f"cuda{self.version.slug}-{self.sm}"
 
 
+class Accelerator(msgspec.Struct, frozen=True, order=True):
+    """A build for an architecture of a backend that backends.toml describes."""
+
+    version: BackendVersion
+    arch: str
+    name: str  # as that backend writes it
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def of(cls, backend: GpuBackend, version: BackendVersion, arch: str) -> Accelerator:
+        """The target of a backend's release and architecture."""
+        return cls(version, arch, backend.target.format(release=version.slug, arch=arch))
+
+
 class CpuOnly(msgspec.Struct, frozen=True, order=True):
     """A build without GPU code."""
 
@@ -44,7 +64,7 @@ class CpuOnly(msgspec.Struct, frozen=True, order=True):
         return "cpu"
 
 
-Target = Cuda | CpuOnly
+Target = Cuda | Accelerator | CpuOnly
 AXES = ("package", "python", "target", "isa", "flavor", "release")
 
 
@@ -99,15 +119,29 @@ class Variant(msgspec.Struct, frozen=True):
         return self.target.sm if isinstance(self.target, Cuda) else None
 
     @property
+    def toolkit(self) -> CudaVersion | BackendVersion | None:
+        """The release that GPU code is compiled with: CUDA's, or that of another backend."""
+        return None if isinstance(self.target, CpuOnly) else self.target.version
+
+    @property
+    def arch(self) -> str:
+        """The GPU architecture as names write it; empty for the CPU alone."""
+        target = self.target
+        return target.arch if isinstance(target, Accelerator) else str(self.sm or "")
+
+    @property
     def sort_key(self) -> tuple[object, ...]:
-        """Packages in their own order, then Python, CPU-only before CUDA, SM by number, ISA by name."""
-        cuda, sm = self.cuda, self.sm
+        """Packages in their own order, then Python, CPU-only before CUDA before other backends, SM by number,
+        ISA by name."""
+        toolkit, sm = self.toolkit, self.sm
+        other = toolkit.backend if isinstance(toolkit, BackendVersion) else ""
         return (
             self.package.order,
             self.package.name,
             self.python,
-            (cuda.major, cuda.minor) if cuda else (0, 0),
-            sm.number if sm else 0,
+            (other, toolkit.major, toolkit.minor) if toolkit else ("", 0, 0),
+            sm.number if sm else len(self.arch),  # gfx90a before gfx1030
+            self.arch,
             self.isa,
             self.flavor,
             self.stem,
@@ -202,7 +236,7 @@ def read_name(name: str, catalog: Catalog) -> Reading:
     words = _Words(name.removesuffix(".nix"))
     package, digits = _package(words, catalog)
     python = words.take("the Python version", r"python3\d{1,2}", "a Python such as python313")
-    target = _target(words)
+    target = _target(words, catalog)
     old: list[str] = []
     isa = _isa(words, old)
     flavor = _suffix(words, old)
@@ -231,17 +265,37 @@ def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
     called = [line for line in catalog.lines.values() if line.release.of(package) == digits]
     if not called:
         return StatedRelease("", ((package, digits),))
-    fits = min(called, key=lambda line: (line.build_for(variant.cuda) is None, version_key(line.torch)))
+    fits = min(called, key=lambda line: (line.build_for(variant.toolkit) is None, version_key(line.torch)))
     return fits.release
 
 
-def _target(words: _Words) -> Target:
-    pattern, expected = r"cpu|cuda\d{1,2}_\d{1,2}", "cpu or a CUDA such as cuda13_0"
-    cuda = words.take("cpu or the CUDA version", pattern, expected)
-    if cuda == "cpu":
+def read_target(text: str, catalog: Catalog) -> Target:
+    """A target by itself, as names write it; BadName says what is wrong."""
+    words = _Words(text)
+    target = _target(words, catalog)
+    if words.at < len(words.words):
+        raise BadName(text, words.column, f"unknown ending {words.words[words.at]!r}")
+    return target
+
+
+def _target(words: _Words, catalog: Catalog) -> Target:
+    """A target as its backend writes it: a word with the release, then the architecture."""
+    firsts = {name: _release_pattern(backend) for name, backend in catalog.backends.items()}
+    expected = "cpu or a CUDA such as cuda13_0"
+    word = words.take("cpu or the CUDA version", "|".join(firsts.values()), expected)
+    name, found = next((name, match) for name, one in firsts.items() if (match := re.fullmatch(one, word)))
+    if name == CPU:
         return CpuOnly()
-    sm = words.take("the GPU architecture", r"sm[1-9]\d{1,2}", "a GPU architecture such as sm120")
-    return Cuda(CudaVersion.parse(cuda), Sm.parse(sm))
+    backend = catalog.backends[name]
+    arch = words.take("the GPU architecture", backend.arch, f"a GPU architecture such as {backend.example}")
+    if name == CUDA:
+        return Cuda(CudaVersion.parse(word), Sm.parse(arch))
+    return Accelerator.of(backend, BackendVersion(name, *map(int, found.groups()[-2:])), arch)
+
+
+def _release_pattern(backend: GpuBackend) -> str:
+    """The first word of a backend's targets."""
+    return backend.target.partition("-")[0].replace("{release}", r"(\d{1,2})_(\d{1,2})")
 
 
 def _isa(words: _Words, old: list[str]) -> str:

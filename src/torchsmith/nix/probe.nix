@@ -4,6 +4,7 @@
   packages, # attributes of Python's package sets, by the name of the package
   pythons, # attributes of interpreters, by version
   cudas, # attributes of CUDA's package sets, by version
+  backends, # package sets of others than CUDA: the set, the member whose version is its release, architectures
   gpus, # by system: the GPUs that it can have, each with its capability and the CUDA releases that know it
 }:
 
@@ -71,5 +72,9 @@ in
   torch_shape = if torch.drvAttrs.__structuredAttrs or false then "structured" else "attributes";
   triton = versionOf "triton";
   inherit capabilities;
+  backends = builtins.mapAttrs (_: one: let set = plain.${one.set} or { }; in {
+    release = try (set.${one.release}.version or null);
+    archs = having one.archs (arch: builtins.isAttrs (set.${arch} or null));
+  }) backends;
   refused = builtins.mapAttrs (system: builtins.mapAttrs (_: refusals system)) gpus;
 }

@@ -24,6 +24,13 @@ AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
 Refusals = Mapping[str, Mapping[str, Mapping[str, list[str]]]]  # libraries, by system, GPU and CUDA release
 
 
+class BackendAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The release of a backend that a tree has, and the architectures with a package set of their own."""
+
+    release: str | None
+    archs: list[str]
+
+
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The attributes of probe.nix; null where the tree lacks a thing or throws at it."""
 
@@ -39,6 +46,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     triton: str | None
     capabilities: dict[str, dict[str, list[str] | None]]
     refused: Refusals
+    backends: dict[str, BackendAnswer]
 
 
 class PackageAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +78,11 @@ def _ask(
         "packages": packages,
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
+        "backends": {
+            name: {"set": one.package_set, "release": one.release_of, "archs": list(catalog.archs_of(one))}
+            for name, one in catalog.backends.items()
+            if one.package_set
+        },
         "gpus": {platform: _gpus(platform, catalog) for platform in get_args(Platform)},
     }
     arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
@@ -119,6 +132,11 @@ def _facts(answer: _Answer, catalog: Catalog) -> PinFacts:
             for system, cudas in answer.capabilities.items()
         },
         "limits": _limits(answer.refused, oldest, catalog),
+        "backends": {
+            name: {"release": ".".join(one.release.split(".")[:2]), "archs": one.archs}
+            for name, one in answer.backends.items()
+            if one.release
+        },
     }
     return {name: value for name, value in facts.items() if value}
 

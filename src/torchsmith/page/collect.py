@@ -21,7 +21,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
-from torchsmith.matrix.cells import why_not_generated
+from torchsmith.matrix.cells import toolkit_title, why_not_generated
 from torchsmith.nix.graph import Graph
 from torchsmith.page.document import CellState, PageCell, PageCover, PageFinding, PageReport, SharedBuild
 from torchsmith.page.past import PagePast, read_past, revisions
@@ -174,8 +174,8 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
         package=variant.package.name,
         version=line.version_of(variant.package.name) if line else "",
         python=str(variant.python),
-        cuda=str(variant.cuda or ""),
-        sm=str(variant.sm or ""),
+        cuda=str(variant.cuda or toolkit_title(variant, catalog)),
+        sm=variant.arch,
         isa=variant.isa,
         system=isa.platform if isa else "",
         flavor=variant.flavor.value,
@@ -189,7 +189,8 @@ def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[Page
     grids: dict[tuple[object, ...], dict[Variant, str]] = {}
     for cell, variant in cells:
         if variant is not None:
-            key = (variant.package, variant.python, variant.cuda, variant.flavor, variant.release, cell.line)
+            axes = (variant.package, variant.python, variant.toolkit, variant.flavor, variant.release)
+            key = (*axes, cell.line)
             grids.setdefault(key, {})[variant] = cell.line
     for own in grids.values():
         isas = dict.fromkeys(variant.isa for variant in own)

@@ -10,7 +10,7 @@ from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Is
 from torchsmith.catalog.package import GpuList
 from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
-from torchsmith.matrix import Cell, Flavor, Variant
+from torchsmith.matrix import Accelerator, Cell, Flavor, Variant
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
 OLDEST_BY_DEFAULT = 75  # nixpkgs compiles for older GPUs only when they are named
@@ -36,7 +36,7 @@ class CellFacts:
         variant = self.variant = cell.variant
         self.narrow = narrow
         self.line = catalog.lines[cell.line]
-        build = self.line.build_for(variant.cuda)
+        build = self.line.build_for(variant.toolkit)
         if build is None:
             raise CannotBuild(f"{cell.name}: line {cell.line} is not built for {variant.target}")
         self.build, self.catalog = build, catalog
@@ -48,7 +48,7 @@ class CellFacts:
     def group(self) -> str:
         """The name of what cells share that differ in GPU and instruction set alone."""
         variant = self.variant
-        target = f"cuda{variant.cuda.slug}" if variant.cuda else "cpu"
+        target = f"cuda{variant.cuda.slug}" if variant.cuda else str(variant.target)
         line = f"line{self.line.name.replace('.', '_')}"
         marks = [] if self.gpu is None or self.narrowed is self.narrow else [self._exception]
         marks += [self.isa.name] * bool(self.isa.torch_off)
@@ -125,6 +125,7 @@ class CellFacts:
                 | {"base": self.base_of(member, "pprev"), "end": ";", "bundled": member != package}
                 for member in members
             ]
+        values |= self.backend_values()
         if pin is not None:
             values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
         if variant.cuda is not None:
@@ -140,6 +141,30 @@ class CellFacts:
         if self.build.style == "nightly":
             values |= self.nightly_values(options)
         return values
+
+    def backend_values(self) -> dict[str, TemplateValue]:
+        """What a backend that is data alone says of the target."""
+        target = self.variant.target
+        values: dict[str, TemplateValue] = {"target": str(target)}
+        if not isinstance(target, Accelerator):
+            return values
+        backend = self.catalog.backends[target.version.backend]
+        gpu = self.catalog.archs_of(backend)[target.arch]
+        kept = f"; nixpkgs keeps more of them in {', '.join(backend.wide)}" if backend.wide else ""
+        groups = f" and a user in the groups {' and '.join(backend.groups)}" if backend.groups else ""
+        return values | {
+            "accelerator": True,
+            "backend": backend.title,
+            "backendRelease": str(target.version),
+            "backendConfig": list(backend.config),
+            "packageSet": backend.package_set,
+            "releaseOf": backend.release_of,
+            "arch": target.arch,
+            "gpuTitle": f"{backend.vendor} {gpu.generation} ({target.arch})".replace("  ", " "),
+            "gpuParts": gpu.title,
+            "driver": f"{backend.driver}{groups}",
+            "otherGpus": f"torch for no other architecture{kept}",
+        }
 
     def nightly_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
         """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""

@@ -110,7 +110,7 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
         tag = upstream.tag_of(line.version_of(package)) if upstream else ""
         marks = (f"{upstream.owner}/{upstream.repo}", tag) if upstream else ()
         yield HashSite(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
-    build = line.build_for(variant.cuda)
+    build = line.build_for(variant.toolkit)
     for fix in build.fixes if build else ():
         for name, patch in catalog.fixes[fix].patches.items():
             words = tuple(filter(None, (patch.url, patch.rev, patch.name)))

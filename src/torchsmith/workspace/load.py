@@ -24,10 +24,21 @@ from torchsmith.core.problem import (
     did_you_mean,
 )
 from torchsmith.core.toml import place, read_kept, read_table, validation_problem
-from torchsmith.matrix import Block, Cell, Matrix, MatrixSpec, Selector, Variant, expand, read_name
+from torchsmith.matrix import (
+    Accelerator,
+    Block,
+    Cell,
+    Matrix,
+    MatrixSpec,
+    Selector,
+    Variant,
+    expand,
+    read_name,
+)
 from torchsmith.matrix.cells import Accepted, assess, newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.select import choose
+from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
@@ -261,10 +272,20 @@ class _Resolver(msgspec.Struct, frozen=True):
             cudas=tuple(dict.fromkeys(choice.version for choice in block.cuda)),
             sms=tuple(dict.fromkeys(block.sm)),
             isas=tuple(dict.fromkeys(block.isa)),
+            accelerators=tuple(self._accelerator(word, (*at, "target")) for word in block.target),
             line=line,
             release=self.catalog.lines[line].release if block.prefix and line else None,
             path=at,
         )
+
+    def _accelerator(self, word: str, at: ValuePath) -> Accelerator:
+        try:
+            target = read_target(word, self.catalog)
+        except Problem as problem:
+            raise problem.about(at) from None
+        if not isinstance(target, Accelerator):
+            raise Invalid(f"{word} is not a target of another backend", hint="cuda and sm say it", path=at)
+        return target
 
     def _packages(self, names: tuple[str, ...] | None, at: ValuePath) -> tuple[Package, ...]:
         """Packages by name: those of a block, else of the workspace, else those that every workspace has."""
@@ -299,7 +320,8 @@ class _Resolver(msgspec.Struct, frozen=True):
                     yield NotKnown(f"unknown {what} {value}", hint=hint, path=(*at, key, index))
         if any(cuda is not None for cuda in cudas) and not block.sm:
             yield Incomplete("a GPU block needs sm, a list of GPU architectures", path=at)
-        for key, count in (("python", len(block.python)), ("cuda", len(cudas)), ("isa", len(block.isa))):
+        targets = len(cudas) + len(block.target)
+        for key, count in (("python", len(block.python)), ("cuda", targets), ("isa", len(block.isa))):
             if not count:
                 yield Empty(f"{key} is empty: the block has no cell", path=(*at, key))
 

@@ -48,7 +48,7 @@ def _claim(cell: Cell, catalog: Catalog) -> tuple[str, str]:
     """A cell with its line and nixpkgs; and what is not proved of it, where only this workspace says that it
     can be built."""
     line = catalog.lines[cell.line]
-    build = line.build_for(cell.variant.cuda)
+    build = line.build_for(cell.variant.toolkit)
     if build is None or (build.unproved and not build.claimed):
         return "", ""
     return f"{cell.name} {cell.line} {build.pin}", claim(cell.variant, catalog, line, build)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torchsmith.catalog import Catalog, CudaVersion, Line, Package
+from torchsmith.catalog import Catalog, Line, Package
+from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.driver import NIX_LOOKS, linking
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell, Matrix
+from torchsmith.matrix.cells import gpu_of, toolkit_title
+from torchsmith.matrix.variant import CUDA
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings
 
@@ -26,7 +29,7 @@ def _page(body: str, name: str) -> str:
 
 def _counts(cells: Sequence[Cell], catalog: Catalog) -> str:
     """`36 GPU variants for x86_64, 4 for aarch64, 4 for the CPU alone`."""
-    gpu = [cell for cell in cells if cell.variant.cuda]
+    gpu = [cell for cell in cells if cell.variant.toolkit]
     x86 = sum(catalog.isas[cell.variant.isa].platform == "x86_64-linux" for cell in gpu)
     parts = [
         f"{x86} GPU variants for x86_64" if x86 else "",
@@ -46,17 +49,18 @@ def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
 def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
     """GPUs and instruction sets for each Python and CUDA, every cell by its name's ending."""
     parts = []
-    found = grouped(((cell.variant.python, cell.variant.cuda), cell) for cell in cells)
-    for python, cuda in sorted(found, key=lambda key: (key[0], str(key[1] or ""))):
-        here = found[python, cuda]
+    found = grouped(((cell.variant.python, toolkit_title(cell.variant, catalog)), cell) for cell in cells)
+    for python, toolkit in sorted(found):
+        here = found[python, toolkit]
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
-        having = {(cell.variant.sm, cell.variant.isa): cell for cell in here}
-        sms = sorted({cell.variant.sm for cell in here}, key=lambda sm: sm.number if sm else 0)
+        having = {(cell.variant.arch, cell.variant.isa): cell for cell in here}
+        ordered = sorted(here, key=lambda cell: cell.variant.sort_key)
         rows = []
-        for sm in sms:
-            name = f"**{sm}** {catalog.gpus[sm].title}" if sm else "no GPU"
-            rows.append([name, *(_mark(having.get((sm, isa))) for isa in isas)])
-        title = f"Python {python}, CUDA {cuda}" if cuda else f"Python {python}, CPU only"
+        for arch, cell in {cell.variant.arch: cell for cell in ordered}.items():
+            gpu = gpu_of(cell.variant, catalog)
+            name = f"**{arch}** {gpu.title}" if gpu else "no GPU"
+            rows.append([name, *(_mark(having.get((arch, isa))) for isa in isas)])
+        title = f"Python {python}, {toolkit or 'CPU only'}"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")
     if reasons := sorted({str(warning) for cell in cells for warning in cell.warnings}):
         parts.append("(!) " + "; ".join(reasons) + "\n")
@@ -133,6 +137,12 @@ def _choice(cells: Sequence[Cell], catalog: Catalog) -> str:
     rows = [
         [f"`cuda{cuda.slug}`", f"NVIDIA driver {catalog.cuda[cuda].min_driver} or newer"] for cuda in cudas
     ]
+    toolkits = dict.fromkeys(cell.variant.toolkit for cell in cells)
+    rows += [
+        [f"`{version.backend}{version.slug}`", catalog.backends[version.backend].driver]
+        for version in toolkits
+        if isinstance(version, BackendVersion)
+    ]
     # A driver that runs an older CUDA need not know a newer GPU.
     enough = min((catalog.cuda[cuda].min_driver for cuda in cudas), default=None)
     gpus = [catalog.gpus[sm] for sm in sorted({cell.variant.sm for cell in cells if cell.variant.sm})]
@@ -149,7 +159,7 @@ def _choice(cells: Sequence[Cell], catalog: Catalog) -> str:
 
 def _use(name: str, cell: Cell, catalog: Catalog) -> str:
     """How to run what was built; recipes that Flox calls have no environment of their own."""
-    build = catalog.lines[cell.line].build_for(cell.variant.cuda)
+    build = catalog.lines[cell.line].build_for(cell.variant.toolkit)
     if build is None or build.style != "pinned" or cell.variant.flavor or cell.variant.release:
         return ""
     driver = (
@@ -180,13 +190,13 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
     rows = []
     for cell in cells:
         variant, isa = cell.variant, catalog.isas[cell.variant.isa]
-        gpu = catalog.gpus[variant.sm] if variant.sm else None
+        gpu = gpu_of(variant, catalog)
         rows.append(
             [
                 f"`{cell.name}`",
                 catalog.lines[cell.line].version_of(package.name) or "Flox catalog",
                 f"{gpu.name}: {gpu.title}" if gpu else "none",
-                variant.cuda or "",
+                variant.cuda or toolkit_title(variant, catalog),
                 f"{isa.title}: {', '.join(isa.first_cpus)}",
                 isa.platform,
                 "; ".join(map(str, cell.warnings)),
@@ -236,7 +246,9 @@ def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> di
     def page_of(cell: Cell) -> str:
         version = catalog.lines[cell.line].version_of(package.name)
         short = ".".join(version.split(".")[:2]) or "flox"
-        major = f"cuda{cell.variant.cuda.major}" if cell.variant.cuda else "cpu"
+        toolkit = cell.variant.toolkit
+        name = toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
+        major = f"{name}{toolkit.major}" if toolkit else "cpu"
         return f"docs/{package.name}-{short}-{major}-build-notes.md"
 
     found = grouped((page_of(cell), cell) for cell in cells)
@@ -245,19 +257,19 @@ def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> di
 
 def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
     line = catalog.lines[cells[0].line]
-    cudas = sorted({cell.variant.cuda for cell in cells if cell.variant.cuda})
-    targets: list[CudaVersion | None] = [*cudas] or [None]
-    builds = [build for cuda in targets if (build := line.build_for(cuda))]
+    toolkits = list(dict.fromkeys(cell.variant.toolkit for cell in cells))
+    builds = [build for toolkit in toolkits if (build := line.build_for(toolkit))]
     fixes = [fix for fix in catalog.fixes.values() if any(fix.name in build.fixes for build in builds)]
     mine = [fix for fix in fixes if fix.serves(package)]
-    what = f"CUDA {', '.join(map(str, cudas))}" if cudas else "the CPU alone"
+    titles = sorted({title for cell in cells if (title := toolkit_title(cell.variant, catalog))})
+    what = ", ".join([*titles[:1], *(title.split()[-1] for title in titles[1:])]) or "the CPU alone"
     version = line.version_of(package.name) or "of the Flox catalog"
     pins = sorted({catalog.pins[build.pin].rev for build in builds if build.pin})
     needed = table(["fix", "why"], [[fix.title, fix.why] for fix in mine])
-    gpus = [catalog.gpus[cell.variant.sm].title if cell.variant.sm else "none" for cell in cells]
+    gpus = [gpu.title if (gpu := gpu_of(cell.variant, catalog)) else "none" for cell in cells]
     cpus = [catalog.isas[cell.variant.isa].title for cell in cells]
     variants = zip((f"`{cell.name}`" for cell in cells), gpus, cpus, strict=True)
-    errors = [one for one in catalog.errors.values() if cudas or not one.gpu]
+    errors = [one for one in catalog.errors.values() if titles or not one.gpu]
     body = f"""# {package.title} {version} for {what}: build notes
 
 {_pairs(line, catalog)}

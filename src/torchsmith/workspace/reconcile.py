@@ -247,7 +247,7 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
     reading = try_read(package_name(Path(change.path)), catalog)
     if reading is None or f"/{PKGS}/" not in change.path:
         return "everything else"
-    if reading.variant.cuda is None:
+    if reading.variant.toolkit is None:
         return "CPU only"
     isa = catalog.isas.get(reading.variant.isa)
     return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"

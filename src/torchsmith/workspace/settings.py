@@ -34,7 +34,8 @@ class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     line: str | None = None
     packages: tuple[str, ...] | None = None
     python: tuple[PythonVersion, ...]
-    cuda: tuple[CudaChoice, ...]
+    cuda: tuple[CudaChoice, ...] = ()
+    target: tuple[str, ...] = ()  # of other backends, as names write them: rocm6_4-gfx942
     sm: tuple[Sm, ...] = ()
     isa: tuple[str, ...]
     prefix: bool = False  # names state the release, pytorch28-..., so that two lines can have one cell

@@ -210,7 +210,7 @@ class Subject:
             return []
         lines = [line for line in self.catalog.lines.values() if not line.flavor]
         if self.style == "flox":
-            builds = [(line, line.build_for(self.variant.cuda)) for line in lines if self.body.arguments]
+            builds = [(line, line.build_for(self.variant.toolkit)) for line in lines if self.body.arguments]
             return [one for one, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
             torch = self._torch_beside
@@ -317,12 +317,12 @@ class Subject:
     def line(self) -> Line | None:
         """The line of its release, where that is known and has its CUDA release."""
         line = self.catalog.lines.get(self.release.line)
-        return line if line and self.variant and line.build_for(self.variant.cuda) else None
+        return line if line and self.variant and line.build_for(self.variant.toolkit) else None
 
     @cached_property
     def build(self) -> LineBuild | None:
         """How the line is built; None also where nobody knows its nixpkgs yet."""
-        build = self.line.build_for(self.variant.cuda) if self.line and self.variant else None
+        build = self.line.build_for(self.variant.toolkit) if self.line and self.variant else None
         return build if build and not build.lacks_pin else None
 
     @property
@@ -362,7 +362,7 @@ class Subject:
     def _moved(self) -> bool:
         """Whether a workspace gives the line another pin than the catalog, with the same fixes."""
         shipped = builtin_catalog().lines.get(self.line.name) if self.line else None
-        known = shipped.build_for(self.variant.cuda) if shipped and self.variant else None
+        known = shipped.build_for(self.variant.toolkit) if shipped and self.variant else None
         own = self.build
         return bool(known and own and own.pin != known.pin and own.fixes == known.fixes)
 

@@ -186,7 +186,7 @@ def _nix(value: object) -> str:
 @rule("TS408", "CUDA inside a CPU recipe")
 def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A CPU recipe must not build or link anything of CUDA or ROCm."""
-    if variant.cuda is not None:
+    if variant.toolkit is not None:
         return
     named = subject.body.names(r"cudaPackages\w*|gpuTargets|cudaCapabilities")
     signs = [(one.value, one.span) for one in named]

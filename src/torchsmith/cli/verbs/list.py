@@ -15,7 +15,7 @@ from torchsmith.cli.console import Painted, columns, next_step, print_json, warn
 from torchsmith.core.problem import Conflict
 from torchsmith.core.words import counted, grouped
 from torchsmith.matrix import Cell, LeftOut, Matrix
-from torchsmith.matrix.cells import UNUSABLE
+from torchsmith.matrix.cells import UNUSABLE, gpu_of, toolkit_title
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -70,12 +70,12 @@ def _print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
 def _print_grid(matrix: Matrix, catalog: Catalog) -> None:
     """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
     marks: set[str] = set()
-    grids = grouped(((cell.line, cell.variant.python, cell.variant.cuda), cell) for cell in matrix.cells)
-    for (line_name, python, cuda), cells in grids.items():
+    grids = grouped(((cell.line, cell.variant.python, cell.variant.toolkit), cell) for cell in matrix.cells)
+    for (line_name, python, _), cells in grids.items():
         packages = Matrix(tuple(cells)).packages(catalog)
         line = catalog.lines[line_name]
         versions = ", ".join(f"{package} {line.version_of(package.name)}".strip() for package in packages)
-        target = f"CUDA {cuda}" if cuda else "CPU only"
+        target = toolkit_title(cells[0].variant, catalog) or "CPU only"
         write(f"{versions}; Python {python}; {target}", "bold")
         rows = _grid(cells, packages, catalog)
         columns(rows)
@@ -88,12 +88,12 @@ def _print_grid(matrix: Matrix, catalog: Catalog) -> None:
 def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Painted]]:
     isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in cells)]
     rows: list[list[Painted]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
-    sms = sorted({cell.variant.sm for cell in cells}, key=lambda sm: sm.number if sm else 0)
-    for sm in sms:
-        here = [cell for cell in cells if cell.variant.sm == sm]
+    by_arch = grouped((cell.variant.arch, cell) for cell in sorted(cells, key=lambda c: c.variant.sort_key))
+    for arch, here in by_arch.items():
+        gpu = gpu_of(here[0].variant, catalog)
         marks = [_mark([c for c in here if c.variant.isa == isa], packages) for isa in isas]
         shown = [(text.center(len(isa)), look) for (text, look), isa in zip(marks, isas, strict=True)]
-        rows.append([str(sm) if sm else "none", *shown, (catalog.gpus[sm].title if sm else "", "dim")])
+        rows.append([arch or "none", *shown, (gpu.title if gpu else "", "dim")])
     return rows
 
 

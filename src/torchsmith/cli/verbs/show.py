@@ -34,7 +34,7 @@ def print_gpu(gpu: GpuReport) -> None:
         ("driver", f"{gpu.driver} or newer" if gpu.driver else ""),
         ("no builds", gpu.ended),
         ("note", gpu.note),
-        *((f"CUDA {cuda}", text) for cuda, text in gpu.cuda.items()),
+        *((f"CUDA {cuda}" if gpu.capability else cuda, text) for cuda, text in gpu.cuda.items()),
     ]
     columns([row for row in rows if row[1]], ("cyan",))
 
@@ -60,11 +60,16 @@ def _rows(cell: Description) -> list[tuple[str, str]]:
     if cell.gpu:
         gpu = cell.gpu
         rows += [
-            ("GPU", f"{gpu.sm}, capability {gpu.capability}, {gpu.generation}"),
+            (
+                "GPU",
+                ", ".join(
+                    [gpu.sm, *([f"capability {gpu.capability}"] * bool(gpu.capability)), gpu.generation]
+                ),
+            ),
             ("GPU parts", ", ".join(gpu.parts)),
             ("GPU hosts", ", ".join(gpu.platforms)),
-            ("CUDA", gpu.cuda),
-            ("driver", f"{gpu.driver} or newer"),
+            ("CUDA" if gpu.capability else "backend", gpu.cuda),
+            ("driver", f"{gpu.driver} or newer" if gpu.capability else gpu.driver),
         ]
     cpu = cell.cpu
     rows += [

@@ -7,7 +7,7 @@ cpu = @isaTable@.${isa};
 #? if cuda
 cell = "@python.slug@-cuda@cuda.slug@-sm${sm}-${isa}";
 #? else
-cell = "@python.slug@-cpu-${isa}";
+cell = "@python.slug@-@target@-${isa}";
 #? end
 
 #? end

@@ -4,7 +4,11 @@
 #? if cuda
 # @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
 #? else
+#? if accelerator
+# @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @backend@ @backendRelease@.
+#? else
 # @what@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
+#? end
 #? end
 #? end
 
@@ -67,6 +71,11 @@ in
 #? if cuda
 # A package set whose CUDA is another one must not pass for @cuda@.
 assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
+
+#? end
+#? if packageSet
+# A package set whose @backend@ is another one must not pass for @backendRelease@.
+assert pkgs.lib.versions.majorMinor pkgs.@packageSet@.@releaseOf@.version == "@backendRelease@";
 
 #? end
 #? if stack

@@ -3,7 +3,12 @@
   - Machines: @machines@
   - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
   #? else
+  #? if accelerator
+  - GPU: @arch@, that is @gpuParts@; @otherGpus@
+  - @backend@: @backendRelease@, which needs @driver@
+  #? else
   - GPU: none; nothing of CUDA is built or linked
+  #? end
   #? end
   - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
   - Python: @python@

@@ -13,7 +13,18 @@ pkgs = import torchsmithNixpkgs {
     #? end
   };
   #? end
+  #? if accelerator
+  config = {
+    #? each backendConfig
+    @item@ = true;
+    #? end
+  };
+  #? end
   overlays = [
+    #? if packageSet
+    # @backend@ below torch for this GPU alone, as far as nixpkgs does that.
+    (final: prev: { @packageSet@ = prev.@packageSet@.@arch@; })
+    #? end
     #? fix cuda-package-set
     # CUDA @cuda@ as the default toolkit, so that every dependency uses the same one.
     (final: prev: { cudaPackages = final.@cudaSet@; })

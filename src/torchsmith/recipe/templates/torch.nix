@@ -113,7 +113,11 @@ customPytorch =
         #? if cuda
         echo "GPU Target: ${gpuArchSM} (TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)"
         #? else
+        #? if accelerator
+        echo "GPU Target: @arch@"
+        #? else
         echo "GPU Target: None (CPU-only build)"
+        #? end
         #? end
         echo "CPU Flags: ${toString cpuFlags}"
         #? if cuda
@@ -121,6 +125,9 @@ customPytorch =
         echo "MAGMA: Enabled"
         #? else
         echo "CUDA: Disabled"
+        #? end
+        #? if accelerator
+        echo "@backend@: @backendRelease@"
         #? end
         echo "Version: $PYTORCH_BUILD_VERSION"
         echo "Parallel Jobs: $NIX_BUILD_CORES"
@@ -142,7 +149,11 @@ customPytorch =
       #? if cuda
       description = "PyTorch @torch@ with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
       #? else
+      #? if accelerator
+      description = "PyTorch @torch@ with @backend@ @backendRelease@ for @gpuTitle@ and @isaTitle@ CPUs";
+      #? else
       description = "PyTorch @torch@ without CUDA for @isaTitle@ CPUs";
+      #? end
       #? end
       longDescription = ''
         PyTorch @torch@ compiled for one kind of machine:
@@ -150,7 +161,12 @@ customPytorch =
         - GPU: @SM@, that is @gpuParts@; @otherGpus@
         - Machines: @machines@
         #? else
+        #? if accelerator
+        - GPU: @arch@, that is @gpuParts@; @otherGpus@
+        - @backend@: @backendRelease@, which needs @driver@
+        #? else
         - GPU: none; nothing of CUDA is built or linked
+        #? end
         #? end
         - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
         #? if cuda
