@@ -13,6 +13,7 @@ from tests.nix.conftest import MINI
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.matrix import Accelerator, Accepted, BadName, Rejected, Variant, assess, read_name
+from torchsmith.matrix.text import products_of
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.load import open_workspace
@@ -145,3 +146,11 @@ def test_a_line_is_accepted_for_the_backend_that_it_states() -> None:
     decision = assess(Variant.parse(ROCM, CATALOG), CATALOG)
     assert isinstance(decision, Accepted)
     assert decision.line.name == "2.9"
+
+
+def test_cells_become_blocks_and_stay_the_same_cells(tmp_path: Path) -> None:
+    cells = open_workspace(None, "rocm").matrix.cells
+    blocks = "\n".join(product.text() for product in products_of(cells))
+    (tmp_path / "torchsmith.toml").write_text(f"format = 1\n{blocks}")
+    again = open_workspace(tmp_path).matrix.cells
+    assert [cell.name for cell in again] == [cell.name for cell in cells]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from torchsmith.core.toml_write import table_text
 from torchsmith.matrix.expand import Cell
+from torchsmith.matrix.variant import Accelerator
 
 
 def matrix_text(cells: Sequence[Cell], about: str) -> str:
@@ -28,11 +29,12 @@ class Product:
     python: tuple[str, ...]
     cuda: tuple[str, ...]
     sm: tuple[str, ...]
+    target: tuple[str, ...]  # of other backends
     isa: tuple[str, ...]
 
     def text(self) -> str:
         """As a block of torchsmith.toml."""
-        axes = {axis: getattr(self, axis) for axis in ("packages", "python", "cuda", "sm", "isa")}
+        axes = {axis: getattr(self, axis) for axis in ("packages", "python", "cuda", "sm", "target", "isa")}
         stated = {"prefix": True} if self.prefix else {}
         block = {"line": self.line, **stated, **{axis: words for axis, words in axes.items() if words}}
         return table_text({"matrix": [block]})
@@ -43,11 +45,11 @@ def products_of(cells: Iterable[Cell]) -> list[Product]:
     products = []
     for cell in sorted(cells, key=lambda one: one.variant.sort_key):
         one = cell.variant
-        sm = (str(one.sm),) if one.sm else ()
-        cuda, python = (str(one.cuda or "cpu"),), (str(one.python),)
-        stated = one.release is not None
-        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, (one.isa,)))
-    for axis in ("packages", "isa", "sm", "cuda", "python"):
+        sm, python, stated = (str(one.sm),) if one.sm else (), (str(one.python),), one.release is not None
+        other = isinstance(one.target, Accelerator)
+        cuda, target = ((), (str(one.target),)) if other else ((str(one.cuda or "cpu"),), ())
+        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, target, (one.isa,)))
+    for axis in ("packages", "isa", "sm", "target", "cuda", "python"):
         products = _merged(products, axis)
     return products
 

@@ -265,7 +265,7 @@ def _pins(
     for recipe in recipes:
         cell = cells.get(recipe.variant.name) if recipe.variant else None
         rev = NIXPKGS.search(recipe.text or "")
-        if cell is not None and rev is not None:
+        if cell is not None and rev is not None and cell.variant.toolkit == cell.variant.cuda:
             stated.setdefault((cell.line, cell.variant.cuda), []).append(rev[1])
     pins: dict[LineCuda, str] = {}
     elsewhere: Counter[str] = Counter()
@@ -290,7 +290,7 @@ def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) 
         catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
     except Contradiction:
         return False
-    of = [cell for cell in cells.values() if (cell.line, cell.variant.cuda) == block]
+    of = [cell for cell in cells.values() if (cell.line, cell.variant.toolkit) == block]
     return all(_again(cell, catalog) for cell in of)
 
 
