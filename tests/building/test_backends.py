@@ -73,6 +73,8 @@ def test_generated_recipes_are_right_and_listed(tmp_path: Path, call: Call) -> N
     block = 'python = ["3.13"]\ntarget = ["rocm6_4-gfx942", "rocm6_4-gfx90a"]\nisa = ["avx2"]\n'
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\n[[matrix]]\n{block}')
     assert call("generate", "-w", str(tmp_path)).code == 0
+    recipe = tmp_path / "build-torchaudio/.flox/pkgs/torchaudio-python313-rocm6_4-gfx90a-avx2.nix"
+    assert 'export PYTORCH_ROCM_ARCH="gfx90a"' in recipe.read_text()
     audit = json.loads(call("audit", str(tmp_path), "--json").out)
     assert audit["findings"] == []
     rows = json.loads(call("list", "-w", str(tmp_path), "--json").out)["cells"]
@@ -121,18 +123,20 @@ def nova(tmp_path: Path) -> Path:
 
 
 @pytest.mark.needs("nix")
-@pytest.mark.parametrize("layout", ["standalone", "shared"])
-def test_a_backend_is_added_by_data_alone(nova: Path, layout: str, call: Call) -> None:
-    settings = nova / "w/torchsmith.toml"
-    settings.write_text(settings.read_text().replace("line =", f'layout = "{layout}"\nline =', 1))
-    assert call("generate", "-w", str(nova / "w")).code == 0
-    words = ("eval", "-w", str(nova / "w"), "--nixpkgs", str(nova / "tree"), "--json", "--no-cache")
-    result = call(*words)
-    recipes = json.loads(result.out)["recipes"]
-    assert (result.code, len(recipes)) == (0, 3), result.out
-    shown = json.loads(
-        call("show", "pytorch-python313-nova1_2-nv1-avx2", "-w", str(nova / "w"), "--json").out
-    )
+def test_a_backend_is_added_by_data_alone(nova: Path, call: Call) -> None:
+    settings, derivations = nova / "w/torchsmith.toml", []
+    plain = settings.read_text()
+    for layout in ("standalone", "shared"):
+        settings.write_text(plain.replace("line =", f'layout = "{layout}"\nline =', 1))
+        assert call("generate", "-w", str(nova / "w")).code == 0
+        words = ("eval", "-w", str(nova / "w"), "--nixpkgs", str(nova / "tree"), "--json", "--no-cache")
+        result = call(*words)
+        recipes = json.loads(result.out)["recipes"]
+        assert (result.code, len(recipes)) == (0, 3), result.out
+        derivations.append({recipe["evaluated"]["drv_path"] for recipe in recipes})
+    assert derivations[0] == derivations[1]
+    name = "pytorch-python313-nova1_2-nv1-avx2"
+    shown = json.loads(call("show", name, "-w", str(nova / "w"), "--json").out)
     assert (shown["gpu"]["cuda"], shown["gpu"]["sm"]) == ("Nova 1.2", "nv1")
 
 

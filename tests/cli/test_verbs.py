@@ -60,6 +60,7 @@ def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
             "system": "x86_64-linux",
             "line": "2.10",
             "warnings": [],
+            "target": "cuda13_0-sm120",
         }
     ]
 

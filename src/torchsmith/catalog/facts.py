@@ -92,6 +92,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
     package_set: str = ""  # of nixpkgs, whose members named after an architecture are narrowed to it
     release_of: str = ""  # the member of that set whose version is the backend's release
+    variable: str = ""  # by which builds of companions are told the architecture
     packages: tuple[str, ...] | None = None  # that can have it; None: all
     refused: Mapping[str, str] = {}  # why others cannot
     driver: str = ""  # what a machine must have

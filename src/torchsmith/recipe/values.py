@@ -190,6 +190,11 @@ class CellFacts:
         fixes = self._fixes(package)
         ways = package.gpu_lists if self.variant.cuda else ()
         told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
+        target = self.variant.target
+        if isinstance(target, Accelerator) and (
+            name := self.catalog.backends[target.version.backend].variable
+        ):
+            told["variable"] = [{"gpuName": name, "gpuTarget": target.arch, "gpuTail": ""}]
         torch_argument = package.torch_by == "argument" and package.needs_torch
         values: dict[str, TemplateValue] = {
             "base": self.base_of(package, f"pkgs.{self._python_packages()}"),
