@@ -14,7 +14,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.checkout import choose, recipes_in
+from torchsmith.workspace.checkout import choose, recipes_in, split
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.subject import Subject
 
@@ -195,3 +195,11 @@ def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:
 def test_a_file_beside_a_default_nix_is_no_recipe(lines: Path) -> None:
     report = audit((lines,), jobs=1)
     assert not {one.rule for one in report.findings} & {"TS011", "TS953", "TS003"}
+
+
+def test_what_looks_like_a_path_is_one_though_nothing_lies_there(tmp_path: Path) -> None:
+    for word in ("./nowhere", "../nowhere", f"{tmp_path}/nowhere"):
+        assert split([word, "sm90"]) == ((Path(word),), ("sm90",))
+    with pytest.raises(NotFound) as caught:
+        audit((tmp_path / "nowhere",), jobs=1)
+    assert caught.value.message == f"no such folder: {tmp_path}/nowhere"

@@ -216,9 +216,14 @@ def choose(words: Sequence[str], workspace: Workspace | None, folder: Path) -> C
     return discover(paths or [folder], workspace, selectors)
 
 
+PLACES = ("./", "../", "/")  # what begins so is a path, whether it exists or not
+
+
 def split(words: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """Words of a person as paths, and as selectors and names."""
-    paths = [word for word in words if word.endswith(".nix") or Path(word).is_dir()]
+    paths = [
+        word for word in words if word.endswith(".nix") or word.startswith(PLACES) or Path(word).is_dir()
+    ]
     return tuple(map(Path, paths)), tuple(word for word in words if word not in paths)
 
 
