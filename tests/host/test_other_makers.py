@@ -14,9 +14,12 @@ from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_na
 from torchsmith.catalog.load import Layer
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.process import run
+from torchsmith.host.cover import Cover
+from torchsmith.host.fleet import read_fleet
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.host.spec import HostSpec, gather
+from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
 
@@ -190,3 +193,30 @@ def test_a_machine_type_replaces_the_gpus_of_a_report(tmp_path: Path) -> None:
     report.write_text("name, driver_version, compute_cap\nNVIDIA H100 80GB HBM3, 580.65.06, 9.0\n")
     facts = gather((report,), HostSpec(gpu="g6.xlarge"), CATALOG, 1.0)
     assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm89"]
+
+
+def test_a_fleet_of_three_makers_gives_no_machine_a_build_that_leaves_its_gpu_idle(tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text(
+        "name,system,cpu,gpu,driver\n"
+        "nvidia,,zen4,H100,570.124.06\namd,,zen4,RX 7900 XTX,\nmac,aarch64-darwin,,,\nbare,,zen4,none,\n"
+    )
+    fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
+    cells = open_workspace(None, "wide").cells_of(CATALOG.torch)
+    plan = Cover(fleet, cells, CATALOG, CATALOG.workloads["general"]).fewest()
+    given = {name: one.cell for one in plan.served for name in one.demand.names}
+    assert {name for name, cell in given.items() if cell is None} == {"amd", "mac"}
+    assert given["nvidia"] is not None
+    assert given["nvidia"].variant.cuda
+    assert given["bare"] is not None
+    assert given["bare"].variant.cuda is None
+
+
+def test_nodes_of_kubernetes_and_slurm_with_amds_gpus_get_no_build() -> None:
+    labels = (
+        "Name: n1\nLabels: kubernetes.io/arch=amd64\n  amd.com/gpu.product-name=AMD_Instinct_MI300X_OAM\n"
+    )
+    for text in (labels, "NodeName=n1 Arch=x86_64 Gres=gpu:mi300x:8\n"):
+        host = known(text)
+        assert host.others
+        assert not host.sms
+        assert [one.wheel.rocm for one in stock_wheels(host, CATALOG)] == ["7.1"]

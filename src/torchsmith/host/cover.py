@@ -11,6 +11,7 @@ from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.pick import stack_of
 from torchsmith.host.rank import rank
+from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
 
@@ -152,6 +153,8 @@ class Cover:
         if demand.costs:
             index = min(demand.costs, key=lambda index: demand.costs[index])
             return f"{self.cells[index].name} would serve it"
+        if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
+            return f"{', '.join(demand.host.others)}: {OTHERS}"
         candidates = [cell for cell in self.cells if cell.variant.cuda or not demand.host.sms]
         misses = rank(demand.host, candidates, self.catalog, self.workload).misses
         if not misses:

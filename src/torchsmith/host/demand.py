@@ -43,7 +43,7 @@ class Demand:
     @property
     def label(self) -> str:
         """The machines in a few words."""
-        gpu = ", ".join([*map(str, self.host.sms or ()), *self.host.unknown_gpus])
+        gpu = ", ".join([*map(str, self.host.sms or ()), *self.host.unknown_gpus, *self.host.others])
         gpu = gpu or ("GPUs unknown" if self.host.sms is None else "no GPU")
         driver = f", driver {self.host.driver}" if self.host.driver and self.host.sms else ""
         more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
@@ -110,7 +110,8 @@ def _demands_of(
         seen = [_seen_by(fit, sm) for fit in ranking.fits if sm in fit.used]
         own = replace(host, sms=(sm,), unknown_gpus=())
         yield _demand(own, seen, picked, place, catalog, workload)
-    if host.unknown_gpus:
+    if host.unknown_gpus or (host.others and not host.sms):
+        # A build for the CPU would leave the GPU idle: as pick says, that serves nobody.
         yield Demand(replace(host, sms=()))
     elif not host.sms:
         picked = chosen[0].fit if chosen else None
