@@ -120,9 +120,9 @@ def unlisted(text: str, line: int, word: str) -> FindingFix | None:
     if len(places) != 1:
         return None
     first, last = places[0].span()
-    if prose[:first].endswith(", ") and re.match(r"[,;.)\"]|\s|$", prose[last:]):
+    if prose[:first].endswith(", ") and re.match(r"[,;.)\"]|\s|\Z", prose[last:]):
         first -= len(", ")
-    elif prose[:first].endswith("/") and re.match(r"[/,;.)\"]|\s|$", prose[last:]):
+    elif prose[:first].endswith("/") and re.match(r"[/,;.)\"]|\s|\Z", prose[last:]):
         first -= len("/")
     elif re.match(r", \w", prose[last:]):
         last += len(", ")
