@@ -123,7 +123,7 @@ def audit(
         if known := judged[task].facts:
             facts.setdefault(folder.root, []).append(known)
     deeper: list[FileFindings] = []
-    if cache and all(folder.whole for folder in folders):
+    if cache and todo and all(folder.whole for folder in folders):
         cache.keep(judged)
     if evaluate:
         from torchsmith.auditing.decide import decided
