@@ -13,12 +13,12 @@ import pytest
 from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu import scan
 from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.elf import ElfMachine, read_elf
 from torchsmith.artifact.features import LEGACY_SSE
 from torchsmith.artifact.identity import compile_flags, stated
 from torchsmith.artifact.inspect import inspect
+from torchsmith.artifact.reading import scan
 from torchsmith.artifact.report import verify
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.units import kind_of

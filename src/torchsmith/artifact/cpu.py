@@ -11,11 +11,11 @@ from functools import cache
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact import iced
 from torchsmith.artifact.calls import call_sites, callers_of
 from torchsmith.artifact.choosers import chosen_at_run_time
-from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of
-from torchsmith.artifact.features import Scan, facts, outline_atomics, scan_aarch64
+from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of, place_of
+from torchsmith.artifact.features import Scan, facts, outline_atomics
+from torchsmith.artifact.reading import read_needs, scan
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, spans_of, stands_apart
 
@@ -48,6 +48,7 @@ class Dispatch(Table, frozen=True):
     foreign: tuple[str, ...]
     c_names: str
     by_suffix: str
+    by_copy: str
     default: str
     capabilities: tuple[str, ...]
 
@@ -65,6 +66,7 @@ class SymbolPatterns:
     of_own_types: re.Pattern[bytes]
     capability: re.Pattern[bytes]
     suffix: re.Pattern[bytes]
+    copy: re.Pattern[bytes]
     unit: re.Pattern[str]
 
 
@@ -96,17 +98,18 @@ def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
         of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{own})\d".encode()),
         capability=re.compile("|".join(spelled).encode()),
         suffix=re.compile(known.by_suffix.encode()),
+        copy=re.compile(known.by_copy.encode()),
         unit=re.compile(rf"\.({'|'.join(known.capabilities)})\.cpp$"),
     )
 
 
 def capability_of(name: bytes, patterns: SymbolPatterns) -> str:
     """The capability that a function's name says it was compiled for, empty where it says none."""
-    found = patterns.capability.search(name)
-    if found:
-        return found[0].decode().lstrip("0123456789")
-    suffixed = patterns.suffix.search(name)
-    return (suffixed[1] or suffixed[2]).decode().upper() if suffixed else ""
+    spelled = patterns.capability.search(name)
+    if spelled:
+        return spelled[0].decode().lstrip("0123456789")
+    suffix = patterns.suffix.search(name) or (b"." in name and patterns.copy.search(name))
+    return suffix[1].decode().upper() if suffix else ""
 
 
 def capability_of_unit(unit: str, patterns: SymbolPatterns) -> str:
@@ -194,11 +197,6 @@ class CpuCode:
     outline_atomics: bool
 
 
-def scan(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
-    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
-    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
-
-
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces, *, cuda: bool = False) -> CpuCode:
     """Look at every function of a library that must run everywhere; `cuda`: it holds GPU code."""
     return _Reading(elf, library, patterns_of(spaces), cuda).done()
@@ -230,7 +228,7 @@ class _Reading:
         self.group = [self._group(index) for index in range(len(self.rows))]
         self.outline = frozenset(self._outline())
         self.complete = True
-        self.needs: list[tuple[str, ...]] = []  # features of each function
+        self.needs: list[tuple[str, ...]] = [()] * len(self.rows)  # features of each function
         self.lost: set[int] = set()
         self.groups: dict[CodeGroup, Tally] = {}
 
@@ -280,7 +278,7 @@ class _Reading:
         return "unplaced" if single or place not in ("any", "dispatched") else "shared"
 
     def done(self) -> CpuCode:
-        self.needs = [self._needs(index) for index in range(len(self.rows))]
+        self._read_needs()
         halves_told = self._find_host_halves()
         for index in chosen_at_run_time(self.elf, self.rows, self._judged_needs()):
             self.group[index] = None
@@ -298,14 +296,17 @@ class _Reading:
             outline_atomics=bool(self.outline),
         )
 
-    def _needs(self, index: int) -> tuple[str, ...]:
-        """What a function needs; equal ones are one value."""
-        if self.group[index] is None:
-            return ()
-        seen = self._scan(index)
-        if seen.lost:
-            self.lost.add(index)
-        return _once(tuple(seen.first))
+    def _read_needs(self) -> None:
+        wanted = [index for index, group in enumerate(self.group) if group is not None]
+        places = [
+            (*place_of(self.elf, self.rows[index], LONGEST_FUNCTION), self.rows[index].address)
+            for index in wanted
+        ]
+        found = read_needs(self.elf.source, self.elf.machine, self.outline, places)
+        for index, (features, undecoded) in zip(wanted, found, strict=True):
+            self.needs[index] = features
+            if undecoded:
+                self.lost.add(index)
 
     def _scan(self, index: int) -> Scan:
         row = self.rows[index]
@@ -418,8 +419,3 @@ class _Reading:
         for feature, seen in shared.sightings.items():
             told = [replace(one, caller=callers.get(one.address, "")) for one in seen]
             shared.sightings[feature] = sorted(told, key=lambda one: not one.caller)[:FEW]
-
-
-@cache
-def _once(needs: tuple[str, ...]) -> tuple[str, ...]:
-    return needs

@@ -230,10 +230,16 @@ def _functions(table: bytes, strings: bytes, units: list[str], sections: int) ->
             yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else -1)
 
 
-def code_of(elf: Elf, function: Function, most: int) -> bytes:
-    """A function's instructions, at most `most` bytes; empty where its section holds no code."""
+def place_of(elf: Elf, function: Function, most: int) -> tuple[int, int]:
+    """Where a function's instructions lie in the file and how many bytes they are, at most `most`; none where
+    its section holds no code."""
     section = elf.sections[function.section]
     start = function.address - section.address
     if not section.holds_code or start < 0 or start >= section.size:
-        return b""
-    return elf.source.read(section.offset + start, min(function.size, most, section.size - start))
+        return 0, 0
+    return section.offset + start, min(function.size, most, section.size - start)
+
+
+def code_of(elf: Elf, function: Function, most: int) -> bytes:
+    """A function's instructions, at most `most` bytes; empty where its section holds no code."""
+    return elf.source.read(*place_of(elf, function, most))

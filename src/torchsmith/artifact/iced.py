@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,30 @@ INVALID = 0
 NEAR = 4  # instructions between the two steps of a broadcast
 
 
+def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
+    """The features of a function, and whether it holds bytes that are no instruction: what `scan_x86` says
+    without the places, in two thirds of the time."""
+    kinds: set[int] = {found.code for found in iced_x86.Decoder(64, code)}
+    if INVALID in kinds:
+        return tuple(sorted(scan_x86(code).first)), True
+    features: set[str] = set()
+    for kind in kinds - _plain:
+        named = needs(kind)
+        features.update(named)
+        if not named:
+            _plain.add(kind)
+    if _may_take_two_steps(features, kinds):
+        features.update(_two_steps(code))
+    return tuple(sorted(features)), False
+
+
+_plain: set[int] = set()  # kinds of instructions that need nothing, as they were met
+
+
+def _may_take_two_steps(features: Container[str], kinds: Collection[int]) -> bool:
+    return "avx512f" not in features and not _moves().isdisjoint(kinds) and not _copies().isdisjoint(kinds)
+
+
 def scan_x86(code: bytes) -> Scan:
     """The first instruction of each feature in a function, up to bytes that are no instruction."""
     first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
@@ -35,7 +59,7 @@ def scan_x86(code: bytes) -> Scan:
                 known = seen.get(feature)
                 if known is None or at < known.offset:
                     seen[feature] = Use(at, code[at : at + size], needs(kind))
-    if "avx512f" not in seen and not _moves().isdisjoint(first) and not _copies().isdisjoint(first):
+    if _may_take_two_steps(seen, first):
         seen.update(_two_steps(code))
     return Scan(seen, lost=INVALID in first)
 

@@ -43,14 +43,17 @@ def kind_of(unit: str) -> UnitKind:
 
 
 # Linkers gather cold code and code of the start apart.
-ELSEWHERE = re.compile(rb"\.cold(\.\d+)?$|^_GLOBAL__(sub_)?[ID]_|__sti____cudaRegisterAll")
+COLD = re.compile(rb"\.cold(\.\d+)?$")
+STARTS = re.compile(rb"_GLOBAL__(sub_)?[ID]_")
+REGISTERS = b"__sti____cudaRegisterAll"
 # What nvcc names itself: its stubs, and anonymous namespaces by their .cu file.
 OF_NVCC = re.compile(rb"__device_stub__|_GLOBAL__N__[0-9a-f]{8}_\d+_\w*_cu_[0-9a-f]{8}")
 
 
 def stands_apart(name: bytes) -> bool:
     """Whether a function does not stand where the rest of its unit does."""
-    return bool(ELSEWHERE.search(name))
+    cold = b"." in name and COLD.search(name)  # most names hold no dot, and looking for one is quick
+    return bool(cold or STARTS.match(name) or REGISTERS in name)
 
 
 def of_nvcc(name: bytes) -> bool:

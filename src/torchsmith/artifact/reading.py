@@ -1,0 +1,172 @@
+"""What functions need, read off their code: by several processes where a library is large."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from subprocess import DEVNULL
+from threading import Thread
+
+import msgspec
+
+from torchsmith.artifact import iced
+from torchsmith.artifact.elf import ElfMachine
+from torchsmith.artifact.features import Scan, scan_aarch64
+from torchsmith.artifact.source import FileSlice
+from torchsmith.core.problem import Failed
+from torchsmith.core.process import Dialogue
+
+PIECE = 1 << 20  # bytes of code that are read in one go
+WORTH = 8 << 20  # bytes of code that are worth another process, which takes a quarter of a second to start
+MOST_PROCESSES = 8
+PATIENCE = 120.0  # seconds for a piece, of which one takes a tenth of a second
+
+Row = tuple[int, int, int]  # a function: its place in the file, its bytes, its address
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Functions whose needs are asked for; all that a process has to know."""
+
+    source: FileSlice
+    machine: ElfMachine
+    outline: list[int]
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What the functions of a piece need."""
+
+    features: list[tuple[str, ...]]  # different ones only
+    each: list[int]  # for each function its place among them
+    undecoded: list[int]  # functions that hold bytes that are no instruction
+
+
+def scan(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
+    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
+    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
+
+
+def read_piece(piece: Piece) -> Needs:
+    outline = frozenset(piece.outline)
+    places: dict[tuple[str, ...], int] = {}
+    each, undecoded = [], []
+    for index, (code, address) in enumerate(_codes(piece)):
+        if piece.machine == "x86_64":
+            features, lost = iced.features_x86(code)
+            if lost:
+                undecoded.append(index)
+        else:
+            features = tuple(scan_aarch64(code, address, outline).first)
+        each.append(places.setdefault(features, len(places)))
+    return Needs(list(places), each, undecoded)
+
+
+def _codes(piece: Piece) -> Iterator[tuple[bytes, int]]:
+    """The code and the address of each function; where they lie side by side, read in one go."""
+    begin = min(at for at, _, _ in piece.rows)
+    length = max(at + size for at, size, _ in piece.rows) - begin
+    whole = piece.source.read(begin, length) if length <= 4 * PIECE else b""
+    for at, size, address in piece.rows:
+        yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size), address
+
+
+def read_needs(
+    source: FileSlice,
+    machine: ElfMachine,
+    outline: frozenset[int],
+    rows: Sequence[Row],
+    processes: int | None = None,
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """The features of each function, and whether it holds bytes that are no instruction."""
+    pieces = [Piece(source, machine, sorted(outline), part) for part in _parts(rows)]
+    if processes is None:
+        processes = min(_cores(), MOST_PROCESSES, sum(size for _, size, _ in rows) // WORTH)
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal ones are one value
+    for piece, needs in zip(pieces, _read_all(pieces, processes - 1), strict=True):
+        features = [known.setdefault(names, names) for names in needs.features]
+        undecoded = set(needs.undecoded)
+        for index in range(len(piece.rows)):
+            yield features[needs.each[index]], index in undecoded
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    part: list[Row] = []
+    left = PIECE
+    for row in rows:
+        part.append(row)
+        left -= row[1]
+        if left <= 0:
+            yield part
+            part, left = [], PIECE
+    if part:
+        yield part
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _read_all(pieces: list[Piece], helpers: int) -> list[Needs]:
+    """All pieces, by this process and its helpers in turn; one that fails leaves its work to the rest."""
+    waiting = deque(range(len(pieces)))
+    answers: dict[int, Needs] = {}
+
+    def ask(helper: Dialogue) -> None:
+        while (index := _next(waiting)) is not None:
+            try:
+                answer = helper.ask(msgspec.json.encode(pieces[index]), PATIENCE)
+                answers[index] = msgspec.json.decode(answer, type=Needs)
+            except (OSError, msgspec.MsgspecError):
+                waiting.append(index)
+                return
+
+    with ExitStack() as started:
+        threads = [
+            Thread(target=ask, args=(helper,), daemon=True) for helper in _start(helpers, started, pieces)
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(2):  # the second time for what a helper left
+            while (index := _next(waiting)) is not None:
+                answers[index] = read_piece(pieces[index])
+            for thread in threads:
+                thread.join()
+    return [answers[index] for index in range(len(pieces))]
+
+
+def _next(waiting: deque[int]) -> int | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _start(count: int, started: ExitStack, pieces: list[Piece]) -> Iterator[Dialogue]:
+    """Processes that read pieces; they end with this one. Where none can be started, this one reads alone."""
+    argv = [sys.executable, "-P", "-m", __name__]
+    for _ in range(count):
+        try:
+            helper = Dialogue(argv, cwd="/", stderr=DEVNULL, pass_fds=(pieces[0].source.handle,))
+        except Failed:
+            return
+        started.callback(helper.close)
+        yield helper
+
+
+def main() -> None:
+    """Answer each piece, a line of JSON, with what its functions need."""
+    for line in sys.stdin.buffer:
+        needs = read_piece(msgspec.json.decode(line, type=Piece))
+        sys.stdout.buffer.write(msgspec.json.encode(needs) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
