@@ -14,7 +14,7 @@ from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import CodeGroup, CpuCode, Tally
-from torchsmith.artifact.cpu_promise import clipped, told_by_instructions
+from torchsmith.artifact.cpu_promise import TELLING, clipped, told_by_instructions
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
 from torchsmith.artifact.inspect import Library, needs_of
@@ -176,13 +176,13 @@ def test_every_library_of_the_package_is_judged_or_named(tmp_path: Path) -> None
     name, right = "pytorch-python313-cpu-avx512", elves.code_library(functions(AVX512, 40))
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": right})
     before = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
-    for data, status, id in (
-        (Path("/bin/true").read_bytes(), "wrong", "intact"),
-        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library"),
+    for data, status, id, hint in (
+        (Path("/bin/true").read_bytes(), "wrong", "intact", ""),
+        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library", TELLING),
     ):
         site(tmp_path, {"torch/_C.abi3.so": data})
         found = [one for one in judged(path, name).checks if "_C.abi3.so" in one.text and one.id == id]
-        assert [one.status for one in found] == [status]
+        assert [(one.status, one.hint) for one in found] == [(status, hint)]
         assert not judged(path, name).verified
     site(tmp_path, {"torch/_C.abi3.so": elves.code_library(functions(AVX512, 1, "PyInit__C"))})
     after = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
@@ -270,7 +270,7 @@ def test_code_that_needs_nothing_is_no_proof_against_a_set(isa: str, tmp_path: P
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
     report = judged(path, f"pytorch-python313-cpu-{isa}")
     assert (check(report, "flags").status, report.verified) == ("unjudged", False)
-    assert check(report, "flags").hint
+    assert check(report, "flags").hint == TELLING
 
 
 @pytest.mark.parametrize(

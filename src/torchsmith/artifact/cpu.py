@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -297,16 +298,19 @@ class _Reading:
         )
 
     def _read_needs(self) -> None:
-        wanted = [index for index, group in enumerate(self.group) if group is not None]
-        places = [
-            (*place_of(self.elf, self.rows[index], LONGEST_FUNCTION), self.rows[index].address)
-            for index in wanted
-        ]
-        found = read_needs(self.elf.source, self.elf.machine, self.outline, places)
-        for index, (features, undecoded) in zip(wanted, found, strict=True):
+        rows = array("Q")  # a library may name a million functions
+        for index in self._grouped():
+            row = self.rows[index]
+            rows.extend((*place_of(self.elf, row, LONGEST_FUNCTION), row.address))
+        found = read_needs(self.elf.source, self.elf.machine, self.outline, rows)
+        for index, (features, undecoded) in zip(self._grouped(), found, strict=True):
             self.needs[index] = features
             if undecoded:
                 self.lost.add(index)
+
+    def _grouped(self) -> Iterator[int]:
+        """The functions that are looked at."""
+        return (index for index, group in enumerate(self.group) if group is not None)
 
     def _scan(self, index: int) -> Scan:
         row = self.rows[index]

@@ -28,7 +28,10 @@ A_LIBRARY = 50  # functions that show any level, before a library is judged by i
 # doubt, and how much is proof. Neighbours that stand for units are of one kind where a linker sorted them.
 SILENT_UNITS, SILENT_NEIGHBOURS = (0.25, 0.6), (0.6, 0.9)
 
-TELLING = "its build's log or derivation tells, or the flags that torch embeds in libtorch_cpu"
+TELLING = (
+    "what decides: the flags that libtorch_cpu.so embeds, or CXXFLAGS in the derivation, which"
+    " `torchsmith verify NAME` finds by the record in the workspace that built it"
+)
 
 WORDS: dict[CodeGroup, str] = {
     "c++": "C++ units",

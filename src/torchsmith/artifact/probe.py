@@ -71,8 +71,8 @@ def close(got: Any, want: Any, limit: float) -> str:
     return f"relative error {worst:.1g}"
 
 
-# The largest errors in float32 and float64 that pass: several times those of the stock wheel of torch 2.15 on
-# x86-64, with room for Winograd's transform on a GPU; a fault of 0.001 in any one number is above each.
+# The largest errors in float32 and float64 that pass: several times those of stock wheels (docs/verify.md),
+# with room for Winograd's transform on a GPU; a fault of 0.001 in any one number is above each.
 LIMITS = {
     "matrix product": (2e-6, 1e-13),
     "convolution": (3e-5, 1e-12),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from subprocess import DEVNULL
@@ -21,6 +22,7 @@ from torchsmith.core.problem import Failed
 from torchsmith.core.process import Dialogue
 
 PIECE = 1 << 20  # bytes of code that are read in one go
+FUNCTION = 64  # what a function takes besides, so that a piece of empty ones is not endless
 WORTH = 8 << 20  # bytes of code that are worth another process, which takes a quarter of a second to start
 MOST_PROCESSES = 8
 PATIENCE = 120.0  # seconds for a piece, of which one takes a tenth of a second
@@ -76,36 +78,53 @@ def _codes(piece: Piece) -> Iterator[tuple[bytes, int]]:
         yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size), address
 
 
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Functions of a library, three numbers for each (a Row), cut into pieces."""
+
+    source: FileSlice
+    machine: ElfMachine
+    outline: list[int]
+    rows: array[int]
+    cuts: list[int]  # where pieces begin among the functions, and the end
+
+    def piece(self, index: int) -> Piece:
+        numbers = iter(self.rows[3 * self.cuts[index] : 3 * self.cuts[index + 1]])
+        return Piece(
+            self.source, self.machine, self.outline, list(zip(numbers, numbers, numbers, strict=True))
+        )
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+
 def read_needs(
     source: FileSlice,
     machine: ElfMachine,
     outline: frozenset[int],
-    rows: Sequence[Row],
+    rows: array[int],
     processes: int | None = None,
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
     """The features of each function, and whether it holds bytes that are no instruction."""
-    pieces = [Piece(source, machine, sorted(outline), part) for part in _parts(rows)]
+    pieces = Pieces(source, machine, sorted(outline), rows, _cuts(rows))
     if processes is None:
-        processes = min(_cores(), MOST_PROCESSES, sum(size for _, size, _ in rows) // WORTH)
+        processes = min(_cores(), MOST_PROCESSES, sum(rows[1::3]) // WORTH)
     known: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal ones are one value
-    for piece, needs in zip(pieces, _read_all(pieces, processes - 1), strict=True):
+    for needs in _read_all(pieces, processes - 1):
         features = [known.setdefault(names, names) for names in needs.features]
         undecoded = set(needs.undecoded)
-        for index in range(len(piece.rows)):
-            yield features[needs.each[index]], index in undecoded
+        for index, place in enumerate(needs.each):
+            yield features[place], index in undecoded
 
 
-def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    part: list[Row] = []
-    left = PIECE
-    for row in rows:
-        part.append(row)
-        left -= row[1]
-        if left <= 0:
-            yield part
-            part, left = [], PIECE
-    if part:
-        yield part
+def _cuts(rows: array[int]) -> list[int]:
+    cuts, left = [0], PIECE
+    for index in range(0, len(rows), 3):
+        left -= rows[index + 1] + FUNCTION
+        if left <= 0 or index + 3 == len(rows):
+            cuts.append(index // 3 + 1)
+            left = PIECE
+    return cuts
 
 
 def _cores() -> int:
@@ -113,7 +132,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_all(pieces: list[Piece], helpers: int) -> list[Needs]:
+def _read_all(pieces: Pieces, helpers: int) -> list[Needs]:
     """All pieces, by this process and its helpers in turn; one that fails leaves its work to the rest."""
     waiting = deque(range(len(pieces)))
     answers: dict[int, Needs] = {}
@@ -121,21 +140,20 @@ def _read_all(pieces: list[Piece], helpers: int) -> list[Needs]:
     def ask(helper: Dialogue) -> None:
         while (index := _next(waiting)) is not None:
             try:
-                answer = helper.ask(msgspec.json.encode(pieces[index]), PATIENCE)
+                answer = helper.ask(msgspec.json.encode(pieces.piece(index)), PATIENCE)
                 answers[index] = msgspec.json.decode(answer, type=Needs)
             except (OSError, msgspec.MsgspecError):
                 waiting.append(index)
                 return
 
     with ExitStack() as started:
-        threads = [
-            Thread(target=ask, args=(helper,), daemon=True) for helper in _start(helpers, started, pieces)
-        ]
+        dialogues = list(_start(helpers, started, pieces.source.handle))
+        threads = [Thread(target=ask, args=(helper,), daemon=True) for helper in dialogues]
         for thread in threads:
             thread.start()
         for _ in range(2):  # the second time for what a helper left
             while (index := _next(waiting)) is not None:
-                answers[index] = read_piece(pieces[index])
+                answers[index] = read_piece(pieces.piece(index))
             for thread in threads:
                 thread.join()
     return [answers[index] for index in range(len(pieces))]
@@ -148,12 +166,12 @@ def _next(waiting: deque[int]) -> int | None:
         return None
 
 
-def _start(count: int, started: ExitStack, pieces: list[Piece]) -> Iterator[Dialogue]:
+def _start(count: int, started: ExitStack, handle: int) -> Iterator[Dialogue]:
     """Processes that read pieces; they end with this one. Where none can be started, this one reads alone."""
     argv = [sys.executable, "-P", "-m", __name__]
     for _ in range(count):
         try:
-            helper = Dialogue(argv, cwd="/", stderr=DEVNULL, pass_fds=(pieces[0].source.handle,))
+            helper = Dialogue(argv, cwd="/", stderr=DEVNULL, pass_fds=(handle,))
         except Failed:
             return
         started.callback(helper.close)

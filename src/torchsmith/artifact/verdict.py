@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu import JUDGED
-from torchsmith.artifact.cpu_promise import LINKS_ALONE, cpu_promise, shared_copies
+from torchsmith.artifact.cpu_promise import LINKS_ALONE, TELLING, cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedCuda
 from torchsmith.artifact.inspect import Inspection
@@ -113,7 +113,7 @@ def _unjudged(seen: Inspection) -> Iterator[Check]:
             text = (
                 f"nothing of {library.name} was judged: none of its functions is named as the package's own"
             )
-            yield Check("library", "unjudged", text)
+            yield Check("library", "unjudged", text, TELLING)
 
 
 def _one_cuda(seen: Inspection) -> Iterator[Check]:

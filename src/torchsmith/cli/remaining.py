@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from statistics import median
 
 ENOUGH = 0.05  # of the steps, before their pace says anything
 
@@ -32,6 +31,8 @@ class Remaining:
         """Of one job; ninja's steps count for more than any estimate."""
         if total and done >= total * ENOUGH:
             return elapsed * (total - done) / done
+        from statistics import median  # many commands show progress, and few come here
+
         learnt = self.ratios.get(self.packages.get(key, ""), [])
         return max(0.0, self.expected.get(key, 0.0) * (median(learnt) if learnt else 1.0) - elapsed)
 
