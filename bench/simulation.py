@@ -5,17 +5,18 @@ from __future__ import annotations
 import bisect
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from torchsmith.building.job import Job
-from torchsmith.building.jobs import jobs_of, without_bundles
+from torchsmith.building.jobs import jobs_of
 from torchsmith.building.schedule import Chains, Priority, Task, longest_chain_first, reached
 from torchsmith.catalog import Catalog
 from torchsmith.core.words import counted
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect
+from torchsmith.record.estimate import OTHER
 
 CORES = 16  # of a simulated builder, as the catalog's estimates have
 X86, ARM = "x86_64-linux", "aarch64-linux"
@@ -159,6 +160,16 @@ class Simulated:
     bound: float  # the largest of them
     gap: float  # how much longer our order takes
     nix_gap: float
+
+
+def without_bundles(jobs: Sequence[Job]) -> list[Job]:
+    """Recipes and long builds alone; what they need through a small build they need themselves."""
+    needs: dict[str, frozenset[str]] = {}
+    light = {job.key for job in jobs if job.package == OTHER and not job.recipes}
+    for job in jobs:
+        through = (needs[key] if key in light else frozenset((key,)) for key in job.needs)
+        needs[job.key] = frozenset().union(*through)
+    return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
 
 
 def simulated_jobs(graph: Graph, catalog: Catalog) -> list[Job]:

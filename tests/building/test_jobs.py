@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.simulation import without_bundles
 from torchsmith.building.job import Job
-from torchsmith.building.jobs import _ordered, jobs_of, without_bundles
+from torchsmith.building.jobs import _ordered, jobs_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph, closure

@@ -54,7 +54,7 @@ def verdicts(plan: WorkspacePlan) -> dict[str, int]:
 def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
     plan = plan_workspace(drifted)
     assert verdicts(plan) == {"keep": 1, "rewrite": 2, "replace": 1, "delete": 2, "create": 40}
-    assert plan.afterwards == 44
+    assert len(plan.recipes("keep", "create", "rewrite", "replace")) == 44
     by_kind = {
         kind: sorted(Path(one.path).name for one in plan.recipes(kind))
         for kind in ("keep", "rewrite", "delete")

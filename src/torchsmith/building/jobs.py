@@ -148,16 +148,6 @@ def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
     return list(jobs)
 
 
-def without_bundles(jobs: Sequence[Job]) -> list[Job]:
-    """Recipes and long builds alone; what they need through a small build they need themselves."""
-    needs: dict[str, frozenset[str]] = {}
-    light = {job.key for job in jobs if job.package == OTHER and not job.recipes}
-    for job in jobs:
-        through = (needs[key] if key in light else frozenset((key,)) for key in job.needs)
-        needs[job.key] = frozenset().union(*through)
-    return [replace(job, needs=needs[job.key]) for job in jobs if job.key not in light]
-
-
 def jobs_of_recipes(
     recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str], catalog: Catalog
 ) -> list[Job]:

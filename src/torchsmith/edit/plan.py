@@ -44,11 +44,6 @@ class WorkspacePlan:
     def pending(self) -> list[Change]:
         return [one for one in self.changes if one.kind != "keep"]
 
-    @property
-    def afterwards(self) -> int:
-        """How many recipes there are when all is done."""
-        return len(self.recipes("keep", "create", "rewrite", "replace"))
-
 
 def plan_workspace(
     workspace: Path | None, profile: str | None = None, *, adopt: bool = False, paths: tuple[Path, ...] = ()
