@@ -66,7 +66,8 @@ def test_every_cell_of_the_profile_is_offered_and_no_other_profile_has_one() -> 
 def test_a_cell_is_given_to_machines_with_its_gpu_alone(
     gpu: str, given: bool, tmp_path: Path, call: Call
 ) -> None:
-    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\ninclude = ["{ROCM}"]\n')
+    cells = f'include = ["{ROCM}", "pytorch-python313-cpu-avx512"]'
+    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\n{cells}\n')
     words = ("pick", "--gpu", gpu, "--cpu", "EPYC 9654", "-w", str(tmp_path), "--names")
     assert (ROCM in call(*words).out.split()) is given
 

@@ -258,6 +258,10 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit, best: f"it leaves {', '.join(map(str, fit.idle))} idle",
         ),
         Criterion(
+            lambda fit: not isinstance(fit.variant.target, Accelerator),
+            lambda fit, best: f"it leaves {best.variant.arch} idle",
+        ),
+        Criterion(
             lambda fit: len(fit.provided),
             lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.provided)}",
         ),
