@@ -126,6 +126,10 @@ def test_apply_without_a_committer_writes_nothing(
     assert "user.name" in said.err
     after = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
     assert after == before
+    assert call("apply", "--allow-dirty", "--no-commit").code in (0, 1)
+    assert call("apply", "--allow-dirty").code == 3  # files that are as wanted, and that no commit holds
+    assert call("plan").code == call("list").code == 0
+    assert call("generate").code in (0, 1)  # no commit was begun that would stop the next run
 
 
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(

@@ -74,7 +74,9 @@ class Writer:
         return self.root / STATE / FILE
 
     def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
-        """Carry changes out, all or none, and tell git of them."""
+        """Carry changes out, all or none, and tell git of them. A Problem where git cannot commit."""
+        for folder in (self.root / step.repo for step in steps if step.message):
+            git.require_committer(folder if folder.is_dir() else self.root)
         files = {path: text for change in changes for path, text in change.files.items()}
         if not files and not steps:
             return
