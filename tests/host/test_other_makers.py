@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import torchsmith
 from torchsmith.api.choosing import stock_wheels
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
@@ -220,3 +221,15 @@ def test_nodes_of_kubernetes_and_slurm_with_amds_gpus_get_no_build() -> None:
         assert host.others
         assert not host.sms
         assert [one.wheel.rocm for one in stock_wheels(host, CATALOG)] == ["7.1"]
+
+
+def test_a_machine_with_an_amd_gpu_is_served_by_its_build_under_a_condition() -> None:
+    def picked(gpu: str) -> torchsmith.PickReport:
+        machine = torchsmith.MachineOptions(gpu=(gpu,), cpu="zen4")
+        return torchsmith.pick(torchsmith.PickRequest(machine=machine, profile="rocm"))
+
+    report = picked("MI300X")
+    assert report.choice[0].name == "pytorch-python313-rocm6_4-gfx942-avx512"
+    assert ["amdgpu" in reason for reason in report.choice[0].provided] == [True]
+    assert report.served
+    assert not picked("RX 580").served

@@ -23,7 +23,7 @@ from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import Capability, known_isas
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
-from torchsmith.matrix import Accelerator, Cell, Rejected, Variant, assess
+from torchsmith.matrix import Cell, Rejected, Variant, assess
 from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -310,8 +310,7 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
 def _remarks(answer: host.Pick) -> list[str]:
     """GPUs that the choice leaves out, and what uses those of a Mac."""
     machine, texts = answer.host, []
-    served = any(isinstance(fit.variant.target, Accelerator) for fit in answer.ranking.fits)
-    if machine.others and not machine.sms and not served:
+    if machine.others and not machine.sms and not answer.uses_other_gpus:
         texts.append(f"{', '.join(machine.others)}: {OTHERS}")
     elif machine.sms is None and answer.found:
         texts.append("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu")

@@ -100,6 +100,12 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     code: tuple[str, ...] = ()  # sections and files of a build that hold its code
     wide: tuple[str, ...] = ()  # derivations below torch that keep code for other architectures
 
+    @property
+    def condition(self) -> str:
+        """What must hold on a machine that runs its code."""
+        groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
+        return f"the machine has {self.driver}{groups}"
+
 
 class Instance(Entry, frozen=True, kw_only=True):
     """A kind of machine that goes by one word, such as a machine type of a cloud."""

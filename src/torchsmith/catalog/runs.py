@@ -37,23 +37,23 @@ Verdict = Runs | RunsNot
 
 def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu) -> Verdict:
     """Whether code for `target` runs on `gpu`; `built_for` is the catalog's entry of the target's SM."""
-    needed, older = target.sm.capability, f"{gpu.name} is older"
+    name, needed, older = f"sm{target}", target.sm.capability, f"{gpu.name} is older"
     if target.form == "a":
         if target.sm == gpu.sm:
-            return _native(kind, f"{target} is exactly {gpu.name}")
-        return RunsNot(f"{target} code runs only on sm{target.sm.number} GPUs, not on {gpu.name}")
+            return _native(kind, f"{name} is exactly {gpu.name}")
+        return RunsNot(f"{name} code runs only on sm{target.sm.number} GPUs, not on {gpu.name}")
     if target.form == "" and kind == "ptx":
         if gpu.sm >= target.sm:
-            return Runs("jit", f"PTX for {target} is compiled by the driver for {gpu.name}")
-        return RunsNot(f"PTX for {target} needs capability {needed} or newer; {older}")
+            return Runs("jit", f"PTX for {name} is compiled by the driver for {gpu.name}")
+        return RunsNot(f"PTX for {name} needs capability {needed} or newer; {older}")
     if gpu.sm.major != target.sm.major:
-        only = f"{target} code runs only on {target.sm.major}.x GPUs"
+        only = f"{name} code runs only on {target.sm.major}.x GPUs"
         return RunsNot(f"{only}; {gpu.name} is {gpu.sm.capability}")
     if gpu.sm.minor < target.sm.minor:
-        return RunsNot(f"{target} code needs capability {needed} or newer; {older}")
+        return RunsNot(f"{name} code needs capability {needed} or newer; {older}")
     if gpu.sm != target.sm and built_for is not None and built_for.tegra != gpu.tegra:
-        return RunsNot(f"{target} and {gpu.name} are not compatible: one of them is a Tegra part")
-    word = "its own" if gpu.sm == target.sm else f"compatible {target}"
+        return RunsNot(f"{name} and {gpu.name} are not compatible: one of them is a Tegra part")
+    word = "its own" if gpu.sm == target.sm else f"compatible {name}"
     return _native(kind, f"{gpu.name} runs {word} code")
 
 

@@ -13,7 +13,18 @@ from torchsmith.core.problem import by_name
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, Ranking, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
-from torchsmith.matrix import Accepted, Cell, CpuOnly, Cuda, LeftOut, Rejected, Target, Variant, assess
+from torchsmith.matrix import (
+    Accelerator,
+    Accepted,
+    Cell,
+    CpuOnly,
+    Cuda,
+    LeftOut,
+    Rejected,
+    Target,
+    Variant,
+    assess,
+)
 
 Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 
@@ -112,8 +123,13 @@ class Pick(msgspec.Struct, frozen=True):
     @property
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""
-        unused = self.choice.unserved or self.host.unknown_gpus or (self.host.others and not self.host.sms)
-        return self.found and not unused
+        others = self.host.others and not self.host.sms and not self.uses_other_gpus
+        return self.found and not (self.choice.unserved or self.host.unknown_gpus or others)
+
+    @property
+    def uses_other_gpus(self) -> bool:
+        """Whether a variant runs here that uses a GPU of another maker than NVIDIA."""
+        return any(isinstance(fit.variant.target, Accelerator) for fit in self.ranking.fits)
 
 
 def pick(

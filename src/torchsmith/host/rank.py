@@ -97,8 +97,12 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     elif isinstance(target, Accelerator):
         gpus = [gfx_of_name(name, catalog) for name in host.others]
         if not any(gpu is not None and gpu.name == target.arch for gpu in gpus):
-            title = catalog.backends[target.version.backend].title
-            case.contra.append(Reason("gpu", f"it is for {title} and {target.arch}, which is not there"))
+            case.contra.append(
+                Reason("gpu", f"it needs a {target.arch} GPU, which the machine does not have")
+            )
+        else:
+            case.pro.append(f"{target.arch} runs its own code")
+            case.provided.append(Reason("driver", catalog.backends[target.version.backend].condition))
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))

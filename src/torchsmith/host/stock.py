@@ -68,7 +68,7 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
             conditions += [spoken_condition(host)] if host.spoken_gpu else []
             if host.system is None:
                 conditions.append("the machine is x86_64-linux")
-            conditions.append("the kernel has the amdgpu driver and you are in the groups render and video")
+            conditions.append(catalog.backends["rocm"].condition)
             losses = (f"it carries code for {len(wheel.gfx)} GPU targets",)
             return Stock(wheel, losses, tuple(conditions))
     return None
