@@ -70,7 +70,10 @@ def test_workers_of_a_pool_end_with_their_parent_and_hold_no_output(
     script.write_text(POOL)
     folder.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, script, folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup hands on that it is ignored
     )
     assert parent.stdout is not None
     workers = started(folder, 2)
