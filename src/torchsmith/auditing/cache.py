@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -41,6 +42,7 @@ class KeptJudgement(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
+    shown: str  # as its findings name the file
     findings: tuple[Finding, ...]
     silenced: int
     concerns: bool
@@ -62,7 +64,7 @@ class JudgementCache:
         choice, fingerprints = context.choice, Fingerprints()
         home = Path(torchsmith.__file__).parent
         rules = repr((choice.select, choice.ignore, choice.line, choice.strict))
-        places = repr([(folder.shown, str(folder.root.absolute())) for folder in folders])
+        places = repr(sorted(str(folder.root.absolute()) for folder in folders))
         self._key = key_of({"folders": places, "rules": rules})
         self._grounds = key_of(
             {
@@ -79,16 +81,23 @@ class JudgementCache:
 
     def judged(self, task: JudgeTask) -> FileFindings | None:
         """What the text of a file gave away, where nothing has changed since."""
-        kept = self._kept.get(f"{task.kind} {task.shown}")
+        kept = self._kept.get(_name(task))
         if kept is None or kept.digest != self._digest(task):
             return None
+        findings = kept.findings
+        if kept.shown != task.shown:  # named from another folder
+            if any(finding.where.file != kept.shown for finding in findings):
+                return None
+            findings = tuple(
+                replace(finding, where=replace(finding.where, file=task.shown)) for finding in findings
+            )
         facts = None
         if kept.facts:
             name = package_name(task.path)
             reading = try_read(name, self.context.catalog)
             known = msgspec.structs.asdict(kept.facts)
             facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
-        return FileFindings(kept.findings, facts, kept.silenced, concerns=kept.concerns)
+        return FileFindings(findings, facts, kept.silenced, concerns=kept.concerns)
 
     def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
@@ -97,10 +106,15 @@ class JudgementCache:
             if judgement.lasting:
                 known = judgement.facts
                 facts = msgspec.convert(known, KeptFacts, from_attributes=True) if known else None
-                kept[f"{task.kind} {task.shown}"] = KeptJudgement(
-                    self._digest(task), judgement.findings, judgement.silenced, judgement.concerns, facts
+                kept[_name(task)] = KeptJudgement(
+                    self._digest(task),
+                    task.shown,
+                    judgement.findings,
+                    judgement.silenced,
+                    judgement.concerns,
+                    facts,
                 )
-        if len(kept) >= FEWEST and kept != self._kept:
+        if len(kept) >= FEWEST and _digests(kept) != _digests(self._kept):
             self._store.keep(self._key, KeptAudit(self._grounds, kept))
 
     def _digest(self, task: JudgeTask) -> str:
@@ -142,3 +156,11 @@ def _content(place: str) -> tuple[bytes, Sequence[str]]:
     folder, named = os.path.dirname(place), RELATIVE.findall(data) if b"./" in data else ()
     paths = {os.path.realpath(os.path.join(folder, os.fsdecode(path))) for path in named}
     return hashlib.sha256(data).digest(), sorted(paths)
+
+
+def _name(task: JudgeTask) -> str:
+    return f"{task.kind} {task.path.absolute()}"
+
+
+def _digests(kept: Mapping[str, KeptJudgement]) -> dict[str, str]:
+    return {name: judgement.digest for name, judgement in kept.items()}
