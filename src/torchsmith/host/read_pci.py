@@ -10,7 +10,7 @@ SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 LSPCI = rf"^(?:.*[ \t])?{SLOT} (?:[A-Z]|3D)[\w /-]+(?:\[[0-9a-f]{{4}}\])?: \w"
 GRAPHICS = rf"^(?:.*[ \t])?({SLOT}) (?:VGA compatible|3D|Display) controller[^:\n]*: (.+)$"
 NAME = r"\[(?![0-9a-f]{4}:)([^\]\n]+)\]"
-OTHERS = "only NVIDIA GPUs have builds here"
+OTHERS = "no build of this matrix uses it"
 
 
 def read_lspci(text: str, source: str = "lspci") -> HostFacts:
@@ -30,7 +30,7 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
             )
             continue
         maker = re.match(r"^(.*?)(?: Corporation|, Inc\.| Inc\.| \[|$)", words)
-        notes.append(Note(source, f"lists a GPU of {maker[1] if maker else words}: {OTHERS}"))
+        notes.append(Note(source, f"lists a GPU of {maker[1] if maker else words}, not of NVIDIA"))
         if re.search(r"\bInstinct\b|\bRadeon (RX|PRO|VII|AI)|\b(Navi|Vega) \d|Strix Halo", words):
             others.append(names[-1] if len(names) > 1 else words)
     if not listed:

@@ -29,7 +29,6 @@ from torchsmith.catalog.names import (
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import resolve
 
 # Words that name accelerators of others than NVIDIA.
@@ -185,7 +184,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if re.search(MACHINE_TYPE, name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
     if re.search(OTHER_MAKERS, name):
-        return f"{OTHERS}: write none"
+        return "this maker's GPU is not in the catalog: write none to pick for the CPU"
     several = parts_within(name, catalog)
     if several:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"

@@ -39,7 +39,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     if report.stopped:
         raise KeyboardInterrupt
     exit_if(report.exit)
-    words = ["rehearse"] if request.dry_run else ["build", "--dry-run"]
+    words = ["rehearse", *["--all"] * request.every] if request.dry_run else ["build", "--dry-run"]
     next_step(*words, *(request.recipes or ()), workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
