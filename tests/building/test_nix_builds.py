@@ -258,6 +258,8 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
     refused = call(*place.words("build"))
     assert (refused.code, refused.error, "disk" in refused.err) == (3, "lacking", True)
     assert open_record(place.root).runs() == []
+    # The sample needs nothing near what a torch takes: trying it asks for no room.
+    assert call(*place.words("build", "--dry-run", "--nixpkgs", "sample")).code == 0
 
 
 @pytest.mark.parametrize(

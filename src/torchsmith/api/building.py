@@ -13,7 +13,7 @@ import msgspec
 
 from torchsmith.api.build_plan import BuildPlanReport, plan_report
 from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.repairing import FixHashesRequest, fix_hashes
 from torchsmith.api.verified import look_at, why_unverified
@@ -76,6 +76,7 @@ class BuildRequest:
             before,
             backend=self.backend or before.backend,
             trees={**before.trees, **read_trees(self.nixpkgs or ())},
+            small=takes_sample(self.nixpkgs or ()) or before.small,
             means=before.means.over(self.jobs, self.cores, self.memory),
             cache=self.cache or before.cache,
             sign=self.sign or before.sign,

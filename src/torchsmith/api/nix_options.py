@@ -10,7 +10,7 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import complete_selectors
-from torchsmith.api.samples import or_sample
+from torchsmith.api.samples import is_sample, or_sample
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.core.problem import Invalid
 
@@ -63,6 +63,11 @@ def read_trees(words: Sequence[str]) -> dict[str, Path]:
         else:
             trees[_full_revision(rev)] = Path(path)
     return trees
+
+
+def takes_sample(words: Sequence[str]) -> bool:
+    """Whether one of the trees is our sample."""
+    return any(is_sample(Path(word)) for word in words)
 
 
 def _full_revision(short: str) -> str:

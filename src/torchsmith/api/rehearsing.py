@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.api.building import prepared, run_prepared
 from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.artifact.check import Check, passed
@@ -81,6 +81,7 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         workspace=request.workspace,
         selectors=tuple(request.recipes or ()),
         trees=read_trees(request.nixpkgs or ()),
+        small=takes_sample(request.nixpkgs or ()),
         means=Resources(request.jobs, request.cores, None),
         local=request.local,
         timeout=request.timeout,

@@ -180,7 +180,7 @@ def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
 def beside_gpu(host: Capability, gpu: Gpu, catalog: Catalog) -> Capability:
     """A machine with what a GPU says of it: that it cannot be there, and the CPU that it comes with."""
     if host.system is not None and host.system not in gpu.platforms:
-        return replace(host, conflict=f"{gpu.name} is found on {' and '.join(gpu.platforms)} alone")
+        return replace(host, conflict=f"{gpu.name} exists only on {' and '.join(gpu.platforms)}")
     cpu = catalog.cpus.get(_only_cpu(gpu.sm, catalog))
     if cpu is None or host.features is not None:
         return host
@@ -297,7 +297,8 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             facts = replace(facts, system=Fact(platforms[0], f"{CATALOG}, by {title}"))
         elif facts.system is not None and facts.system.value in KINDS and facts.system.value not in platforms:
             only = " and ".join(platforms)
-            text = f"{facts.system.source} says {facts.system.value}, but {title} is found on {only} alone"
+            here = f"{facts.system.value} ({facts.system.source})"
+            text = f"{title} exists only on {only}, and this machine is {here}"
             facts = facts.noting(CONFLICT, text)
     return facts
 
