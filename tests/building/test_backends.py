@@ -161,3 +161,12 @@ def test_cells_become_blocks_and_stay_the_same_cells(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(f"format = 1\n{blocks}")
     again = open_workspace(tmp_path).matrix.cells
     assert [cell.name for cell in again] == [cell.name for cell in cells]
+
+
+def test_a_build_with_cuda_is_wrong_under_a_name_of_another_backend(call: Call) -> None:
+    result = call("verify", "sample", "--variant", ROCM, "--json")
+    checks = {check["id"]: check for check in json.loads(result.out)["report"]["checks"]}
+    assert result.code == 1
+    assert checks["cuda"]["status"] == "wrong"
+    assert checks["cuda"]["text"].endswith("rocm6_4-gfx942")
+    assert checks["gpu"]["status"] == "unjudged"

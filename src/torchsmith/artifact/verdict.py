@@ -159,7 +159,8 @@ def _cuda(found: list[StatedCuda], variant: Variant) -> Iterator[Check]:
     wanted = variant.cuda
     if wanted is None:
         if found:
-            yield Check("cuda", "wrong", f"it is built with CUDA {found[0].release}, the name says cpu")
+            text = f"it is built with CUDA {found[0].release}, the name says {variant.target}"
+            yield Check("cuda", "wrong", text)
         return
     if not found:
         # Only torch says its CUDA; another package may have its run time linked in, as nvcc does by itself.

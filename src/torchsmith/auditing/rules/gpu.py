@@ -155,8 +155,8 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
 def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """`cudaSupport` says whether torch is built with CUDA: true in a GPU recipe, false in a CPU recipe.
-    Without it the package set decides."""
+    """`cudaSupport` says whether torch is built with CUDA: true in a recipe for CUDA, false in any
+    other. Without it the package set decides."""
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
@@ -169,7 +169,8 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
             severity = None if variant.cuda is None else WARNING
             yield Defect("torch is not given cudaSupport", one.span, severity=severity, sure=sure)
         elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
-            words = f"cudaSupport is {_nix(said.value)} in a {'GPU' if variant.cuda else 'CPU'} recipe"
+            recipe = "recipe for CUDA" if variant.cuda else "recipe without CUDA"
+            words = f"cudaSupport is {_nix(said.value)} in a {recipe}"
             yield Defect(words, said.span)
     if not told and subject.style == "flox" and variant.cuda:
         words = "no override sets torch's CUDA: it is built as in the package set"
