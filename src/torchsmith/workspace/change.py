@@ -72,19 +72,21 @@ class Adoption:
         if paths and not given:
             hint = "add --adopt, or name no path"
             raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint=hint)
-        top, found = root.resolve(), []
+        top, inner = root.resolve(), []
         for path in paths:
-            place = next((one.resolve() for one in (path, root / path) if one.exists()), None)
+            place = next(
+                (candidate.resolve() for candidate in (path, root / path) if candidate.exists()), None
+            )
             if place is None or not place.is_relative_to(top):
                 hint = "--adopt takes files of the workspace over"
                 raise NotFound(f"no such file or folder in {root}: {path}", hint=hint)
-            found.append(str(place.relative_to(top)))
-        return cls(given, tuple(found))
+            inner.append(str(place.relative_to(top)))
+        return cls(given, tuple(inner))
 
     def takes(self, path: str) -> bool:
         """Whether a file may be taken over; pages and the files of a Flox environment only by their names."""
         if not self.given or (path.endswith(BY_NAME) and path not in self.paths):
             return False
         return not self.paths or any(
-            path == one or path.startswith(f"{one}/") or one == "." for one in self.paths
+            path == adopted or path.startswith(f"{adopted}/") or adopted == "." for adopted in self.paths
         )

@@ -88,9 +88,9 @@ class RecipeFile:
     @cached_property
     def release(self) -> Release:
         """The line it is of, as its name, workspace, header, a comment or its code says; never a guess."""
-        found = stated_release(self.variant, self.catalog, self.text or "", self.asked)
-        if found is not None:
-            return found
+        stated = stated_release(self.variant, self.catalog, self.text or "", self.asked)
+        if stated is not None:
+            return stated
         try:
             recipe = read_recipe(self.path)
         except Problem:
@@ -130,33 +130,39 @@ class Checkout:
     def recipes(self) -> list[RecipeFile]:
         return [recipe for repository in self.repositories for recipe in repository.recipes]
 
-    def select(self, words: Iterable[str]) -> Checkout:
+    def select(self, selectors: Iterable[str]) -> Checkout:
         """The part that selectors and names pick; a Problem where they pick nothing."""
-        words = list(words)
-        if not words:
+        selectors = list(selectors)
+        if not selectors:
             return self
-        chosen = set(self._chosen(words))
+        chosen = set(self._chosen(selectors))
         parts = [
-            Repository(one.root, tuple(recipe for recipe in one.recipes if recipe in chosen), whole=False)
-            for one in self.repositories
+            Repository(
+                repository.root,
+                tuple(recipe for recipe in repository.recipes if recipe in chosen),
+                whole=False,
+            )
+            for repository in self.repositories
         ]
-        return replace(self, repositories=tuple(one for one in parts if one.recipes))
+        return replace(self, repositories=tuple(part for part in parts if part.recipes))
 
-    def _chosen(self, words: Sequence[str]) -> Iterator[RecipeFile]:
+    def _chosen(self, selectors: Sequence[str]) -> Iterator[RecipeFile]:
         recipes = self.recipes
         names = {name for recipe in recipes for name in (recipe.name, recipe.attr)}
-        where = ", ".join(one.shown for one in self.repositories)
-        for word in words:
+        where = ", ".join(repository.shown for repository in self.repositories)
+        for word in selectors:
             if word not in names and Path(word).suffix and Path(word).is_file():
                 raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
                 hint = did_you_mean(word, sorted(names))
                 raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
-        selector = Selector.parse([f"name:{word}" if word in names else word for word in words], self.catalog)
-        found = [recipe for recipe in recipes if self._matches(recipe, selector)]
-        if not found:
-            raise Empty(f"no recipe in {where} matches {' '.join(words)}")
-        yield from found
+        selector = Selector.parse(
+            [f"name:{word}" if word in names else word for word in selectors], self.catalog
+        )
+        matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
+        if not matching:
+            raise Empty(f"no recipe in {where} matches {' '.join(selectors)}")
+        yield from matching
 
     def _matches(self, recipe: RecipeFile, selector: Selector) -> bool:
         line = recipe.release.line if selector.asks("line") else ""
@@ -166,43 +172,49 @@ class Checkout:
 def discover(
     paths: Sequence[Path],
     workspace: Workspace | None = None,
-    words: Sequence[str] = (),
+    selectors: Sequence[str] = (),
     *,
     search: bool = False,
 ) -> Checkout:
     """The repositories at or below paths, and what words pick there; a Problem where there is no recipe. With
     `search` other Nix files are enough, wherever they lie."""
-    found = _checkout(paths, workspace, search=search)
-    if search and not words and not any(one.recipes or one.elsewhere for one in found.repositories):
+    checkout = _checkout(paths, workspace, search=search)
+    if (
+        search
+        and not selectors
+        and not any(repository.recipes or repository.elsewhere for repository in checkout.repositories)
+    ):
         hint = "recipes lie below .flox/pkgs; other Nix files may lie anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
-    if not found.recipes and not (search and not words):
-        word = words[0] if words else ""
+    if not checkout.recipes and not (search and not selectors):
+        word = selectors[0] if selectors else ""
         wrong = f"{word} is not a recipe" if word and Path(word).exists() else f"there is no {word}"
         named = f"{wrong}, and " if word else "there is "
         hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
         raise NotFound(f"{named}no recipe in {', '.join(map(str, paths))}", hint=hint)
-    return found.select(words)
+    return checkout.select(selectors)
 
 
 def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: bool = False) -> Checkout:
     catalog = workspace.catalog if workspace else builtin_catalog()
     owned = workspace is not None and workspace.root is not None
     lines = workspace.lines if workspace and owned else {}
-    found: dict[Path, Repository] = {}
+    repositories: dict[Path, Repository] = {}
     files: dict[Path, list[Path]] = {}
     for path in paths:
         if path.is_file():
             files.setdefault(root_of(path), []).append(path)
         elif path.is_dir():
-            found |= {one.root: one for one in _Reader(catalog, lines, search).below(path)}
+            repositories |= {
+                repository.root: repository for repository in _Reader(catalog, lines, search).below(path)
+            }
         else:
             raise NotFound(f"no such folder: {path}" if not path.suffix else f"no such file: {path}")
     for root, named in files.items():
         reader = _Reader(catalog, lines, search)
         recipes, others = reader.recipes(sorted(set(named)), root)
-        found.setdefault(root, Repository(root, recipes, whole=False, elsewhere=others))
-    return Checkout(tuple(_distinct(found.values())), catalog)
+        repositories.setdefault(root, Repository(root, recipes, whole=False, elsewhere=others))
+    return Checkout(tuple(_distinct(repositories.values())), catalog)
 
 
 def recipes_in(folder: Path, workspace: Workspace | None = None) -> list[RecipeFile]:
@@ -210,21 +222,21 @@ def recipes_in(folder: Path, workspace: Workspace | None = None) -> list[RecipeF
     return _checkout([folder], workspace).recipes
 
 
-def choose(words: Sequence[str], workspace: Workspace | None, folder: Path) -> Checkout:
+def choose(arguments: Sequence[str], workspace: Workspace | None, folder: Path) -> Checkout:
     """What words ask for: paths say where to look, else it is `folder`; selectors and names say which."""
-    paths, selectors = split(words)
+    paths, selectors = split(arguments)
     return discover(paths or [folder], workspace, selectors)
 
 
 PLACES = ("./", "../", "/")  # what begins so is a path, whether it exists or not
 
 
-def split(words: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+def split(arguments: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """Words of a person as paths, and as selectors and names."""
     paths = [
-        word for word in words if word.endswith(".nix") or word.startswith(PLACES) or Path(word).is_dir()
+        word for word in arguments if word.endswith(".nix") or word.startswith(PLACES) or Path(word).is_dir()
     ]
-    return tuple(map(Path, paths)), tuple(word for word in words if word not in paths)
+    return tuple(map(Path, paths)), tuple(word for word in arguments if word not in paths)
 
 
 def workspace_folder(named: Path | None) -> Path:
@@ -255,9 +267,9 @@ class _Reader:
         if not self.search:
             return tuple(recipe for _, recipe in read), ()
         named = {
-            path: one
-            for path, one in read
-            if PKGS in path.absolute().as_posix() or ("-python" in one.name and one.variant)
+            path: recipe
+            for path, recipe in read
+            if PKGS in path.absolute().as_posix() or ("-python" in recipe.name and recipe.variant)
         }
         return tuple(named.values()), tuple(path for path in files if path not in named)
 
@@ -272,16 +284,16 @@ class _Reader:
         yield from map(self.repository, roots)
         if self.search and path not in roots:
             files = [
-                one
-                for one in nix_files(path, self.catalog.templates)
-                if not any(one.is_relative_to(root) for root in roots)
+                file
+                for file in nix_files(path, self.catalog.templates)
+                if not any(file.is_relative_to(root) for root in roots)
             ]
             recipes, others = self.recipes(files, path)
             if recipes or others:
                 yield Repository(path, recipes, elsewhere=others)
         elif not roots:
-            flat = [self.recipe(one, path) for one in sorted(path.glob("*.nix"))]
-            yield Repository(path, tuple([one for one in flat if one.variant] or flat))
+            flat = [self.recipe(file, path) for file in sorted(path.glob("*.nix"))]
+            yield Repository(path, tuple([recipe for recipe in flat if recipe.variant] or flat))
 
     def repository(self, root: Path) -> Repository:
         others = [*sorted((root / SHARED).glob("*.nix")), *sorted(root.glob("*.nix"))]
@@ -308,8 +320,10 @@ def package_paths(pkgs: str) -> Iterator[str]:
     """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing.
     As text, which is quicker."""
     with os.scandir(pkgs) as entries:
-        found = sorted((entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name)
-    for entry in found:
+        packages = sorted(
+            (entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name
+        )
+    for entry in packages:
         if entry.name.endswith(".nix") and entry.is_file():
             yield entry.path
         elif entry.is_dir() and os.path.isfile(f"{entry.path}/default.nix"):
@@ -326,17 +340,17 @@ def root_of(path: Path) -> Path:
 def _distinct(repositories: Iterable[Repository]) -> Iterator[Repository]:
     """A name that two repositories have gets its repository in front."""
     repositories = list(repositories)
-    counts = Counter(recipe.name for one in repositories for recipe in one.recipes)
-    for one in repositories:
-        twice = {recipe.name for recipe in one.recipes if counts[recipe.name] > 1}
+    counts = Counter(recipe.name for repository in repositories for recipe in repository.recipes)
+    for repository in repositories:
+        twice = {recipe.name for recipe in repository.recipes if counts[recipe.name] > 1}
         if not twice:
-            yield one
+            yield repository
             continue
-        label = one.root.absolute().name
+        label = repository.root.absolute().name
         yield replace(
-            one,
+            repository,
             recipes=tuple(
                 replace(recipe, name=f"{label}/{recipe.name}") if recipe.name in twice else recipe
-                for recipe in one.recipes
+                for recipe in repository.recipes
             ),
         )

@@ -78,12 +78,12 @@ class _ExpressionFile:
 
     @cached_property
     def targets(self) -> list[Sm]:
-        return sorted({sm for one in self.sets for sm in _targets(one)})
+        return sorted({sm for package_set in self.sets for sm in _targets(package_set)})
 
     @cached_property
     def cudas(self) -> list[CudaSet]:
-        named = [one.cuda for one in self.sets]
-        named += [change.cuda for one in self.sets for change in one.changes]
+        named = [package_set.cuda for package_set in self.sets]
+        named += [change.cuda for package_set in self.sets for change in package_set.changes]
         return list(dict.fromkeys(filter(None, named)))
 
     @cached_property
@@ -98,34 +98,42 @@ class _ExpressionFile:
     @cached_property
     def packages(self) -> list[Package]:
         used = self.recipe.syntax.identifiers
-        return [one for one in self.catalog.packages.values() if one.attr in used and one.needs_torch]
+        return [
+            package
+            for package in self.catalog.packages.values()
+            if package.attr in used and package.needs_torch
+        ]
 
     @cached_property
     def torch(self) -> list[str]:
-        changes = [one for package_set in self.sets for one in package_set.of("torch")]
-        return [str(one.arguments["version"].value) for one in changes if "version" in one.arguments]
+        changes = [change for package_set in self.sets for change in package_set.of("torch")]
+        return [str(change.arguments["version"].value) for change in changes if "version" in change.arguments]
 
     @cached_property
     def pin(self) -> Pin | None:
         """The nixpkgs that it imports or is locked to, where the catalog knows it."""
         revs = {pin.rev.value for pin in self.recipe.pins if pin.rev}
         revs = revs or {locked_nixpkgs(self.path).get("nixpkgs", "")}
-        return next((one for one in self.catalog.pins.values() if one.rev in revs), None)
+        return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
 
     @cached_property
     def cuda_support(self) -> str:
         """Where it asks for CUDA."""
-        asked = [said for one in self.sets if (said := one.config.get("cudaSupport")) and said.value is True]
+        asked = [
+            support
+            for package_set in self.sets
+            if (support := package_set.config.get("cudaSupport")) and support.value is True
+        ]
         return f"cudaSupport ({self.path}:{asked[0].span.line})" if asked else ""
 
     def lost(self) -> Iterator[str]:
         """What the file says of torch and its companions that a generated recipe would not."""
-        attrs = {one.attr for one in self.catalog.packages.values()}
+        attrs = {package.attr for package in self.catalog.packages.values()}
         for package_set in self.sets:
             fat = package_set.config.get("cudaCapabilities")
             if fat is not None and isinstance(fat.value, list) and len(fat.value) > 1:
-                words = f"one build for {len(fat.value)} targets becomes a build for each"
-                yield f"{self._at(fat.span.line)}: {words}"
+                loss = f"one build for {len(fat.value)} targets becomes a build for each"
+                yield f"{self._at(fat.span.line)}: {loss}"
             for mention in package_set.targets:
                 if any(word.endswith("+PTX") for word in mention.values):
                     yield f"{self._at(mention.span.line)}: PTX for newer GPUs"
@@ -183,19 +191,19 @@ class _RepositoryCells:
 
     def _told(self) -> str:
         """What the files do say."""
-        told = [file.cuda_support for file in self.files if file.cuda_support][:1]
-        told += [f"CUDA {cuda} ({file.path})" for file in self.files for cuda in file.cudas][:1]
-        told += [f"Python {python} ({file.path})" for file in self.files for python in file.pythons][:1]
-        return f"found {', '.join(told)}" if told else "no file sets CUDA for nixpkgs either"
+        facts = [file.cuda_support for file in self.files if file.cuda_support][:1]
+        facts += [f"CUDA {cuda} ({file.path})" for file in self.files for cuda in file.cudas][:1]
+        facts += [f"Python {python} ({file.path})" for file in self.files for python in file.pythons][:1]
+        return f"found {', '.join(facts)}" if facts else "no file sets CUDA for nixpkgs either"
 
-    def _assume(self, words: str) -> None:
-        self.assumed[words] = None
+    def _assume(self, assumption: str) -> None:
+        self.assumed[assumption] = None
 
     def _joined(self, file: _ExpressionFile, fact: str) -> list[Any]:
         """What a file says, else what all others that say something agree on."""
         own: list[Any] = getattr(file, fact)
-        others = [told for other in self.files if (told := getattr(other, fact))]
-        return own or (others[0] if others and all(one == others[0] for one in others) else [])
+        others = [stated for other in self.files if (stated := getattr(other, fact))]
+        return own or (others[0] if others and all(other == others[0] for other in others) else [])
 
     def _cuda(self, file: _ExpressionFile) -> CudaVersion:
         """The CUDA that is named, or that the locked nixpkgs prefers, or else the catalog's newest pin."""
@@ -223,12 +231,12 @@ class _RepositoryCells:
 
     def _isa(self, file: _ExpressionFile, sm: Sm) -> str:
         """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
-        for flags in (one for package_set in file.sets for one in package_set.flags):
+        for flags in (listed for package_set in file.sets for listed in package_set.flags):
             for isa in self.catalog.isas.values():
                 if set(isa.flags) == set(flags.values):
                     return isa.name
         gpu = self.catalog.gpus.get(sm)
-        systems = {one.system.value for one in file.sets if one.system}
+        systems = {package_set.system.value for package_set in file.sets if package_set.system}
         arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
         isa_name = "armv8_2" if arm else "avx2"
         self._assume(f"no CPU flags are set: {isa_name}, which older CPUs lack")
@@ -237,7 +245,7 @@ class _RepositoryCells:
     def _line(self, file: _ExpressionFile) -> str | None:
         stated = self._joined(file, "torch")
         torch = stated[0] if stated else file.pin.torch if file.pin else ""
-        lines = [one.name for one in self.catalog.lines.values() if torch and one.torch == torch]
+        lines = [release.name for release in self.catalog.lines.values() if torch and release.torch == torch]
         return self.line or (lines[0] if lines else None)
 
 
@@ -252,19 +260,22 @@ def _targets(package_set: PackageSet) -> Iterator[Sm]:
 
 def torch_elsewhere(root: Path, catalog: Catalog) -> list[str]:
     """Where other files of a checkout than its recipes set what torch is built for."""
-    words = mentioned(tuple(catalog.packages.values()))
-    found = []
+    names = mentioned(tuple(catalog.packages.values()))
+    places = []
     for path in nix_files(root, catalog.templates):
         try:
             text = read_text(path)
-            if PKGS in path.as_posix() or owner_of(text) != "foreign" or not words.search(text):
+            if PKGS in path.as_posix() or owner_of(text) != "foreign" or not names.search(text):
                 continue
             sets = expressions(read_recipe(path))
         except Problem:
             continue
-        spans = [change.span for one in sets for change in one.of("torch")]
+        spans = [change.span for package_set in sets for change in package_set.of("torch")]
         spans += [
-            said.span for one in sets for name, said in one.config.items() if name == "cudaCapabilities"
+            setting.span
+            for package_set in sets
+            for name, setting in package_set.config.items()
+            if name == "cudaCapabilities"
         ]
-        found += [f"{path}:{min(spans).line}"] if spans else []
-    return found
+        places += [f"{path}:{min(spans).line}"] if spans else []
+    return places

@@ -45,13 +45,13 @@ def _nobody(repo: Path) -> Problem:
     return Lacking(f"no git identity to commit with in {repo}", hint=hint)
 
 
-def _refused(repo: Path, args: Sequence[str], said: Sequence[str]) -> Problem:
+def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
     """What git did not do, why, and the command that it advises, as for a repository of another user."""
-    last = said[-1] if said else "git said nothing"
-    why = next((line for line in said if line.startswith("fatal: ")), last)
-    advice = next((line.strip() for line in said if line.startswith("\tgit ")), "")
-    words = f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}"
-    return Failed(words, hint=advice)
+    last = errors[-1] if errors else "git said nothing"
+    why = next((line for line in errors if line.startswith("fatal: ")), last)
+    advice = next((line.strip() for line in errors if line.startswith("\tgit ")), "")
+    message = f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}"
+    return Failed(message, hint=advice)
 
 
 def ask(
@@ -87,7 +87,7 @@ def is_kept(folder: Path) -> bool:
     """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it."""
     if is_repo(folder):
         return True
-    around = next((one for one in folder.absolute().parents if is_repo(one)), None)
+    around = next((parent for parent in folder.absolute().parents if is_repo(parent)), None)
     return around is not None and ask(around, "check-ignore", "--quiet", str(folder.absolute())).code == 1
 
 
@@ -104,19 +104,19 @@ def known_files(repo: Path) -> set[str]:
 
 def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
     """Files below a folder that git does not ignore, and whether it knows them; None where git has no say."""
-    if not any(is_repo(one) for one in (folder, *folder.absolute().parents)) or find("git") is None:
+    if not any(is_repo(parent) for parent in (folder, *folder.absolute().parents)) or find("git") is None:
         return None
-    told = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
-    found = {entry[2:]: entry[0] != "?" for entry in told.stdout.split("\0") if entry}
-    return found or None
+    listing = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
+    files = {entry[2:]: entry[0] != "?" for entry in listing.stdout.split("\0") if entry}
+    return files or None
 
 
 def add(repo: Path, paths: Sequence[str]) -> None:
     """Stage paths as they are now: written, changed or gone."""
     quick = PACKED if len(paths) >= MANY else ()
     names = "\0".join(paths)
-    words = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
-    _git(repo, *words, stdin=names, settings=quick)
+    command = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
+    _git(repo, *command, stdin=names, settings=quick)
 
 
 def head(repo: Path) -> str:
@@ -127,18 +127,18 @@ def head(repo: Path) -> str:
 def staged(repo: Path, paths: Sequence[str]) -> list[str]:
     """Those of the paths that are staged and not committed."""
     if not head(repo):
-        found = known_files(repo)
+        paths_staged = known_files(repo)
     else:
-        told = _git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
-        found = set(told.stdout.split("\0"))
-    return [path for path in paths if path in found]
+        listing = _git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
+        paths_staged = set(listing.stdout.split("\0"))
+    return [path for path in paths if path in paths_staged]
 
 
 def uncommitted(repo: Path) -> dict[str, str]:
     """Paths that differ from the last commit or that git does not know, with git's two letters for each."""
-    told = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+    listing = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
     inner = "" if is_repo(repo) else _git(repo, "rev-parse", "--show-prefix").stdout.strip()
-    return {entry[3:].removeprefix(inner): entry[:2] for entry in sorted(told.stdout.split("\0")) if entry}
+    return {entry[3:].removeprefix(inner): entry[:2] for entry in sorted(listing.stdout.split("\0")) if entry}
 
 
 def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
@@ -192,16 +192,16 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}
         read = git(repo, "read-tree", tree, env=own)
         if not read.ok:
-            said = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
+            error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
             if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
                 hint = "commit its recipes first; torchsmith generate --commit does"
                 raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
-            raise NotFound(f"{repo.name} has no revision {tree}: {said}", hint=hint)
-        words = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
-        done = git(repo, *words, settings=AS_COMMITTED, env=own)
+            raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)
+        command = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
+        done = git(repo, *command, settings=AS_COMMITTED, env=own)
         if not done.ok:
-            raise _refused(repo, words, done.stderr.strip().splitlines())
+            raise _refused(repo, command, done.stderr.strip().splitlines())
 
 
 def tree_to_commit(repo: Path) -> str:
@@ -211,8 +211,8 @@ def tree_to_commit(repo: Path) -> str:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}
         if Path(index).is_file():
             shutil.copyfile(index, own["GIT_INDEX_FILE"])
-        for words in (("add", "--update"), ("write-tree",)):
-            done = git(repo, *words, env=own)
+        for command in (("add", "--update"), ("write-tree",)):
+            done = git(repo, *command, env=own)
             if not done.ok:
-                raise _refused(repo, words, done.stderr.strip().splitlines())
+                raise _refused(repo, command, done.stderr.strip().splitlines())
     return done.stdout.strip()

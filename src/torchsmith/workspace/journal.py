@@ -161,13 +161,13 @@ class Writer:
 
     def _edited_since(self, journal: Journal) -> list[str]:
         """Files that somebody wrote after the stop: their drafts go, and the files stay."""
-        found = []
+        edited = []
         for path, before in journal.before.items():
             if _digest(self.root / path) != before:
                 with contextlib.suppress(FileNotFoundError):  # put in place before the stop
                     os.unlink(_staged(os.path.join(self.root, path)))
-                    found.append(path)
-        return found
+                    edited.append(path)
+        return edited
 
     def recover(self) -> None:
         """Finish or sweep away what a stopped run left."""
@@ -228,13 +228,13 @@ def finish_stopped(root: Path, verb: str) -> str:
 def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     """Changes of files that a person named, each with its workspace or repository: one set for each of those.
     What a stopped run had left is said."""
-    said = []
+    remarks = []
     whole = ((home, replace(change, path=str(Path(change.path).absolute()))) for home, change in homes)
     for home, changes in grouped(whole).items():
         with writing(home, verb) as writer:
             writer.write(changes)
-        said.append(writer.recovered)
-    return "; ".join(filter(None, said))
+        remarks.append(writer.recovered)
+    return "; ".join(filter(None, remarks))
 
 
 def _staged(target: str) -> str:
@@ -254,10 +254,10 @@ def _digest(path: Path) -> str:
 def _mode(target: str) -> int | None:
     """The mode of a file that there is."""
     try:
-        found = os.lstat(target)
+        state = os.lstat(target)
     except FileNotFoundError:
         return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
+    return stat.S_IMODE(state.st_mode) if stat.S_ISREG(state.st_mode) else None
 
 
 def _write_new(path: str, text: str, mode: int | None) -> None:

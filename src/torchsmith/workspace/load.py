@@ -65,9 +65,9 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def matrix(self) -> Matrix:
-        found = self.source.placed(lambda: expand(self.spec, self.catalog))
+        matrix = self.source.placed(lambda: expand(self.spec, self.catalog))
         known = proved(self.root)
-        return Matrix(settled(found.cells, self.catalog, known), found.left_out) if known else found
+        return Matrix(settled(matrix.cells, self.catalog, known), matrix.left_out) if known else matrix
 
     @property
     def lines(self) -> dict[str, str]:
@@ -102,11 +102,11 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     def find(self, variant: Variant) -> Cell | None:
         """The matrix's cell, under its name or, where the name states a release, under the plain one."""
-        found = self.matrix.find(variant.name)
-        if found is None and variant.release:
+        cell = self.matrix.find(variant.name)
+        if cell is None and variant.release:
             plain = self.matrix.find(variant.changed(release=None).name)
-            found = plain if plain and plain.line == variant.release.line else None
-        return found
+            cell = plain if plain and plain.line == variant.release.line else None
+        return cell
 
     def line_of(self, variant: Variant) -> str | None:
         """The line that this workspace builds a cell with, if it has one for it."""
@@ -116,8 +116,8 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     def standing(self, variant: Variant) -> str:
         """Whether the matrix holds a cell, in words."""
         whose = f"matrix of {self.source.name}" if self.root else "default matrix"
-        if found := self.find(variant):
-            return f"it is in the {whose}" + (f" as {found.name}" if found.name != variant.name else "")
+        if cell := self.find(variant):
+            return f"it is in the {whose}" + (f" as {cell.name}" if cell.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:
                 return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"
@@ -128,12 +128,12 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         accepted = isinstance(assess(variant, self.catalog, self.settings.line), Accepted)
         return self.source.name if self.root and accepted else ""
 
-    def select(self, words: Sequence[str]) -> Matrix:
+    def select(self, selectors: Sequence[str]) -> Matrix:
         """The part of the matrix that selectors pick."""
-        if not words:
+        if not selectors:
             return self.matrix
         lines = {cell.variant: cell.line for cell in self.matrix.cells}
-        chosen = set(choose(lines, words, self.catalog, lines.__getitem__))
+        chosen = set(choose(lines, selectors, self.catalog, lines.__getitem__))
         cells = tuple(cell for cell in self.matrix.cells if cell.variant in chosen)
         return Matrix(cells, self.matrix.left_out)
 
@@ -259,7 +259,9 @@ class _Resolver(msgspec.Struct, frozen=True):
         return MatrixSpec(
             tuple(self._block(block, (*at, "matrix", index)) for index, block in enumerate(of.matrix)),
             tuple(self._include(name, (*at, "include", index)) for index, name in enumerate(of.include)),
-            tuple(self._exclude(words, (*at, "exclude", index)) for index, words in enumerate(of.exclude)),
+            tuple(
+                self._exclude(selector, (*at, "exclude", index)) for index, selector in enumerate(of.exclude)
+            ),
         )
 
     def _block(self, block: MatrixBlock, at: ValuePath) -> Block:
@@ -316,7 +318,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         for key, values, known, what in checks:
             for index, value in enumerate(values):
                 if value not in known:
-                    hint = did_you_mean(str(value), [str(one) for one in known if one is not None])
+                    hint = did_you_mean(str(value), [str(name) for name in known if name is not None])
                     yield NotKnown(f"unknown {what} {value}", hint=hint, path=(*at, key, index))
         if any(cuda is not None for cuda in cudas) and not block.sm:
             yield Incomplete("a GPU block needs sm, a list of GPU architectures", path=at)
@@ -334,9 +336,9 @@ class _Resolver(msgspec.Struct, frozen=True):
             raise Invalid(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
         return Include(reading.variant, self.settings.line, at)
 
-    def _exclude(self, words: str, at: ValuePath) -> Selector:
+    def _exclude(self, selector: str, at: ValuePath) -> Selector:
         try:
-            return Selector.parse([words], self.catalog)
+            return Selector.parse([selector], self.catalog)
         except Problem as problem:
             raise problem.about(at) from None
 

@@ -30,10 +30,12 @@ def locked_nixpkgs(file: Path) -> Mapping[str, str]:
 def _read(lock: Path, changed: int) -> Mapping[str, str]:
     try:
         table = json.loads(read_text(lock))
-        found = _flake(table) if lock.name == "flake.lock" else _pins(table)
+        revisions = _flake(table) if lock.name == "flake.lock" else _pins(table)
     except (Problem, ValueError, AttributeError, TypeError, KeyError):
         return {}
-    return {name: rev for name, rev in found.items() if "nixpkgs" in name.lower() and isinstance(rev, str)}
+    return {
+        name: rev for name, rev in revisions.items() if "nixpkgs" in name.lower() and isinstance(rev, str)
+    }
 
 
 def _flake(table: Any) -> dict[str, Any]:

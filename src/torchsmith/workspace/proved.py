@@ -25,9 +25,9 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     """Keep which claimed cells evaluated; how many of them are new."""
     before = proved(root)
     claims = (_claim(cell, catalog) for cell in cells if cell.name in evaluated)
-    new = {key for key, words in claims if words} - before
+    new = {key for key, unproved in claims if unproved} - before
     if new:
-        write_atomic(root / KEPT, "".join(f"{one}\n" for one in sorted(before | new)))
+        write_atomic(root / KEPT, "".join(f"{line}\n" for line in sorted(before | new)))
     return len(new)
 
 
@@ -37,11 +37,11 @@ def settled(cells: Sequence[Cell], catalog: Catalog, known: frozenset[str]) -> t
 
 
 def _settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
-    key, words = _claim(cell, catalog)
-    if not words or key not in known:
+    key, unproved = _claim(cell, catalog)
+    if not unproved or key not in known:
         return cell
-    answered = Reason("unproved", words)
-    return Cell(cell.variant, cell.line, tuple(one for one in cell.warnings if one != answered))
+    answered = Reason("unproved", unproved)
+    return Cell(cell.variant, cell.line, tuple(warning for warning in cell.warnings if warning != answered))
 
 
 def _claim(cell: Cell, catalog: Catalog) -> tuple[str, str]:

@@ -49,9 +49,9 @@ def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
 def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
     """GPUs and instruction sets for each Python and CUDA, every cell by its name's ending."""
     parts = []
-    found = grouped(((cell.variant.python, toolkit_title(cell.variant, catalog)), cell) for cell in cells)
-    for python, toolkit in sorted(found):
-        here = found[python, toolkit]
+    groups = grouped(((cell.variant.python, toolkit_title(cell.variant, catalog)), cell) for cell in cells)
+    for python, toolkit in sorted(groups):
+        here = groups[python, toolkit]
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
         having = {(cell.variant.arch, cell.variant.isa): cell for cell in here}
         ordered = sorted(here, key=lambda cell: cell.variant.sort_key)
@@ -76,7 +76,7 @@ def readme(package: Package, cells: Sequence[Cell], settings: Settings, catalog:
     shown = _example(cells, catalog)
     example, cell = shown.name, shown.variant.cell
     kinds, decides = "one CPU instruction set", "the CPU decides"
-    if any(one.variant.cuda for one in cells):
+    if any(cell.variant.cuda for cell in cells):
         kinds, decides = f"one GPU architecture and {kinds}", "the GPU decides the `sm`, the CPU"
     layout = (
         "Every recipe is complete in itself."
@@ -251,8 +251,8 @@ def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> di
         major = f"{name}{toolkit.major}" if toolkit else "cpu"
         return f"docs/{package.name}-{short}-{major}-build-notes.md"
 
-    found = grouped((page_of(cell), cell) for cell in cells)
-    return {name: _notes(name, package, group, catalog) for name, group in found.items()}
+    pages = grouped((page_of(cell), cell) for cell in cells)
+    return {name: _notes(name, package, group, catalog) for name, group in pages.items()}
 
 
 def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
@@ -269,7 +269,7 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
     gpus = [gpu.title if (gpu := gpu_of(cell.variant, catalog)) else "none" for cell in cells]
     cpus = [catalog.isas[cell.variant.isa].title for cell in cells]
     variants = zip((f"`{cell.name}`" for cell in cells), gpus, cpus, strict=True)
-    errors = [one for one in catalog.errors.values() if titles or not one.gpu]
+    errors = [error for error in catalog.errors.values() if titles or not error.gpu]
     body = f"""# {package.title} {version} for {what}: build notes
 
 {_pairs(line, catalog)}
@@ -282,7 +282,7 @@ Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox 
 {table(["variant", "GPU", "CPU"], variants)}
 
 ## When a build fails
-{table(["in the log", "cause", "cure"], [[one.title, one.cause, one.cure] for one in errors])}
+{table(["in the log", "cause", "cure"], [[error.title, error.cause, error.cure] for error in errors])}
 """
     return _page(body, name.removeprefix("docs/"))
 
@@ -290,7 +290,11 @@ Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox 
 def _pairs(line: Line, catalog: Catalog) -> str:
     if not line.torch:
         return "The torch release is the one that the Flox catalog has."
-    versions = {one.title: line.version_of(one.name) for one in catalog.packages.values() if line.builds(one)}
+    versions = {
+        package.title: line.version_of(package.name)
+        for package in catalog.packages.values()
+        if line.builds(package)
+    }
     names = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
     return f"{names} belong together."
 

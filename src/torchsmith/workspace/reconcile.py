@@ -79,10 +79,11 @@ class _Reconciler:
         names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
         if all(f"{self.repo.name}/{PKGS}{name}" in self.wanted for name in names):
             return {}
-        found = {
-            one.path.relative_to(self.root).as_posix(): one for one in recipes_in(folder, self.workspace)
+        recipes = {
+            recipe.path.relative_to(self.root).as_posix(): recipe
+            for recipe in recipes_in(folder, self.workspace)
         }
-        return {path: recipe for path, recipe in found.items() if path not in self.wanted}
+        return {path: recipe for path, recipe in recipes.items() if path not in self.wanted}
 
     def changes(self) -> Iterator[Change]:
         standing = self._standing_in()
@@ -152,8 +153,8 @@ class _Reconciler:
 
     def _standing_in(self) -> dict[str, RecipeFile]:
         """Wanted files that do not exist, and the recipe that stands for the same cell in their place."""
-        found: dict[str, RecipeFile] = {}
-        for recipe in sorted(self.extra.values(), key=lambda one: not one.canonical):
+        replaced: dict[str, RecipeFile] = {}
+        for recipe in sorted(self.extra.values(), key=lambda recipe: not recipe.canonical):
             variant = recipe.variant
             if variant is None:
                 continue
@@ -164,8 +165,8 @@ class _Reconciler:
             same = recipe.attr == cell.name
             counts = same or (self.prune and (self.judge is not None or recipe.owner == "ours"))
             if counts and wanted in self.wanted and not (self.root / wanted).exists():
-                found.setdefault(wanted, recipe)
-        return found
+                replaced.setdefault(wanted, recipe)
+        return replaced
 
     def _replace(self, file: WantedFile, recipe: RecipeFile) -> Change:
         old = recipe.path.relative_to(self.root).as_posix()

@@ -25,7 +25,7 @@ class Release:
 
 
 def stated_release(
-    variant: Variant | None, catalog: Catalog, text: str, asked: str | None, told: str | None = None
+    variant: Variant | None, catalog: Catalog, text: str, asked: str | None, named: str | None = None
 ) -> Release | None:
     """The release that is stated outright; None where only the code can tell."""
     header, comment = read_header(text), COMMENT.search(text)
@@ -34,7 +34,7 @@ def stated_release(
         ("workspace", asked),
         ("header", header.facts.get("line") if header else None),
         ("comment", comment[1] if comment else None),
-        ("told", told),
+        ("told", named),
     )
     for how, line in stated:
         if line and line in catalog.lines:

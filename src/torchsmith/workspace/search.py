@@ -36,11 +36,11 @@ def nix_files(root: Path, templates: Iterable[str] = ()) -> list[Path]:
 def _nix_files(root: Path) -> list[Path]:
     seen = seen_files(root, ".")
     if seen is not None:
-        found = [root / name for name in sorted(seen) if name.endswith(".nix")]
-        return [path for path in found if path.is_file() and not path.is_symlink()]
+        tracked = [root / name for name in sorted(seen) if name.endswith(".nix")]
+        return [path for path in tracked if path.is_file() and not path.is_symlink()]
     paths: list[Path] = []
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(one for one in folders if one not in SKIPPED and not one.startswith("."))
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
         paths += (Path(folder, name) for name in sorted(files) if name.endswith(".nix"))
     return [path for path in paths if not path.is_symlink()]
 
@@ -48,12 +48,12 @@ def _nix_files(root: Path) -> list[Path]:
 @lru_cache(maxsize=4)
 def concerned_names(packages: tuple[Package, ...]) -> frozenset[str]:
     """What code calls torch, the packages of a catalog and what they are built for."""
-    attrs = {one.attr.rpartition(".")[2] for one in packages} | {one.name for one in packages}
+    attrs = {package.attr.rpartition(".")[2] for package in packages} | {package.name for package in packages}
     return frozenset([*SETTINGS, *LIBRARIES, *attrs, *(f"{attr}-bin" for attr in attrs)])
 
 
 @lru_cache(maxsize=4)
 def mentioned(packages: tuple[Package, ...]) -> re.Pattern[str]:
     """A cheap look at a text: without a match it does not concern torch or CUDA."""
-    words = "|".join(sorted(map(re.escape, concerned_names(packages)), key=len, reverse=True))
-    return re.compile(rf"(?<![\w-])(?:{words}|{CUDA})(?![\w-])")
+    names = "|".join(sorted(map(re.escape, concerned_names(packages)), key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])(?:{names}|{CUDA})(?![\w-])")

@@ -184,6 +184,6 @@ def schema(catalog: Catalog) -> dict[str, Any]:
     for kind in ("Settings", "MatrixBlock"):
         made["$defs"][kind]["properties"]["packages"]["anyOf"][0]["items"] = packages
     for kind, fields in read_table(read_text(ABOUT), ABOUT.name).items():
-        for field, words in fields.items():
-            made["$defs"][kind]["properties"][field]["description"] = words
+        for field, description in fields.items():
+            made["$defs"][kind]["properties"][field]["description"] = description
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "torchsmith.toml", **made}

@@ -87,7 +87,11 @@ def start_workspace(
         about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
         text = matrix_text(_with_companions(cells), about)
     else:
-        others = (f"#   {name}: {one.about}" for name, one in known.items() if name not in (profile, OLD))
+        others = (
+            f"#   {name}: {known_profile.about}"
+            for name, known_profile in known.items()
+            if name not in (profile, OLD)
+        )
         text = TEXT.format(profile=profile, profiles="\n".join(others))
     count = len(read_as(file, text).cells)
     write_atomic(file, text)
@@ -97,16 +101,18 @@ def start_workspace(
 def _with_companions(names: Sequence[str]) -> list[Cell]:
     """Each cell in every package that can have it; a Problem where it cannot be built at all."""
     catalog = builtin_catalog()
-    found: dict[str, Cell] = {}
+    cells_by_name: dict[str, Cell] = {}
     for name in names:
         variant = Variant.parse(name, catalog)
         describe(variant, catalog)
-        for package in (one for one in catalog.packages.values() if one.default or one == variant.package):
+        for package in (
+            package for package in catalog.packages.values() if package.default or package == variant.package
+        ):
             decision = assess(variant.of(package), catalog)
             if isinstance(decision, Accepted):
                 cell = Cell(variant.of(package), decision.line.name)
-                found[cell.name] = cell
-    return list(found.values())
+                cells_by_name[cell.name] = cell
+    return list(cells_by_name.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +136,20 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     folder that holds them, and is the workspace, may be named after them. Where no recipe is named after a
     cell, flakes, overlays and modules are read, and the workspace is their own folder."""
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
-    found = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
-    if found and not any(recipe.variant for recipe in found.recipes):
+    checkout = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
+    if checkout and not any(recipe.variant for recipe in checkout.recipes):
         try:
-            return _from_expressions(found, repos, line)
+            return _from_expressions(checkout, repos, line)
         except Empty:
-            if not found.recipes:
+            if not checkout.recipes:
                 raise
     root = _root(repos)
     catalog = load_catalog(root / "catalog")
     repositories = discover(repos).repositories
-    recipes = [one for repository in repositories for one in repository.recipes]
+    recipes = [recipe for repository in repositories for recipe in repository.recipes]
     cells, left = _cells(recipes, catalog, line)
     if not cells:
-        reasons = Counter(one.why for one in left).most_common(REASONS)
+        reasons = Counter(skipped.why for skipped in left).most_common(REASONS)
         raise Empty(
             f"no recipe in {', '.join(map(str, repos))} names a cell that torchsmith makes",
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
@@ -159,19 +165,19 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
 
 
-def _from_expressions(found: Checkout, repos: Sequence[Path], line: str | None) -> Derived:
+def _from_expressions(checkout: Checkout, repos: Sequence[Path], line: str | None) -> Derived:
     """The workspace that flakes, overlays and modules describe."""
     root = repos[0] if repos[0].is_dir() else repos[0].parent
     catalog = load_catalog(root / "catalog")
-    templates = {Path(one).resolve() for one in catalog.templates}
-    paths = [path for one in found.repositories for path in one.elsewhere]
-    paths += [recipe.path for recipe in found.recipes]
+    templates = {Path(template).resolve() for template in catalog.templates}
+    paths = [path for repository in checkout.repositories for path in repository.elsewhere]
+    paths += [recipe.path for recipe in checkout.recipes]
     files = [path for path in paths if path.resolve() not in templates]
     read = cells_of_files(files, catalog, line)
     if not read.cells:
         raise Empty(f"no cell of {', '.join(map(str, repos))} can be generated", hint=read.refused[0].why)
     ordered = tuple(sorted(read.cells, key=lambda cell: cell.variant.sort_key))
-    text = _text(ordered, found.repositories)
+    text = _text(ordered, checkout.repositories)
     return Derived(root / FILE, text, read.files, ordered, read.refused, assumed=read.assumed, lost=read.lost)
 
 
@@ -179,28 +185,28 @@ def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
 ) -> tuple[dict[str, Cell], list[SkippedRecipe]]:
     """What recipes are builds of, by name, and what could not be taken in."""
-    found = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
-    if silent := [recipe for recipe, one in found if one is None]:
+    results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
+    if silent := [recipe for recipe, result in results if result is None]:
         raise Incomplete(
             f"cannot tell which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
             hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
         )
     cells: dict[str, Cell] = {}
-    for _, one in found:
-        if isinstance(one, Cell):
-            cells.setdefault(one.name, one)
+    for _, result in results:
+        if isinstance(result, Cell):
+            cells.setdefault(result.name, result)
     lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
     left: list[SkippedRecipe] = []
-    for recipe, one in found:
-        if not isinstance(one, SkippedRecipe):
+    for recipe, result in results:
+        if not isinstance(result, SkippedRecipe):
             continue
         # A companion that its own line does not build is one of its torch's line.
         torchs = recipe.variant and lines.get(recipe.variant.stack)
-        other = _cell(recipe, catalog, torchs, told=False) if torchs and one.impossible else None
+        other = _cell(recipe, catalog, torchs, stated=False) if torchs and result.impossible else None
         if isinstance(other, Cell):
             cells.setdefault(other.name, other)
         else:
-            left.append(one)
+            left.append(result)
     return cells, left
 
 
@@ -236,7 +242,7 @@ def _root(repos: Sequence[Path]) -> Path:
 
 
 def _cell(
-    recipe: RecipeFile, catalog: Catalog, line: str | None, *, told: bool = True
+    recipe: RecipeFile, catalog: Catalog, line: str | None, *, stated: bool = True
 ) -> Cell | SkippedRecipe | None:
     """What a recipe is a build of, by what it tells of its release; None where nothing does."""
     where = str(recipe.path)
@@ -249,7 +255,7 @@ def _cell(
         return SkippedRecipe(
             recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
-    named = (recipe.release.line if told else "") or line
+    named = (recipe.release.line if stated else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
         return SkippedRecipe(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
@@ -322,7 +328,7 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
     """Packages whose recipes lie in a folder of another name than ours would."""
     home: dict[str, str] = {}
     for repository in repositories:
-        counts = Counter(one.variant.package.name for one in repository.recipes if one.variant)
+        counts = Counter(recipe.variant.package.name for recipe in repository.recipes if recipe.variant)
         name = repository.root.resolve().name
         for package, _ in counts.most_common(1):
             if package in home:
@@ -334,10 +340,10 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
 
 def _text(cells: Sequence[Cell], repositories: Sequence[Repository]) -> str:
     packages = list(dict.fromkeys(cell.variant.package.name for cell in cells))
-    repos = ", ".join(one.root.resolve().name for one in repositories)
+    repos = ", ".join(repository.root.resolve().name for repository in repositories)
     head = HEAD.format(repos=repos, packages=", ".join(f'"{name}"' for name in packages))
     products = [
-        replace(one, packages=() if one.packages == tuple(packages) else one.packages)
-        for one in products_of(cells)
+        replace(product, packages=() if product.packages == tuple(packages) else product.packages)
+        for product in products_of(cells)
     ]
     return "\n".join([head, *(product.text() for product in products)])

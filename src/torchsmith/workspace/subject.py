@@ -98,8 +98,8 @@ class Subject:
     @cached_property
     def body(self) -> Recipe:
         """The same without packages that the workspace's own templates define, as nixpkgs' do its own."""
-        own = [one.package for one in self.stack if self.catalog.template_of(one.package.name)]
-        return without_definitions(self.whole, [one.attr for one in own]) if own else self.whole
+        own = [member.package for member in self.stack if self.catalog.template_of(member.package.name)]
+        return without_definitions(self.whole, [package.attr for package in own]) if own else self.whole
 
     @cached_property
     def header(self) -> Header | None:
@@ -128,19 +128,19 @@ class Subject:
         """Overrides with the package that they are of: torch, magma, ..."""
         bases = _bases(tuple(self.catalog.packages.values()))
         named = ((bases.search(override.of), override) for override in self.body.overrides)
-        return tuple((found[1] if found else "", one) for found, one in named)
+        return tuple((base[1] if base else "", override) for base, override in named)
 
     def overrides_of(self, *packages: str) -> Iterator[Override]:
-        return (one for package, one in self.overrides if package in packages)
+        return (override for package, override in self.overrides if package in packages)
 
     @cached_property
     def _told_torch(self) -> list[str]:
         """The expressions that a torch is told by."""
-        told = [
+        passed = [
             override.arguments["torch"] for override in self.body.overrides if "torch" in override.arguments
         ]
-        told += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
-        texts = (self.body.syntax.data[one.span.start : one.span.end].decode() for one in told)
+        passed += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
+        texts = (self.body.syntax.data[value.span.start : value.span.end].decode() for value in passed)
         return [text.lstrip("( \n") for text in texts]
 
     @cached_property
@@ -153,8 +153,8 @@ class Subject:
     @property
     def _torch_beside(self) -> Subject | None:
         """The recipe of torch in the same folder that the companion takes its torch from."""
-        found = next(filter(None, map(BESIDE.match, self._told_torch)), None)
-        path = self.body.path.parent / found[1] if found else None
+        beside = next(filter(None, map(BESIDE.match, self._told_torch)), None)
+        path = self.body.path.parent / beside[1] if beside else None
         variant = Variant.try_parse(package_name(path), self.catalog) if path else None
         if path is None or variant is None or not variant.package.is_torch or not path.is_file():
             return None
@@ -182,24 +182,24 @@ class Subject:
     @cached_property
     def release(self) -> Release:
         """The release that anything states, else what its code says."""
-        found = stated_release(self.variant, self.catalog, self.recipe.text, self.asked, self.told)
-        return found or self.release_by_code
+        stated = stated_release(self.variant, self.catalog, self.recipe.text, self.asked, self.told)
+        return stated or self.release_by_code
 
     @property
     def release_by_code(self) -> Release:
         """Told by a version, a name, a pin, or that its packages are those of Flox's catalog."""
-        found = self._named_in_code or self._brought
-        return Release(found[0].name, "text") if len(found) == 1 else Release()
+        lines = self._named_in_code or self._brought
+        return Release(lines[0].name, "text") if len(lines) == 1 else Release()
 
     @property
     def _named_in_code(self) -> list[Line]:
         package = self.variant.package.name if self.variant else ""
         lines = [line for line in self.catalog.lines.values() if line.torch and not line.flavor]
-        words = [(line, (line.torch, line.version_of(package), f"{line.prefix}-")) for line in lines]
+        marks = [(line, (line.torch, line.version_of(package), f"{line.prefix}-")) for line in lines]
         code = self.code
         return [
-            one
-            for one, (torch, own, prefix) in words
+            line
+            for line, (torch, own, prefix) in marks
             if f'"{torch}"' in code or f'"{own}"' in code or f'"{prefix}' in code
         ]
 
@@ -211,13 +211,13 @@ class Subject:
         lines = [line for line in self.catalog.lines.values() if not line.flavor]
         if self.style == "flox":
             builds = [(line, line.build_for(self.variant.toolkit)) for line in lines if self.body.arguments]
-            return [one for one, build in builds if build and build.style == "flox"]
+            return [line for line, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
             torch = self._torch_beside
             return [line for line in lines if torch and torch.release.line == line.name]
         replaced = any(
-            one.kind != "override" and not one.arguments.keys().isdisjoint(("src", "version"))
-            for one in self.overrides_of("torch", "pytorch")
+            override.kind != "override" and not override.arguments.keys().isdisjoint(("src", "version"))
+            for override in self.overrides_of("torch", "pytorch")
         )
         pin = None if replaced else self.said_pin
         return [line for line in lines if pin and line.torch == pin.torch]
@@ -269,9 +269,9 @@ class Subject:
     def owner(self) -> Owner:
         return owner_of(self.recipe.text)
 
-    def span(self, found: re.Match[str], group: int = 0) -> Span:
+    def span(self, match: re.Match[str], group: int = 0) -> Span:
         """The place of something found in `code`."""
-        start, end = found.span(group)
+        start, end = match.span(group)
         if not self.code.isascii():
             start, end = len(self.code[:start].encode()), len(self.code[:end].encode())
         return self.body.syntax.span_at(start, end)
@@ -285,7 +285,7 @@ class Subject:
 
     def passed_to(self, *packages: str) -> list[Override]:
         """The overrides that tell packages their arguments."""
-        return [one for one in self.overrides_of(*packages) if one.kind == "override"]
+        return [override for override in self.overrides_of(*packages) if override.kind == "override"]
 
     def bound(self, name: str) -> tuple[Bound, ...]:
         return self.body.bound(name)
@@ -293,7 +293,7 @@ class Subject:
     @property
     def bundled(self) -> frozenset[Package]:
         """What the package needs besides torch, which its recipe brings too."""
-        return frozenset(one.package for one in self.stack[:-1] if not one.package.is_torch)
+        return frozenset(member.package for member in self.stack[:-1] if not member.package.is_torch)
 
     @property
     def embeds_torch(self) -> bool:
@@ -304,7 +304,7 @@ class Subject:
     def seen(self) -> bool:
         """Whether the arguments of every import of nixpkgs could be read: what an overlay of another file
         does is not known."""
-        return all(one.whole for one in self.body.imports)
+        return all(imported.whole for imported in self.body.imports)
 
     @property
     def bound_by_us(self) -> bool:
@@ -333,14 +333,14 @@ class Subject:
     @property
     def config(self) -> Mapping[str, Located[Value]]:
         """What the import of nixpkgs is configured with."""
-        return {name: said for one in self.body.imports for name, said in one.config.items()}
+        return {name: setting for imported in self.body.imports for name, setting in imported.config.items()}
 
     @property
     def configured(self) -> bool:
         """Whether the package set itself is told the architectures, and all of it is built for them."""
-        said = self.config.get("cudaCapabilities")
+        capabilities = self.config.get("cudaCapabilities")
         dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
-        return said is not None and said.value != [] and not dropped
+        return capabilities is not None and capabilities.value != [] and not dropped
 
     @property
     def known_pin(self) -> Pin | None:
@@ -390,5 +390,5 @@ def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
     names = {name for package in packages for name in (package.name, package.attr.rpartition(".")[2])} | {
         *LIBRARIES
     }
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.compile(rf"(?<![\w-])({words})(?![\w-])")
+    alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])({alternatives})(?![\w-])")

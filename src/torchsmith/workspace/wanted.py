@@ -63,7 +63,7 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     packages = matrix.packages(catalog)
     for package in packages:
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
-        beside = [one for one in packages if one != package]
+        beside = [other for other in packages if other != package]
         repos.append(_package_repo(package, cells, beside, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
