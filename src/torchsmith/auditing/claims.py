@@ -61,9 +61,9 @@ class Claim:
     thought: int = 0  # which sentence of its text
 
 
-def _longest_first(words: Iterable[str]) -> str:
+def _longest_first(alternatives: Iterable[str]) -> str:
     """Any of the words; a look at the first letter spares most places the rest."""
-    known = sorted(set(words), key=len, reverse=True)
+    known = sorted(set(alternatives), key=len, reverse=True)
     letters = "".join(sorted({re.escape(word[:1]) for word in known}))
     return f"(?=[{letters}])(?:{'|'.join(map(re.escape, known))})" if letters else "(?!)"
 
@@ -79,16 +79,16 @@ class Vocabulary:
         )
         titles = [(re.findall(r"[^,()]+", cpu.title), cpu.isas) for cpu in catalog.cpus.values()]
         self.cpus = _sets(
-            (word.strip(), runs) for words, runs in titles for word in words if len(word.strip()) >= SHORTEST
+            (word.strip(), runs) for names, runs in titles for word in names if len(word.strip()) >= SHORTEST
         )
         self.isas = {word: isa.name for isa in isas for word in (isa.title, *isa.words)}
         self.features = {name: name for isa in isas for name in isa.needs}
         for feature in catalog.features.values():
             self.features |= dict.fromkeys((feature.name, *feature.words), feature.name)
         self.packages = {
-            word: one.name
-            for one in catalog.packages.values()
-            for word in (one.title, one.name, one.attr.rpartition(".")[2])
+            word: package.name
+            for package in catalog.packages.values()
+            for word in (package.title, package.name, package.attr.rpartition(".")[2])
         }
 
     @cached_property
@@ -134,14 +134,14 @@ def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
     return vocabulary(catalog).read(text)
 
 
-def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
-    ends = [found.end() for found in END.finditer(text)]
-    for found in words.pattern.finditer(text):
-        kind = found.lastgroup or ""
-        if kind == "package" and found["release"]:
+def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
+    ends = [end.end() for end in END.finditer(text)]
+    for match in known.pattern.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "package" and match["release"]:
             kind = "release"
-        value, (start, end) = found[kind], found.span(kind)
-        at = bisect_right(ends, found.start())
+        value, (start, end) = match[kind], match.span(kind)
+        at = bisect_right(ends, match.start())
         first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
         before = text[max(first, start - NEAR) : start].replace("\n", " ")
         if kind not in ("name", "rev") and _set_apart(before, text[end:last]):
@@ -151,14 +151,14 @@ def _claims(text: str, words: Vocabulary) -> Iterator[Claim]:
         if kind in OF_GPUS and OF_THE_CPU.match(text[first : first + NEAR]):
             continue
         if kind == "feature":
-            value = words.features[value]
+            value = known.features[value]
         elif kind == "sm":
             value = str(Sm(int(value)))
         elif kind == "release":
-            value = f"{words.packages[found['package']]} {found['release']}"
-            start = found.start("package")
+            value = f"{known.packages[match['package']]} {match['release']}"
+            start = match.start("package")
         elif kind == "package":
-            value = words.packages[value]
+            value = known.packages[value]
         yield Claim(kind, value, text[start:end], start, end, at)
 
 
@@ -176,19 +176,22 @@ ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 def claims_of(subject: Subject) -> tuple[PlacedClaim, ...]:
     """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
     recipe, catalog = subject.body, subject.catalog
-    found: list[PlacedClaim] = []
+    placed: list[PlacedClaim] = []
     for text, spans in _comment_blocks(recipe) if recipe is subject.recipe else ():
         claims = claims_in(text, catalog)
-        found += [("comment", one, spans[text.count("\n", 0, one.start)]) for one in claims]
-    for said in recipe.descriptions:
-        claims = claims_in(said.value, catalog)
-        found += [("description", one, _line_of(recipe, said.span, said.value, one.start)) for one in claims]
+        placed += [("comment", claim, spans[text.count("\n", 0, claim.start)]) for claim in claims]
+    for description in recipe.descriptions:
+        claims = claims_in(description.value, catalog)
+        placed += [
+            ("description", claim, _line_of(recipe, description.span, description.value, claim.start))
+            for claim in claims
+        ]
     for phase in recipe.phases:
         for line in ECHO.finditer(phase.value):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
             place = _line_of(recipe, phase.span, phase.value, line.start())
-            found += [("banner", claim, place) for claim in claims_in(banner, catalog)]
-    return tuple(found)
+            placed += [("banner", claim, place) for claim in claims_in(banner, catalog)]
+    return tuple(placed)
 
 
 def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:

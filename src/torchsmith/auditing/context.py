@@ -55,22 +55,22 @@ class FileFindings:
         lasting: bool = True,
     ) -> FileFindings:
         """What was found in a text, less what its comments silence, which is counted."""
-        found = list(findings)
-        kept = unmuted(found, text)
-        return cls(tuple(kept), facts, len(found) - len(kept), concerns=concerns, lasting=lasting)
+        every = list(findings)
+        kept = unmuted(every, text)
+        return cls(tuple(kept), facts, len(every) - len(kept), concerns=concerns, lasting=lasting)
 
     def again(
-        self, form: NormalizedText, name: str, shown: str, found: Sequence[Finding], catalog: Catalog
+        self, form: NormalizedText, name: str, shown: str, own: Sequence[Finding], catalog: Catalog
     ) -> FileFindings:
         """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
         first = self.form or form
         more = form.flags_lines - first.flags_lines
         notes = []
-        for one in self.findings:
-            line = one.where.line + (more if one.where.line > first.flags_line else 0)
-            notes.append(replace(one, where=replace(one.where, file=shown, line=line)))
+        for note in self.findings:
+            line = note.where.line + (more if note.where.line > first.flags_line else 0)
+            notes.append(replace(note, where=replace(note.where, file=shown, line=line)))
         facts = self.facts.of(name, shown, catalog) if self.facts else None
-        return FileFindings((*found, *notes), facts, form=first)
+        return FileFindings((*own, *notes), facts, form=first)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Context:
 
     def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
         """The rules of one depth over one kind of thing that are chosen."""
-        return (one for one in rules_of(depth, over) if self.choice.wants(one.id))
+        return (rule for rule in rules_of(depth, over) if self.choice.wants(rule.id))
 
     @property
     def mentioned(self) -> re.Pattern[str]:
@@ -165,7 +165,7 @@ def _placed(file: str, at: Span | None) -> Where:
 def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
-    severity = max(defect.severity or rule.severity, sure.most, key=lambda one: one.rank)
+    severity = max(defect.severity or rule.severity, sure.most, key=lambda severity: severity.rank)
     safe = defect.fix is not None and (sure is Sure.CERTAIN or defect.fix.prose)
     fix = defect.fix if keep_fix and safe else None
     return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)

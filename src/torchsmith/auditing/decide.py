@@ -71,23 +71,23 @@ FileAttr = tuple[str, str]  # a file, and the attribute of its package set that 
 
 def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Finding]:
     """The findings as Nix leaves them."""
-    unsure = [one for one in findings if one.sure is not Sure.CERTAIN]
-    questions = {one: _question(one) for one in unsure if one.rule in EVALUATED}
+    unsure = [finding for finding in findings if finding.sure is not Sure.CERTAIN]
+    questions = {finding: _question(finding) for finding in unsure if finding.rule in EVALUATED}
     answers = _answers(sorted(set(questions.values())), trees)
     left = []
-    for one in findings:
+    for finding in findings:
         right = None
-        if one in questions:
-            cause = answers.get(questions[one])
-            right = False if cause == "" else (cause is not None and EVALUATED[one.rule] in cause) or None
-        elif one.rule == SETTINGS and one in unsure:
-            right = _nobody_reads(one, trees)
+        if finding in questions:
+            cause = answers.get(questions[finding])
+            right = False if cause == "" else (cause is not None and EVALUATED[finding.rule] in cause) or None
+        elif finding.rule == SETTINGS and finding in unsure:
+            right = _nobody_reads(finding, trees)
         if right:
-            left.append(replace(one, sure=Sure.CERTAIN, severity=find_rule(one.rule).severity))
+            left.append(replace(finding, sure=Sure.CERTAIN, severity=find_rule(finding.rule).severity))
         elif right is None:
             undecided = "--eval could not decide: Nix cannot evaluate this file by itself"
-            hint = f"{one.hint}; {undecided}" if one.hint else undecided
-            left.append(replace(one, hint=hint) if one in questions else one)
+            hint = f"{finding.hint}; {undecided}" if finding.hint else undecided
+            left.append(replace(finding, hint=hint) if finding in questions else finding)
     return left
 
 
@@ -133,14 +133,14 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
         results = (
             evaluate(asked, find_nix(), EvaluationOptions(trees=trees, cache=ResultCache())) if asked else []
         )
-    return {requests[one.name]: one.cause.message if one.cause else "" for one in results}
+    return {requests[result.name]: result.cause.message if result.cause else "" for result in results}
 
 
 def _copy(root: Path, target: Path) -> None:
     """What expressions of a repository read: its Nix files, and small files that those may name."""
     for path in (*nix_files(root), *(path for end in READ for path in root.rglob(f"*{end}"))):
         inner = path.relative_to(root)
-        if path.is_file() and not path.is_symlink() and not any(one.startswith(".") for one in inner.parts):
+        if path.is_file() and not path.is_symlink() and not any(part.startswith(".") for part in inner.parts):
             (target / inner).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target / inner)
 

@@ -55,32 +55,38 @@ def judge_derivations(
 ) -> Iterator[FileFindings]:
     """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
-    recipes = {folder.show(one.path): one for folder in folders for one in folder.recipes}
-    requests = [EvaluationRequest(shown, one.path, one.system) for shown, one in recipes.items()]
+    recipes = {folder.show(recipe.path): recipe for folder in folders for recipe in folder.recipes}
+    requests = [EvaluationRequest(shown, recipe.path, recipe.system) for shown, recipe in recipes.items()]
     results = evaluate(
         requests,
         nix,
         EvaluationOptions(trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True),
     )
     graph = graph_of(nix, results)
-    own = {name: sm for name, one in recipes.items() if one.variant and (sm := one.variant.sm)}
-    others = grouped((one.recipe, (one.derivation, one.others)) for one in strangers(graph, own))
+    own = {name: sm for name, recipe in recipes.items() if recipe.variant and (sm := recipe.variant.sm)}
+    others = grouped(
+        (stranger.recipe, (stranger.derivation, stranger.others)) for stranger in strangers(graph, own)
+    )
     torch = {
         variant.stack: result.evaluated.drv_path
         for result in results
         if result.evaluated and (variant := recipes[result.name].variant) and variant.package.is_torch
     }
     for folder in folders:
-        mine = [one for one in results if recipes[one.name].repo == folder.root]
-        read = ((one.name, graph.derivations[one.evaluated.drv_path]) for one in mine if one.evaluated)
+        mine = [result for result in results if recipes[result.name].repo == folder.root]
+        read = (
+            (result.name, graph.derivations[result.evaluated.drv_path]) for result in mine if result.evaluated
+        )
         good = tuple(
             _recipe(recipes[name], name, derivation, dict(others.get(name, []))) for name, derivation in read
         )
-        failed = tuple((one.name, one.cause.message if one.cause else "") for one in mine if not one.ok)
+        failed = tuple(
+            (result.name, result.cause.message if result.cause else "") for result in mine if not result.ok
+        )
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
-        for found in context.findings("repo", Where(folder.shown), built, depth="derivations"):
-            recipe = recipes.get(found.where.file)
-            yield FileFindings.of([found], recipe.text or "" if recipe else "")
+        for finding in context.findings("repo", Where(folder.shown), built, depth="derivations"):
+            recipe = recipes.get(finding.where.file)
+            yield FileFindings.of([finding], recipe.text or "" if recipe else "")
 
 
 def _recipe(
@@ -103,8 +109,8 @@ ARCHITECTURES = re.compile(r"^\s*(?:export\s+)?TORCH_CUDA_ARCH_LIST=[\"']?([\d.;
 
 def _architectures(env: Mapping[str, str]) -> str:
     """What the compiler is told: the last that a phase exports, or the variable of the derivation."""
-    told = [found[1].strip() for name in PHASES for found in ARCHITECTURES.finditer(env.get(name, ""))]
-    return told[-1] if told else env.get("TORCH_CUDA_ARCH_LIST", "")
+    exported = [match[1].strip() for name in PHASES for match in ARCHITECTURES.finditer(env.get(name, ""))]
+    return exported[-1] if exported else env.get("TORCH_CUDA_ARCH_LIST", "")
 
 
 def _essence(derivation: Derivation) -> str:

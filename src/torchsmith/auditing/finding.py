@@ -86,15 +86,17 @@ class Finding:
 def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
     """Files with every fix that they offer, and how many findings that mends; a file of ours is
     torchsmith.toml's business and left alone."""
-    found: list[Change] = []
+    changes: list[Change] = []
     count = 0
-    for file, group in grouped((one.where.file, one) for one in findings if one.fix).items():
+    for file, group in grouped((finding.where.file, finding) for finding in findings if finding.fix).items():
         before = read_text(Path(file))
         if owner_of(before) != "foreign":
             continue
-        after = edited(before.encode(), (edit for one in group if one.fix for edit in one.fix.edits))
+        after = edited(
+            before.encode(), (edit for finding in group if finding.fix for edit in finding.fix.edits)
+        )
         if after != before:
-            why = "; ".join(dict.fromkeys(one.fix.title for one in group if one.fix))
-            found.append(Change("rewrite", file, why, before, after, "foreign"))
+            why = "; ".join(dict.fromkeys(finding.fix.title for finding in group if finding.fix))
+            changes.append(Change("rewrite", file, why, before, after, "foreign"))
             count += len(group)
-    return found, count
+    return changes, count

@@ -79,7 +79,7 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
 
 def _used(subject: Subject) -> Iterator[str]:
     for recipe in subject.recipe.files:
-        for said in recipe.paths:
-            target = recipe.path.parent / said.value
+        for path in recipe.paths:
+            target = recipe.path.parent / path.value
             if target.is_file():
-                yield os.path.normpath(os.path.join(os.path.dirname(subject.shown(recipe)), said.value))
+                yield os.path.normpath(os.path.join(os.path.dirname(subject.shown(recipe)), path.value))

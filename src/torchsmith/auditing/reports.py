@@ -22,16 +22,16 @@ def as_sarif(report: AuditReport) -> str:
     """SARIF 2.1.0, as code scanning takes it."""
     rules: list[dict[str, Any]] = [
         {
-            "id": one.id,
-            "shortDescription": {"text": one.title},
-            "fullDescription": {"text": " ".join(one.documentation.split())},
-            "defaultConfiguration": {"level": one.worst.value},
-            "properties": {"group": one.group},
+            "id": rule.id,
+            "shortDescription": {"text": rule.title},
+            "fullDescription": {"text": " ".join(rule.documentation.split())},
+            "defaultConfiguration": {"level": rule.worst.value},
+            "properties": {"group": rule.group},
         }
-        for one in all_rules()
+        for rule in all_rules()
     ]
-    order = {one["id"]: index for index, one in enumerate(rules)}
-    results = [_sarif_result(one, order[one.rule]) for one in report.findings]
+    order = {rule["id"]: index for index, rule in enumerate(rules)}
+    results = [_sarif_result(finding, order[finding.rule]) for finding in report.findings]
     tool = {"driver": {"name": "torchsmith", "rules": rules}}
     run = {"tool": tool, "results": results, "columnKind": "unicodeCodePoints"}
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -58,10 +58,10 @@ def as_junit(report: AuditReport) -> str:
     suite = SubElement(suites, "testsuite", name="torchsmith audit", tests=tests, failures=failures)
     for file, findings in by_file(report.findings).items():
         case = SubElement(suite, "testcase", classname="torchsmith.auditing", name=file, file=file)
-        for one in findings:
-            words = f"{one.rule} {one.message}"
-            failure = SubElement(case, "failure", type=one.severity.value, message=words)
-            failure.text = f"{one.where}: {words}" + (f" ({one.hint})" if one.hint else "")
+        for finding in findings:
+            message = f"{finding.rule} {finding.message}"
+            failure = SubElement(case, "failure", type=finding.severity.value, message=message)
+            failure.text = f"{finding.where}: {message}" + (f" ({finding.hint})" if finding.hint else "")
     return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -70,7 +70,10 @@ SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\b(?:the )?(?:comment|banner|descripti
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
-    groups = grouped(((one.severity.rank, one.rule, SHAPE.sub("#", one.message)), one) for one in findings)
+    groups = grouped(
+        ((finding.severity.rank, finding.rule, SHAPE.sub("#", finding.message)), finding)
+        for finding in findings
+    )
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
 
 
@@ -92,12 +95,12 @@ def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
         RuleCount(
             rule,
             some[0].title,
-            min((one.severity for one in some), key=lambda severity: severity.rank),
+            min((finding.severity for finding in some), key=lambda severity: severity.rank),
             len(some),
-            len({one.where.file for one in some}),
-            sum(one.fix is not None for one in some),
+            len({finding.where.file for finding in some}),
+            sum(finding.fix is not None for finding in some),
         )
-        for rule, some in grouped((one.rule, one) for one in findings).items()
+        for rule, some in grouped((finding.rule, finding) for finding in findings).items()
     ]
     return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
 
@@ -110,9 +113,9 @@ def as_markdown(report: AuditReport) -> str:
     for file, findings in by_file(report.findings).items():
         lines += [f"### {file}", "", "| line | rule | | what | what to do |"]
         lines.append("| --- | --- | --- | --- | --- |")
-        for one in findings:
-            todo = one.hint or (one.fix.title if one.fix else "")
-            cells = (one.where.line or "", one.rule, one.severity.value, one.message, todo)
+        for finding in findings:
+            todo = finding.hint or (finding.fix.title if finding.fix else "")
+            cells = (finding.where.line or "", finding.rule, finding.severity.value, finding.message, todo)
             lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
         lines.append("")
     return "\n".join(lines)
@@ -121,13 +124,13 @@ def as_markdown(report: AuditReport) -> str:
 def as_github(report: AuditReport) -> str:
     """Workflow commands, which GitHub shows beside the lines of a change."""
     lines = []
-    for one in report.findings:
-        place = f"file={_property(one.where.file)}"
-        if one.where.line:
-            place += f",line={one.where.line},col={max(one.where.column, 1)}"
-        hint = f" ({one.hint})" if one.hint else ""
-        title = _property(f"{one.rule} {one.title}")
-        lines.append(f"::{GITHUB[one.severity]} {place},title={title}::{_data(one.message + hint)}")
+    for finding in report.findings:
+        place = f"file={_property(finding.where.file)}"
+        if finding.where.line:
+            place += f",line={finding.where.line},col={max(finding.where.column, 1)}"
+        hint = f" ({finding.hint})" if finding.hint else ""
+        title = _property(f"{finding.rule} {finding.title}")
+        lines.append(f"::{GITHUB[finding.severity]} {place},title={title}::{_data(finding.message + hint)}")
     return "\n".join(lines) + ("\n" if lines else "")
 
 
@@ -141,19 +144,19 @@ def _property(text: str) -> str:
 
 def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     """Findings by file, in their order."""
-    return grouped((one.where.file, one) for one in findings)
+    return grouped((finding.where.file, finding) for finding in findings)
 
 
 def summary(report: AuditReport) -> str:
     """`132 recipes: 2 errors, 8 warnings`; of other files that were read, how many concern torch or CUDA."""
     parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
-    fixable = sum(one.fix is not None for one in report.findings)
+    fixable = sum(finding.fix is not None for finding in report.findings)
     mend = f", {fixable} fixable with --fix" if fixable else ""
     if report.searched and not report.concerned and not report.findings:
         return _looked_at(report)
-    said = ", ".join(parts) or "no problems found"
-    return f"{_looked_at(report)}: {said}{mend}{silenced}"
+    outcome = ", ".join(parts) or "no problems found"
+    return f"{_looked_at(report)}: {outcome}{mend}{silenced}"
 
 
 def _looked_at(report: AuditReport) -> str:

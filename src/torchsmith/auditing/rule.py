@@ -66,14 +66,14 @@ class Rule:
 
     def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
         """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
-        told = [_fact(kind, subject, more) for kind in wanted_by(self.check)[1:]]
-        if None not in told and not any(getattr(subject, name) for name in self.unless):
-            yield from self.check(subject, *told)
+        facts = [_fact(kind, subject, more) for kind in wanted_by(self.check)[1:]]
+        if None not in facts and not any(getattr(subject, name) for name in self.unless):
+            yield from self.check(subject, *facts)
 
     @property
     def worst(self) -> Severity:
         """How bad its findings are at most."""
-        return max(self.severity, self.sure.most, key=lambda one: one.rank)
+        return max(self.severity, self.sure.most, key=lambda severity: severity.rank)
 
     @property
     def documentation(self) -> str:
@@ -88,7 +88,7 @@ def wanted_by(check: RuleFunction) -> tuple[type, ...]:
 
 
 def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
-    given = next((one for one in more if isinstance(one, kind)), None)
+    given = next((thing for thing in more if isinstance(thing, kind)), None)
     return given if given is not None else subject.fact(kind)
 
 
@@ -115,7 +115,7 @@ def unlisted(text: str, line: int, word: str) -> FindingFix | None:
     """The fix that takes a word out of a list in a line of prose; None where it stands in none, or more than
     once."""
     lines = text.split("\n")
-    start, prose = sum(len(one) + 1 for one in lines[: line - 1]), lines[line - 1]
+    start, prose = sum(len(row) + 1 for row in lines[: line - 1]), lines[line - 1]
     places = [*re.finditer(rf"(?<![\w-]){VENDOR}{re.escape(word)}\+?(?![\w-])", prose)]
     if len(places) != 1:
         return None
@@ -173,7 +173,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 def find_rule(id: str) -> Rule:
     """A rule by its id, or a Problem with the nearest one."""
-    known = {one.id: one for one in all_rules()}
+    known = {rule.id: rule for rule in all_rules()}
     if id.upper() not in known:
         hint = did_you_mean(id.upper(), known) or f"docs/rules.md lists them: {min(known)} to {max(known)}"
         raise NotKnown(f"no rule is called {id!r}", hint=hint)
@@ -183,4 +183,4 @@ def find_rule(id: str) -> Rule:
 @cache
 def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
     """The rules of one depth over one kind of thing."""
-    return tuple(one for one in all_rules() if one.depth == depth and one.over == over)
+    return tuple(rule for rule in all_rules() if rule.depth == depth and rule.over == over)

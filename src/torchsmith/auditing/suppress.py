@@ -31,12 +31,14 @@ class RuleSelection:
     strict: bool = False
 
     def wants(self, rule: str) -> bool:
-        chosen = not self.select or any(rule.startswith(one) for one in self.select)
-        return chosen and not any(rule.startswith(one) for one in self.ignore)
+        chosen = not self.select or any(rule.startswith(prefix) for prefix in self.select)
+        return chosen and not any(rule.startswith(prefix) for prefix in self.ignore)
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
         """Without the debts of the baseline and of chosen paths; and how many those were."""
-        kept = [one for one in findings if one.key not in self.known and not self._left_out(one)]
+        kept = [
+            finding for finding in findings if finding.key not in self.known and not self._left_out(finding)
+        ]
         return kept, len(findings) - len(kept)
 
     def _left_out(self, finding: Finding) -> bool:
@@ -47,7 +49,7 @@ class RuleSelection:
 
     def also(self, settings: AuditSettings) -> RuleSelection:
         """With what torchsmith.toml says; what was chosen by hand comes first."""
-        in_paths = [one for ids in settings.per_path.values() for one in ids]
+        in_paths = [id for ids in settings.per_path.values() for id in ids]
         _check((*settings.select, *settings.ignore, *in_paths))
         return replace(
             self,
@@ -74,9 +76,9 @@ def choose(
     return RuleSelection(split(select), split(ignore), known, line=line)
 
 
-def _check(words: Sequence[str]) -> None:
-    ids = [one.id for one in all_rules()]
-    for word in words:
+def _check(prefixes: Sequence[str]) -> None:
+    ids = [rule.id for rule in all_rules()]
+    for word in prefixes:
         if not any(id.startswith(word) for id in ids):
             hint = did_you_mean(word.upper(), ids) or f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
             raise NotKnown(f"no rule is called {word}", hint=hint)
@@ -87,9 +89,9 @@ def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
     whole file."""
     lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
     marks = [
-        (number, found[1], re.findall(r"TS\d{3,4}", found[2]))
+        (number, match[1], re.findall(r"TS\d{3,4}", match[2]))
         for number, line in lines
-        for found in IGNORE.finditer(line)
+        for match in IGNORE.finditer(line)
     ]
 
     def muted(finding: Finding) -> bool:
@@ -98,14 +100,14 @@ def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
             for number, everywhere, ids in marks
         )
 
-    return [one for one in findings if not muted(one)]
+    return [finding for finding in findings if not muted(finding)]
 
 
 def read_baseline(path: Path) -> frozenset[str]:
     """The findings that a baseline file holds."""
     try:
         table = json.loads(read_text(path))
-        return frozenset(f"{one['rule']} {one['file']} {one['message']}" for one in table["findings"])
+        return frozenset(f"{entry['rule']} {entry['file']} {entry['message']}" for entry in table["findings"])
     except (ValueError, KeyError, TypeError) as error:
         raise Invalid(
             f"{path} is not a baseline: {error}", hint="torchsmith audit --write-baseline makes one"
@@ -114,5 +116,7 @@ def read_baseline(path: Path) -> frozenset[str]:
 
 def write_baseline(path: Path, findings: Sequence[Finding]) -> None:
     """Remember findings as known debts."""
-    rows = [{"rule": one.rule, "file": one.where.file, "message": one.message} for one in findings]
+    rows = [
+        {"rule": finding.rule, "file": finding.where.file, "message": finding.message} for finding in findings
+    ]
     write_atomic(path, json.dumps({"format": 1, "findings": rows}, indent=2) + "\n")

@@ -15,7 +15,7 @@ from torchsmith.workspace.subject import Subject
 
 def _of(subject: Subject, *kinds: str) -> Iterator[PlacedClaim]:
     if subject.variant is not None and not subject.wraps_nightly:
-        yield from (one for one in claims_of(subject) if one[1].kind in kinds)
+        yield from (placed for placed in claims_of(subject) if placed[1].kind in kinds)
 
 
 @rule("TS601", "prose names another GPU", sure=LIKELY)
@@ -91,7 +91,9 @@ def _built(subject: Subject, line: Line, package: str) -> str:
         return line.version_of(package)
     if not subject.seen:
         return ""
-    own = [one.arguments for one in subject.overrides_of(package) if "version" in one.arguments]
+    own = [
+        override.arguments for override in subject.overrides_of(package) if "version" in override.arguments
+    ]
     stated = own[-1]["version"].value if own else None
     pin = subject.said_pin
     return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
@@ -102,19 +104,19 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     """GPUs in prose must have the architecture of the recipe: an L40S is SM89 and not Hopper, an Orin is SM87
     and not Thor, a DGX Spark is not a datacenter part. CPUs in prose must run its instruction set."""
     gpu, isa = subject.gpu, subject.isa
-    words = vocabulary(subject.catalog)
+    known = vocabulary(subject.catalog)
     target = gpu.name if gpu else "a CPU build"
     for place, claim, span in _of(subject, "part", "cpu", "first"):
         if claim.kind == "part":
-            right = gpu is not None and gpu.name in words.parts[claim.value]
-            is_ = " or ".join(sorted(words.parts[claim.value]))
+            right = gpu is not None and gpu.name in known.parts[claim.value]
+            is_ = " or ".join(sorted(known.parts[claim.value]))
             what = f"lists {claim.word} under {target}, but {claim.word} is {is_}"
         elif claim.kind == "first":
             named = re.split(r", (?![^(]*\))", claim.value.strip())
             right = isa is None or sorted(named) == sorted(isa.first_cpus)
             what = f"says first in {claim.value}, but it was {', '.join(isa.first_cpus) if isa else ''}"
         else:
-            right = isa is None or isa.name in words.cpus[claim.value]
+            right = isa is None or isa.name in known.cpus[claim.value]
             what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
             # A banner is part of a build phase: another one is another build.
@@ -141,7 +143,7 @@ def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
             fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
             # Other hands may ask for a newer one than it needs, and name a driver by its branch.
             enough = not subject.bound_by_us and version_key(claim.value) >= min(map(version_key, fine))
-            branch = any(f"{one}.".startswith(f"{claim.value}.") for one in fine)
+            branch = any(f"{driver}.".startswith(f"{claim.value}.") for driver in fine)
             if not enough and not branch and claim.value.split(".")[0] not in fine:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
 
@@ -162,8 +164,8 @@ def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> I
         elif place != "comment" and claim.start < ABOUT:
             package = claim.value.split()[0]
             if package not in (variant.package.name, TORCH):
-                words = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"
-                yield Defect(words, span)
+                message = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"
+                yield Defect(message, span)
 
 
 @rule("TS609", "no description of its own", WARNING, unless=("wraps_nightly",))
@@ -177,7 +179,7 @@ def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
         return
     if len(subject.bound("longDescription")) < times:
         yield Defect("meta.longDescription is not set", severity=NOTE)
-    versions = [one for one in subject.bound("src") if not variant.flavor]
+    versions = [binding for binding in subject.bound("src") if not variant.flavor]
     if len(subject.bound("changelog")) < len(versions):
         yield Defect("meta.changelog is that of another release", severity=NOTE)
 

@@ -16,7 +16,7 @@ from torchsmith.workspace.subject import Subject
 def _own(subject: Subject, kind: str) -> list[Override]:
     """The overrides of the companion itself."""
     package = subject.variant.package.attr if subject.variant else ""
-    return [one for one in subject.overrides_of(package) if one.kind == kind]
+    return [override for override in subject.overrides_of(package) if override.kind == kind]
 
 
 @rule("TS701", "companion that is not the pair of its torch", unless=("alone", "flavored"))
@@ -30,17 +30,17 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
         return
     pin = subject.known_pin
     native = pin.versions.get(package.name, "") if pin else wanted
-    stated = (one.arguments.get("version") for one in _own(subject, "overrideAttrs"))
+    stated = (override.arguments.get("version") for override in _own(subject, "overrideAttrs"))
     versions = list(filter(None, stated))
-    for said in versions:
-        if isinstance(said.value, str) and said.value != wanted:
-            words = f"{package} {said.value} is not the pair of torch {line.torch}, which is {wanted}"
-            yield Defect(words, said.span, fix=rewrite(said.span, wanted), sure=convention(subject))
+    for version in versions:
+        if isinstance(version.value, str) and version.value != wanted:
+            message = f"{package} {version.value} is not the pair of torch {line.torch}, which is {wanted}"
+            yield Defect(message, version.span, fix=rewrite(version.span, wanted), sure=convention(subject))
     # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.seen and not apart and native not in ("", None, wanted):
-        words = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
-        yield Defect(words, hint="give it the version and src of its pair", sure=convention(subject))
+        message = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
+        yield Defect(message, hint="give it the version and src of its pair", sure=convention(subject))
 
 
 @rule("TS702", "companion built with another torch", unless=("alone",))
@@ -51,9 +51,9 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):
         return  # all of the package set is built for that GPU, and the name asks no more of it
-    told = _own(subject, "override")
-    if subject.seen and not any("torch" in one.arguments for one in told):
-        yield Defect("the companion is not given its torch", told[0].span if told else None)
+    overrides = _own(subject, "override")
+    if subject.seen and not any("torch" in override.arguments for override in overrides):
+        yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)
 
 
 @rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
@@ -62,29 +62,31 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
     companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
     program such as `vllm`, which nixpkgs wraps, this is a note."""
     carried = [
-        said
-        for one in _own(subject, "overrideAttrs")
+        inputs
+        for override in _own(subject, "overrideAttrs")
         for name in ("propagatedBuildInputs", "dependencies")
-        if (said := one.arguments.get(name))
+        if (inputs := override.arguments.get(name))
     ]
     if not _hold_out(subject, carried):
         programs = ", ".join(variant.package.programs)
-        words = "torch's out is not among propagatedBuildInputs"
-        words += f"; {programs} finds it" if programs else ""
+        message = "torch's out is not among propagatedBuildInputs"
+        message += f"; {programs} finds it" if programs else ""
         hint = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];"
         at, severity = carried[0].span if carried else None, NOTE if programs else None
         sure = GUESS if not subject.seen else LIKELY if programs else None
-        yield Defect(words, at, hint=hint, sure=sure, severity=severity)
+        yield Defect(message, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):
         yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
-    if not any(one.owner.endswith("passthru") for one in subject.bound("torch")):
+    if not any(binding.owner.endswith("passthru") for binding in subject.bound("torch")):
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 
 
-def _hold_out(subject: Subject, said: Iterable[Located[Value] | Bound]) -> bool:
+def _hold_out(subject: Subject, values: Iterable[Located[Value] | Bound]) -> bool:
     """Whether one of some values names an `out`."""
     data = subject.body.syntax.data
-    return any(re.search(rb"(?<![\w-])out(?![\w-])", data[one.span.start : one.span.end]) for one in said)
+    return any(
+        re.search(rb"(?<![\w-])out(?![\w-])", data[value.span.start : value.span.end]) for value in values
+    )
 
 
 @rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("alone",))
@@ -92,15 +94,15 @@ def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> It
     """A companion shares the torch of the PyTorch recipe only if everything that reaches the derivation is
     equal, the pname included. Otherwise each package compiles its own torch: three hours instead of one."""
     wanted = f"{line.prefix}-{variant.cell}"
-    names = [one for one in subject.bound("pname") if isinstance(one.value, str)]
+    names = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
     if len(names) < 2:
         return
-    others = {one.name for one in subject.stack if one.package in subject.bundled}
-    for one in names[:-1]:
-        if one.value != wanted and one.value not in others:
-            fix = rewrite(one.span, wanted)
-            words = f"its torch is called {one.value}, the PyTorch recipe's {wanted}"
-            yield Defect(words, one.span, fix=fix, sure=convention(subject))
+    others = {member.name for member in subject.stack if member.package in subject.bundled}
+    for name in names[:-1]:
+        if name.value != wanted and name.value not in others:
+            fix = rewrite(name.span, wanted)
+            message = f"its torch is called {name.value}, the PyTorch recipe's {wanted}"
+            yield Defect(message, name.span, fix=fix, sure=convention(subject))
 
 
 @rule("TS705", "torch that differs between repos", WARNING, over="repo")
@@ -119,8 +121,8 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
 @rule("TS706", "companion without its own source", unless=("alone", "flavored"))
 def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
     """Where the pin has another release, the companion needs its own source, from its own repository."""
-    for one in _own(subject, "overrideAttrs"):
-        version, src = one.arguments.get("version"), one.arguments.get("src")
+    for override in _own(subject, "overrideAttrs"):
+        version, src = override.arguments.get("version"), override.arguments.get("src")
         if version is not None and src is None:
             yield Defect("a version is stated, but no src: the source is the pin's", version.span)
         if src is not None and version is None:

@@ -20,16 +20,16 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
     lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
     telling = [flags for flags in lists if _enabled(flags.values)]
     # Lists that only switch off are beside the flags, unless nothing at all switches on.
-    elsewhere = any(SWITCHED_ON.search(one.value) for one in subject.body.exports)
+    elsewhere = any(SWITCHED_ON.search(export.value) for export in subject.body.exports)
     yield from telling or ([] if elsewhere else lists)
 
 
 def _exported(subject: Subject) -> Iterator[FlagList]:
     """The flags that a file with arguments ends up with for this cell: its lists are those of all cells."""
-    for one in subject.body.exports:
-        words = [word for word in one.value.split() if word.startswith("-m")]
-        if one.variable == "CXXFLAGS" and words and not FILLED_IN.search(one.value):
-            yield FlagList(one.variable, tuple(Located(word, one.span) for word in words), one.span)
+    for export in subject.body.exports:
+        flags = [word for word in export.value.split() if word.startswith("-m")]
+        if export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
+            yield FlagList(export.variable, tuple(Located(word, export.span) for word in flags), export.span)
 
 
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
@@ -73,7 +73,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
         telling = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
         sure = None if extra or telling or "-march" in " ".join(missing) else convention(subject)
-        sets = {flag for one in subject.catalog.isas.values() for flag in one.flags}
+        sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):
             sure = convention(subject)  # a whole CPU, whose instructions are not told one by one
         parts = [f"lack {', '.join(missing)}"] if missing else []
@@ -91,15 +91,15 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     wanted = _enabled(isa.flags)
     # What is interpolated and cannot be told without an evaluation may well be the flags.
     telling = [
-        one.variable
-        for one in subject.body.exports
-        if any(flag in one.value for flag in wanted) or FILLED.search(one.value)
+        export.variable
+        for export in subject.body.exports
+        if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
     ]
     attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
     if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
         return
-    variables = telling + [one for one in attributes if one not in telling]
-    listed = [*_lists(subject), *(one for one in subject.body.cpu_flags if one.name == "flags")]
+    variables = telling + [attribute for attribute in attributes if attribute not in telling]
+    listed = [*_lists(subject), *(listed for listed in subject.body.cpu_flags if listed.name == "flags")]
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
         return  # a stack's torch is judged where it is written
     if not listed and not variables:
@@ -113,15 +113,15 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
             whose = "torch or its companion" if times > 1 else "the build"
             # Other hands may mean the torch below by the name, and that one has them.
             sure = LIKELY if count and not subject.bound_by_us else None
-            words = f"{variable} of {whose} does not get the flags: {what} code is built without them"
-            yield Defect(words, sure=sure)
+            message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
+            yield Defect(message, sure=sure)
 
 
 @rule("TS503", "flags for the machine that builds")
 def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
     """`-march=native` compiles for the machine that builds, whatever the name says."""
-    for found in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
-        yield Defect(f"{found[0]} is the builder's CPU, not the one in the name", subject.span(found))
+    for match in re.finditer(r"-m(?:arch|tune|cpu)=native", subject.code):
+        yield Defect(f"{match[0]} is the builder's CPU, not the one in the name", subject.span(match))
 
 
 @rule("TS504", "parts that run newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
@@ -130,52 +130,54 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     switch them off; any other should keep them, because torch is slower without."""
     if subject.variant and not (subject.variant.package.is_torch or subject.variant.package.needs_torch):
         return
-    known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
-    off = {said[1]: said for said in SWITCHED_OFF.finditer(subject.code) if said[1] in known}
-    for name, said in sorted(off.items()):
+    known = {name for other in subject.catalog.isas.values() for name in other.torch_off}
+    off = {match[1]: match for match in SWITCHED_OFF.finditer(subject.code) if match[1] in known}
+    for name, match in sorted(off.items()):
         nightly = subject.style == "scratch" and name == "USE_NNPACK"
         if name not in isa.torch_off and not nightly:
-            words = f"{name} is off, though {isa.name} CPUs run it"
-            yield Defect(words, subject.span(said), severity=WARNING)
+            message = f"{name} is off, though {isa.name} CPUs run it"
+            yield Defect(message, subject.span(match), severity=WARNING)
     for name in isa.torch_off:
-        part_of = any(name.startswith(f"{one}_") for one in off)  # without oneDNN there is no CBLAS of it
+        part_of = any(
+            name.startswith(f"{switch}_") for switch in off
+        )  # without oneDNN there is no CBLAS of it
         if name not in off and not (part_of and not subject.bound_by_us):
-            words = f"{name} is on and runs instructions that {isa.name} CPUs lack"
-            yield Defect(words, hint=f"export {name}=0 in preConfigure")
+            message = f"{name} is on and runs instructions that {isa.name} CPUs lack"
+            yield Defect(message, hint=f"export {name}=0 in preConfigure")
 
 
 @rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))
 def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """`meta.platforms` must list only the platform whose compiler knows the flags: avx is not a flag on ARM,
     armv9 not on x86."""
-    for said in subject.body.platforms:
-        wrong = [one for one in said.value if one != isa.platform]
+    for platforms in subject.body.platforms:
+        wrong = [platform for platform in platforms.value if platform != isa.platform]
         if wrong:
-            yield Defect(f"{isa.name} is {isa.platform}, not {', '.join(wrong)}", said.span)
-        elif not said.value:
-            yield Defect("platforms is empty: the package can be built nowhere", said.span)
+            yield Defect(f"{isa.name} is {isa.platform}, not {', '.join(wrong)}", platforms.span)
+        elif not platforms.value:
+            yield Defect("platforms is empty: the package can be built nowhere", platforms.span)
     said_any = subject.bound("platforms")
     wanted = 2 if subject.embeds_torch and not subject.flavored and subject.bound_by_us else 1
     if len(said_any) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
-    for one in said_any:
-        text = one.value.text if isinstance(one.value, Unknown) else ""
+    for binding in said_any:
+        text = binding.value.text if isinstance(binding.value, Unknown) else ""
         if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
-            words = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"
-            yield Defect(words, one.span, severity=WARNING)
+            message = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"
+            yield Defect(message, binding.span, severity=WARNING)
 
 
 @rule("TS506", "torch parts that are switched off", WARNING)
 def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
     """Variants differ only in GPU and CPU. A part of torch that is switched off in one is missing for whoever
     picks it by name."""
-    known = {name for one in subject.catalog.isas.values() for name in one.torch_off}
+    known = {name for other in subject.catalog.isas.values() for name in other.torch_off}
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
     if subject.gpu and oldest and subject.gpu.sm < min(oldest):
         fine.add("USE_CUDNN")  # whose cuDNN refuses the GPU
-    for found in SWITCHED_OFF.finditer(subject.code):
-        name = found[1]
+    for match in SWITCHED_OFF.finditer(subject.code):
+        name = match[1]
         if name not in known and name not in fine and name != "USE_MAGMA":
             severity = ERROR if name == "USE_CUDA" else None
-            yield Defect(f"{name} is off", subject.span(found), severity=severity)
+            yield Defect(f"{name} is off", subject.span(match), severity=severity)

@@ -52,15 +52,15 @@ def _package(repo: Repo) -> Package | None:
 @rule("TS961", "count that contradicts the recipes", WARNING, sure=LIKELY, over="repo")
 def counts_are_right(repo: Repo) -> Iterator[Defect]:
     """A page that states a number of variants must state the number of recipes in the repository."""
-    variants = [one for one in repo.recipes if one.variant]
+    variants = [recipe for recipe in repo.recipes if recipe.variant]
     counts = {len(variants), len(repo.recipes)}
     for file, text in _pages(repo) if variants else ():
-        for found in COUNT.finditer(text):
-            line = text[text.rfind("\n", 0, found.start()) + 1 : text.find("\n", found.end())]
-            if int(found[1]) not in counts and _of_all(line, repo):
-                message, now = f"says {found[0]}, there are {max(counts)}", str(max(counts))
-                fix = replaced(text, *found.span(1), now, f"write {now}") if len(counts) == 1 else None
-                yield Defect(message, file=file, at=_line(text, found.start()), fix=fix)
+        for match in COUNT.finditer(text):
+            line = text[text.rfind("\n", 0, match.start()) + 1 : text.find("\n", match.end())]
+            if int(match[1]) not in counts and _of_all(line, repo):
+                message, now = f"says {match[0]}, there are {max(counts)}", str(max(counts))
+                fix = replaced(text, *match.span(1), now, f"write {now}") if len(counts) == 1 else None
+                yield Defect(message, file=file, at=_line(text, match.start()), fix=fix)
 
 
 def _of_all(line: str, repo: Repo) -> bool:
@@ -84,9 +84,9 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
     names = {recipe.name for recipe in repo.recipes if recipe.variant}
     for file, text in _pages(repo):
         listed: dict[str, int] = {}
-        for found in NAME.finditer(text):
-            if package is not None and _names(found[0], package, repo, names):
-                listed.setdefault(found[0].removesuffix(".nix"), found.start())
+        for match in NAME.finditer(text):
+            if package is not None and _names(match[0], package, repo, names):
+                listed.setdefault(match[0].removesuffix(".nix"), match.start())
         for name, at in listed.items():
             line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
             named = None if name in names else Variant.try_parse(name, repo.catalog)
@@ -94,8 +94,8 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
                 yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
         missing = sorted(names - set(listed))
         if missing and len(listed) > max(8, len(names) // 2) and "/docs/" not in f"/{file}":
-            words = f"lists {len(listed)} variants and leaves out {missing[0]}"
-            yield Defect(words, file=file, sure=GUESS)
+            message = f"lists {len(listed)} variants and leaves out {missing[0]}"
+            yield Defect(message, file=file, sure=GUESS)
 
 
 def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:
@@ -103,8 +103,10 @@ def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:
     not another branch's, and none of its cell under another spelling."""
     if named is None:
         return False
-    beside = [one for one in known if one.python is named.python and one.cuda is named.cuda]
-    return bool(beside) and (named.target, named.isa) not in [(one.target, one.isa) for one in beside]
+    beside = [variant for variant in known if variant.python is named.python and variant.cuda is named.cuda]
+    return bool(beside) and (named.target, named.isa) not in [
+        (variant.target, variant.isa) for variant in beside
+    ]
 
 
 def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
@@ -118,7 +120,7 @@ def _names(name: str, package: Package, repo: Repo, known: set[str]) -> bool:
 @rule("TS963", "false hardware claim in a page", WARNING, sure=LIKELY, over="repo")
 def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
     """A sentence that names one GPU architecture and a GPU must name a GPU of that architecture."""
-    words = vocabulary(repo.catalog)
+    known = vocabulary(repo.catalog)
     for file, text in _pages(repo):
         true: set[str] = set()  # rows of a table claim the same of one variant after the other
         for match in SENTENCE.finditer(text):
@@ -126,18 +128,22 @@ def pages_tell_the_truth(repo: Repo) -> Iterator[Defect]:
             if prose in true or not ARCHITECTURE.search(prose):
                 continue
             true.add(prose)
-            said = [(one.lastgroup, one["sm"]) for one in words.pattern.finditer(match[0])]
-            if len({sm for _, sm in said if sm}) != 1 or "part" not in [kind for kind, _ in said]:
+            kinds = [(mention.lastgroup, mention["sm"]) for mention in known.pattern.finditer(match[0])]
+            if len({sm for _, sm in kinds if sm}) != 1 or "part" not in [kind for kind, _ in kinds]:
                 continue  # how it is meant takes longer to find out
-            found = claims_in(match[0], repo.catalog)
-            sms = {one.value for one in found if one.kind == "sm"}
+            claims = claims_in(match[0], repo.catalog)
+            sms = {claim.value for claim in claims if claim.kind == "sm"}
             if len(sms) != 1:
                 continue
             sm = next(iter(sms))
-            for one in found:
-                if one.kind == "part" and sm not in words.parts[one.value] and one.value not in words.cpus:
-                    is_ = " or ".join(sorted(words.parts[one.value]))
-                    at = _line(text, match.start() + one.start)
+            for claim in claims:
+                if (
+                    claim.kind == "part"
+                    and sm not in known.parts[claim.value]
+                    and claim.value not in known.cpus
+                ):
+                    is_ = " or ".join(sorted(known.parts[claim.value]))
+                    at = _line(text, match.start() + claim.start)
                     true.discard(prose)
-                    message = f"page lists {one.word} under {sm}, but {one.word} is {is_}"
-                    yield Defect(message, file=file, at=at, fix=unlisted(text, at.line, one.word))
+                    message = f"page lists {claim.word} under {sm}, but {claim.word} is {is_}"
+                    yield Defect(message, file=file, at=at, fix=unlisted(text, at.line, claim.word))

@@ -45,24 +45,24 @@ def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> 
         cuda = change.cuda if change.kind == "override" else None
         if cuda is None or any(name in change.texts for name in MAGMA) or "magma" in package_set.bound:
             continue
-        moved = [one.value for one in package_set.cudas]
+        moved = [located.value for located in package_set.cudas]
         default = pin.default_cuda if pin else None
         if cuda in moved or None in moved or (default and cuda.has(default)):
             continue
         rest = f"CUDA {moved[0]}" if moved else f"the pin's {default}" if default else "the default CUDA"
-        words = f"only torch gets CUDA {cuda}: MAGMA stays at {rest}, and torch is marked broken"
+        message = f"only torch gets CUDA {cuda}: MAGMA stays at {rest}, and torch is marked broken"
         hint = f"an overlay: cudaPackages = final.cudaPackages_{str(cuda).replace('.', '_')};"
         at = change.arguments.get("cudaPackages")
         sure = CERTAIN if moved or default else None
-        yield Defect(words, at.span if at else change.span, hint=hint, sure=sure)
+        yield Defect(message, at.span if at else change.span, hint=hint, sure=sure)
 
 
 def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
     """Libraries that torch is given of another CUDA set than its own."""
     for name in (*MAGMA, *OF_CUDA):
         text = change.texts.get(name, "")
-        told = [cuda_set(f"cudaPackages{version}") for version in CUDA_NAME.findall(text)]
-        for cuda in told:
+        sets = [cuda_set(f"cudaPackages{version}") for version in CUDA_NAME.findall(text)]
+        for cuda in sets:
             if cuda and change.cuda and cuda != change.cuda:
                 at = change.arguments[name].span
                 yield Defect(f"torch gets CUDA {change.cuda}, but {name} is of CUDA {cuda}", at, sure=CERTAIN)
@@ -97,11 +97,15 @@ def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterato
         for cuda, build in line.cuda.items()
         if pin and fix and build.pin == pin.name and fix.name in build.fixes
     }
-    for said in package_set.cudas if "torch" in subject.body.syntax.identifiers else ():
-        broken = said.value is not None and str(said.value.major) in refused
+    for cuda in package_set.cudas if "torch" in subject.body.syntax.identifiers else ():
+        broken = cuda.value is not None and str(cuda.value.major) in refused
         if broken and fix and not re.search(fix.signs[0], subject.code):
-            words = f"the torch of nixpkgs {pin.name if pin else ''} is marked broken with CUDA {said.value}"
-            yield Defect(words, said.span, hint="config.allowBroken = true;, or meta.broken = false of torch")
+            message = (
+                f"the torch of nixpkgs {pin.name if pin else ''} is marked broken with CUDA {cuda.value}"
+            )
+            yield Defect(
+                message, cuda.span, hint="config.allowBroken = true;, or meta.broken = false of torch"
+            )
 
 
 @rule(
@@ -127,19 +131,23 @@ def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) ->
     another CUDA than its torch, or stands beside `torch-bin` without being a `-bin` itself brings a second
     torch: two versions collide in an environment, or two CUDA runtimes meet in a process."""
     torchs = package_set.of("torch")
-    names = {one.attr for one in subject.catalog.packages.values() if one.needs_torch}
+    names = {package.attr for package in subject.catalog.packages.values() if package.needs_torch}
     for change in package_set.of(*names):
-        told = change.arguments.get("torch")
+        torch_argument = change.arguments.get("torch")
         text = change.texts.get("torch", "")
-        before = [one for one in torchs if one.root and text == f"{one.root}.torch"]
-        if told is not None and before and "torch" in package_set.bound:
-            yield Defect(f"{change.package} gets {text}, the torch from before its override", told.span)
+        before = [torch for torch in torchs if torch.root and text == f"{torch.root}.torch"]
+        if torch_argument is not None and before and "torch" in package_set.bound:
+            yield Defect(
+                f"{change.package} gets {text}, the torch from before its override", torch_argument.span
+            )
         other = next(
-            (one.cuda for one in torchs if one.cuda and change.cuda and one.cuda != change.cuda), None
+            (torch.cuda for torch in torchs if torch.cuda and change.cuda and torch.cuda != change.cuda), None
         )
         if other:
-            said = change.arguments["cudaPackages"]
-            yield Defect(f"{change.package} gets CUDA {change.cuda}, its torch CUDA {other}", said.span)
+            cuda_argument = change.arguments["cudaPackages"]
+            yield Defect(
+                f"{change.package} gets CUDA {change.cuda}, its torch CUDA {other}", cuda_argument.span
+            )
 
 
 @rule(
@@ -154,9 +162,9 @@ def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) ->
 def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
     """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
     torches, whose files collide."""
-    if any("torch" in one.bound for one in subject.package_sets):
+    if any("torch" in package_set.bound for package_set in subject.package_sets):
         return  # an overlay may have made them one
-    names = [one.attr for one in subject.catalog.packages.values() if one.needs_torch]
+    names = [package.attr for package in subject.catalog.packages.values() if package.needs_torch]
     for listed, span in subject.body.lists:
         built = [name for name in names if name in listed]
         binary = [f"{name}-bin" for name in names if f"{name}-bin" in listed]
@@ -224,16 +232,16 @@ def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> It
         for name in SHARED:
             other = _source(subject, change.texts.get(name, ""))
             if own and other and own != other:
-                words = f"{change.package} comes from {own}, but gets {name} of {other}"
-                yield Defect(words, change.arguments[name].span)
+                message = f"{change.package} comes from {own}, but gets {name} of {other}"
+                yield Defect(message, change.arguments[name].span)
 
 
 def _source(subject: Subject, text: str) -> str:
     """The nixpkgs that a package is taken from, by the variable that it begins with."""
     name = text.split(".")[0]
     texts = subject.body.bound_texts(name) if re.fullmatch(r"[\w'-]+", name) else []
-    found = [SOURCE.search(one) for one in texts]
-    return found[0][1] or found[0][2] if len(found) == 1 and found[0] else ""
+    sources = [SOURCE.search(source) for source in texts]
+    return sources[0][1] or sources[0][2] if len(sources) == 1 and sources[0] else ""
 
 
 X86 = re.compile(
@@ -297,9 +305,9 @@ def attributes_are_extended(subject: Subject, package_set: PackageSet) -> Iterat
         for name, text in replaced.items():
             lost = NEEDED.get(name) or PERHAPS.get(name)
             if lost and text != "[ ]" and not _mentions(text, change):
-                words = f"{name} of torch is replaced: {lost} are lost"
+                message = f"{name} of torch is replaced: {lost} are lost"
                 sure = None if name in NEEDED else LIKELY
-                yield Defect(words, change.arguments[name].span, hint=f"extend old.{name}", sure=sure)
+                yield Defect(message, change.arguments[name].span, hint=f"extend old.{name}", sure=sure)
 
 
 def _mentions(text: str, change: ChangedPackage) -> bool:
@@ -334,11 +342,11 @@ MISTAKEN = {
 def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
     `cudaForwardCompat` and `rocmSupport`. Another spelling has no effect, without an error."""
-    for name, said in package_set.config.items():
+    for name, setting in package_set.config.items():
         near = "" if name in CONFIG else nearest(name, CONFIG) if re.match(r"(?i)cuda|rocm", name) else ""
         right = MISTAKEN.get(name, near)
         if right and name not in CONFIG:
-            yield Defect(f"config.{name} does nothing", said.span, hint=f"config.{right}")
+            yield Defect(f"config.{name} does nothing", setting.span, hint=f"config.{right}")
 
 
 @rule(
@@ -355,9 +363,13 @@ def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect
 def folder_is_the_packages(subject: Subject) -> Iterator[Defect]:
     """A package function lies in a folder, or a file, of its own name: `pkgs/torchvision/default.nix` builds
     torchvision. A copy that kept its pname is found under two names."""
-    known = {word: one for one in subject.catalog.packages.values() for word in (one.attr, one.name)}
+    known = {
+        word: package
+        for package in subject.catalog.packages.values()
+        for word in (package.attr, package.name)
+    }
     here = known.get(Path(subject.name).name)
-    for one in subject.bound("pname"):
-        built = known.get(str(one.value))
-        if here and built and here != built and one.owner == "":
-            yield Defect(f"{subject.name} builds {one.value}", one.span)
+    for binding in subject.bound("pname"):
+        built = known.get(str(binding.value))
+        if here and built and here != built and binding.owner == "":
+            yield Defect(f"{subject.name} builds {binding.value}", binding.span)

@@ -70,5 +70,5 @@ def environment_is_whole(repo: Repo) -> Iterator[Defect]:
     root = repo.folder.root
     for name in (".flox/env.json", ".flox/env/manifest.toml") if (root / ".flox").is_dir() else ():
         if not (root / name).is_file():
-            words = f"{name} is missing: flox build finds no environment here"
-            yield Defect(words, file=repo.folder.show(root / name))
+            message = f"{name} is missing: flox build finds no environment here"
+            yield Defect(message, file=repo.folder.show(root / name))

@@ -72,8 +72,8 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
             sm = _sm(value)
             if sm is not None and not DOTTED.fullmatch(value):
-                words = f"{mention.name} is written {value}, it takes {sm.capability}"
-                yield Defect(words, mention.span, fix=_rewrite(subject, mention, value, sm.capability))
+                message = f"{mention.name} is written {value}, it takes {sm.capability}"
+                yield Defect(message, mention.span, fix=_rewrite(subject, mention, value, sm.capability))
             elif sm is None:
                 yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
 
@@ -93,13 +93,13 @@ def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Def
             yield Defect(reason.text, hint=reason.hint, sure=convention(subject) if ours else None)
     gpu, pin = subject.gpu, subject.known_pin
     if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
-        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
-        yield Defect(words, hint="export USE_CUDNN=0 builds torch without it")
+        message = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"
+        yield Defect(message, hint="export USE_CUDNN=0 builds torch without it")
 
 
 def _without_cudnn(subject: Subject) -> bool:
     """Whether cuDNN is left out, or the torch of another recipe decides."""
-    off = any(found[1] == "USE_CUDNN" for found in SWITCHED_OFF.finditer(subject.code))
+    off = any(match[1] == "USE_CUDNN" for match in SWITCHED_OFF.finditer(subject.code))
     return subject.torch_from_elsewhere or off
 
 
@@ -124,33 +124,33 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         ):
             yield Defect("TORCH_CUDA_ARCH_LIST is not set")
         return
-    told = subject.passed_to("torch", "pytorch")
+    overrides = subject.passed_to("torch", "pytorch")
     listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
-    if listed and not told:
+    if listed and not overrides:
         return
-    if not subject.configured and not any("gpuTargets" in one.arguments for one in told):
+    if not subject.configured and not any("gpuTargets" in override.arguments for override in overrides):
         # A torch that is overridden under another name is not seen here.
-        sure = LIKELY if not told and subject.overrides else None
-        yield Defect("torch is not given gpuTargets", told[0].span if told else None, sure=sure)
-    for one in told:
-        said = one.arguments.get("gpuTargets")
-        if said is not None and said.value == [] and not subject.configured:
-            yield Defect("gpuTargets is empty", said.span)
-        elif said is not None and isinstance(said.value, list) and len(said.value) > 1:
-            words = "gpuTargets names several architectures, the name one"
-            yield Defect(words, said.span, severity=WARNING)
+        sure = LIKELY if not overrides and subject.overrides else None
+        yield Defect("torch is not given gpuTargets", overrides[0].span if overrides else None, sure=sure)
+    for override in overrides:
+        targets = override.arguments.get("gpuTargets")
+        if targets is not None and targets.value == [] and not subject.configured:
+            yield Defect("gpuTargets is empty", targets.span)
+        elif targets is not None and isinstance(targets.value, list) and len(targets.value) > 1:
+            message = "gpuTargets names several architectures, the name one"
+            yield Defect(message, targets.span, severity=WARNING)
 
 
 @rule("TS406", "the attribute `pytorch`", anywhere=True)
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins."""
     pin = subject.said_pin
-    for words, at in subject.body.selected("pytorch"):
-        if PYTHON_SET.fullmatch(words.rpartition(".")[0].rpartition(".")[2]):
+    for expression, at in subject.body.selected("pytorch"):
+        if PYTHON_SET.fullmatch(expression.rpartition(".")[0].rpartition(".")[2]):
             stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
-            told = f"{words} is " + ("an error" if stops else "an alias that newer pins refuse")
+            message = f"{expression} is " + ("an error" if stops else "an alias that newer pins refuse")
             severity = None if stops else WARNING
-            yield Defect(told, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
+            yield Defect(message, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
 
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
@@ -161,22 +161,22 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
         right = True  # nixpkgs leaves CUDA out unless it is told to
-    told = subject.passed_to("torch", "pytorch")
-    for one in told:
-        said = one.arguments.get("cudaSupport")
-        if said is None:
+    overrides = subject.passed_to("torch", "pytorch")
+    for override in overrides:
+        support = override.arguments.get("cudaSupport")
+        if support is None:
             sure = GUESS if right else LIKELY
             severity = None if variant.cuda is None else WARNING
-            yield Defect("torch is not given cudaSupport", one.span, severity=severity, sure=sure)
-        elif not isinstance(said.value, Unknown) and said.value is not (variant.cuda is not None):
+            yield Defect("torch is not given cudaSupport", override.span, severity=severity, sure=sure)
+        elif not isinstance(support.value, Unknown) and support.value is not (variant.cuda is not None):
             recipe = "recipe for CUDA" if variant.cuda else "recipe without CUDA"
-            words = f"cudaSupport is {_nix(said.value)} in a {recipe}"
-            yield Defect(words, said.span)
-    if not told and subject.style == "flox" and variant.cuda:
-        words = "no override sets torch's CUDA: it is built as in the package set"
+            message = f"cudaSupport is {_nix(support.value)} in a {recipe}"
+            yield Defect(message, support.span)
+    if not overrides and subject.style == "flox" and variant.cuda:
+        message = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
-        yield Defect(words, hint=hint, severity=WARNING)
-    if not told and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
+        yield Defect(message, hint=hint, severity=WARNING)
+    if not overrides and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
         yield Defect("torch is taken from the pin as it is: no override sets its CUDA and GPU")
 
 
@@ -190,17 +190,19 @@ def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defec
     if variant.toolkit is not None:
         return
     named = subject.body.names(r"cudaPackages\w*|gpuTargets|cudaCapabilities")
-    signs = [(one.value, one.span) for one in named]
+    signs = [(name.value, name.span) for name in named]
     set_in_text = r"\bTORCH_CUDA_ARCH_LIST\b|\bUSE_CUDA\s*=\s*\"?1|\brocmSupport = true"
-    signs += [(found[0], subject.span(found)) for found in re.finditer(set_in_text, subject.code)]
+    signs += [(match[0], subject.span(match)) for match in re.finditer(set_in_text, subject.code)]
     for sign, span in signs:
         yield Defect(f"{sign} in a recipe for the CPU alone", span)
-    said = subject.config.get("cudaSupport")
-    if said is not None and said.value is True:
+    support = subject.config.get("cudaSupport")
+    if support is not None and support.value is True:
         # A torch that is told otherwise has none; what it is built with may.
-        told = any("cudaSupport" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
-        sure = LIKELY if told else None
-        yield Defect("config.cudaSupport is true in a recipe for the CPU alone", said.span, sure=sure)
+        overridden = any(
+            "cudaSupport" in override.arguments for override in subject.overrides_of("torch", "pytorch")
+        )
+        sure = LIKELY if overridden else None
+        yield Defect("config.cudaSupport is true in a recipe for the CPU alone", support.span, sure=sure)
 
 
 @rule("TS409", "architectures of companions", WARNING, unless=(*NO_OWN, "configured"))
@@ -209,10 +211,12 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
     it is set to the one target, a companion of this torch compiles for ten architectures, perhaps without its
     own."""
     passed = [
-        one for one in subject.bound("cudaCapabilities") if one.owner.endswith("passthru") and one.value != []
+        binding
+        for binding in subject.bound("cudaCapabilities")
+        if binding.owner.endswith("passthru") and binding.value != []
     ]
     if not passed:
-        listed = [one for one in subject.body.gpu_targets if one.spelling == "arch-list"]
+        listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
         if variant.package.is_torch:
             yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
         elif not listed:
@@ -232,20 +236,20 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
     if subject.style != "flox":
         return
     needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
-    for told in subject.passed_to("torch"):
+    for override in subject.passed_to("torch"):
         for name in needs:
-            if name not in told.arguments:
-                yield Defect(f"torch is not given {name}", told.span, sure=convention(subject))
+            if name not in override.arguments:
+                yield Defect(f"torch is not given {name}", override.span, sure=convention(subject))
     wanted = {"cudaSupport": variant.cuda is not None}
     for library in subject.passed_to("magma", "triton"):
         names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
         names += ["rocmSupport", "static"] if "magma" in library.of else []
         for name in names:
-            said = library.arguments.get(name)
-            if said is None:
+            argument = library.arguments.get(name)
+            if argument is None:
                 yield Defect(f"{library.of} is not given {name}", library.span)
-            elif said.value is (not wanted.get(name, name != "rocmSupport")):
-                yield Defect(f"{library.of} gets {name} = {_nix(said.value)}", said.span)
+            elif argument.value is (not wanted.get(name, name != "rocmSupport")):
+                yield Defect(f"{library.of} gets {name} = {_nix(argument.value)}", argument.span)
 
 
 @rule("TS410", "Jetson part not named")
@@ -254,12 +258,12 @@ def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     or leaves packages out."""
     if not gpu.tegra or isa.platform not in gpu.platforms:
         return
-    for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
-        said = one.config.get("cudaCapabilities")
-        if said is None or said.value == []:
-            words = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
+    for imported in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
+        capabilities = imported.config.get("cudaCapabilities")
+        if capabilities is None or capabilities.value == []:
+            message = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
             hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-            yield Defect(words, one.span, hint=hint, severity=WARNING, sure=convention(subject))
+            yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
 
 
 @rule("TS419", "claim of one gpu, libraries for others", WARNING, unless=NO_TORCH)
@@ -269,17 +273,25 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
     for newer GPUs unless `config.cudaForwardCompat` is false."""
     if not CLAIM.search(subject.recipe.text) or not subject.seen:
         return
-    for one in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
-        said, forward = one.config.get("cudaCapabilities"), one.config.get("cudaForwardCompat")
-        if said is None or said.value == []:
+    for imported in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
+        capabilities, forward = (
+            imported.config.get("cudaCapabilities"),
+            imported.config.get("cudaForwardCompat"),
+        )
+        if capabilities is None or capabilities.value == []:
             if not gpu.tegra:  # of which TS410 speaks
-                words = "it claims no other architecture, but config.cudaCapabilities does not name its own"
+                message = "it claims no other architecture, but config.cudaCapabilities does not name its own"
                 hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-                yield Defect(words, said.span if said else one.span, hint=hint, sure=convention(subject))
+                yield Defect(
+                    message,
+                    capabilities.span if capabilities else imported.span,
+                    hint=hint,
+                    sure=convention(subject),
+                )
         elif forward is None or forward.value is True:
-            words = "libraries below torch hold PTX for newer GPUs: config.cudaForwardCompat is not false"
-            where = forward.span if forward else said.span
-            yield Defect(words, where, severity=NOTE, sure=convention(subject))
+            message = "libraries below torch hold PTX for newer GPUs: config.cudaForwardCompat is not false"
+            where = forward.span if forward else capabilities.span
+            yield Defect(message, where, severity=NOTE, sure=convention(subject))
 
 
 @rule("TS412", "switch that torch does not have", anywhere=True)
@@ -290,8 +302,8 @@ def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
     sure = None if subject.said_pin else LIKELY
     used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
-    for told in subject.passed_to("torch", "pytorch") if known and used else ():
-        for name, said in told.arguments.items():
+    for override in subject.passed_to("torch", "pytorch") if known and used else ():
+        for name, argument in override.arguments.items():
             if name.endswith("Support") and name not in known:
                 hint = f"it takes {', '.join(sorted(known))}"
-                yield Defect(f"torch takes no argument {name}", said.span, hint=hint, sure=sure)
+                yield Defect(f"torch takes no argument {name}", argument.span, hint=hint, sure=sure)

@@ -30,7 +30,14 @@ def _package(subject: Subject, source: FetchedSource) -> Package | None:
     """The package whose source it is, by the repository's name."""
     repo = source.fields.get("repo")
     packages = subject.catalog.packages.values()
-    return next((one for one in packages if repo and one.upstream and one.upstream.repo == repo.value), None)
+    return next(
+        (
+            package
+            for package in packages
+            if repo and package.upstream and package.upstream.repo == repo.value
+        ),
+        None,
+    )
 
 
 def _known_hash(subject: Subject, source: FetchedSource) -> str:
@@ -62,43 +69,43 @@ def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str
 def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
     """An empty hash stops the build, with the right hash in the error; `torchsmith fix-hashes` fills it in.
     For nightlies, which change every day, this is a note."""
-    for _, said, known, fix in _hashes(subject):
-        if not said.value:
+    for _, stated, known, fix in _hashes(subject):
+        if not stated.value:
             # A nightly moves every day; its hash is learned when it is built.
             severity = NOTE if subject.flavored and not known else None
             hint = "" if known else "torchsmith fix-hashes learns it"
-            yield Defect("the hash is empty", said.span, hint=hint, fix=fix, severity=severity)
+            yield Defect("the hash is empty", stated.span, hint=hint, fix=fix, severity=severity)
 
 
 @rule("TS902", "malformed hash", anywhere=True)
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     """A hash is `sha256-` with 43 characters of base64, or another spelling that Nix reads; Nix 2.8 and 2.26
     do without the `=` at its end. A fake one is a placeholder that somebody forgot."""
-    for _, said, known, fix in _hashes(subject):
-        if not said.value or "$" in said.value:
+    for _, stated, known, fix in _hashes(subject):
+        if not stated.value or "$" in stated.value:
             continue
-        if FAKE.fullmatch(said.value):
-            yield Defect("the hash is a placeholder", said.span, fix=fix)
-        elif NIX32.fullmatch(said.value):
-            bare = said.value.removeprefix("sha256-")
+        if FAKE.fullmatch(stated.value):
+            yield Defect("the hash is a placeholder", stated.span, fix=fix)
+        elif NIX32.fullmatch(stated.value):
+            bare = stated.value.removeprefix("sha256-")
             right = to_sri(f"sha256:{bare}")
-            words, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
-            yield Defect(words, said.span, hint=hint, fix=rewrite(said.span, known or right))
-        elif not GOOD.fullmatch(said.value):
-            yield Defect(f"{said.value} is not a hash", said.span, fix=fix)
-    for found in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
-        yield Defect(f"{found[1]} is a placeholder", subject.span(found, 1))
+            message, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
+            yield Defect(message, stated.span, hint=hint, fix=rewrite(stated.span, known or right))
+        elif not GOOD.fullmatch(stated.value):
+            yield Defect(f"{stated.value} is not a hash", stated.span, fix=fix)
+    for match in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
+        yield Defect(f"{match[1]} is a placeholder", subject.span(match, 1))
 
 
 @rule("TS903", "hash of another source")
 def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
     """The hash of this source is in the catalog, and the recipe states another one."""
-    for source, said, known, fix in _hashes(subject):
-        if not known or FAKE.fullmatch(said.value):
+    for source, stated, known, fix in _hashes(subject):
+        if not known or FAKE.fullmatch(stated.value):
             continue
-        plain = said.value.startswith("sha256-") and GOOD.fullmatch(said.value)
-        if plain and said.value != known and _release(subject, source):
-            yield Defect("the hash is not that of this source", said.span, fix=fix)
+        plain = stated.value.startswith("sha256-") and GOOD.fullmatch(stated.value)
+        if plain and stated.value != known and _release(subject, source):
+            yield Defect("the hash is not that of this source", stated.span, fix=fix)
 
 
 def _release(subject: Subject, source: FetchedSource) -> bool:
@@ -140,8 +147,8 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     """A fetcher without its address, or without owner, repository and tag for GitHub, stops the
     evaluation."""
     for source in subject.body.sources:
-        words = subject.body.syntax.data[source.span.start : source.span.end]
-        if not source.fields and not re.search(rb"\{\s*\}$", words):
+        text = subject.body.syntax.data[source.span.start : source.span.end]
+        if not source.fields and not re.search(rb"\{\s*\}$", text):
             continue  # what it is told is put together elsewhere
         lacking = [
             " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
@@ -169,8 +176,8 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
     if subject.style != "scratch" and not variant.flavor:
         wanted = wanted or variant.package
         if wanted.upstream and package != wanted and package not in subject.bundled:
-            said = source.fields["repo"]
-            yield Defect(f"fetches {said.value}, not the source of {wanted}", said.span)
+            repo = source.fields["repo"]
+            yield Defect(f"fetches {repo.value}, not the source of {wanted}", repo.span)
     owner = source.fields["owner"]
     right = package.upstream.owner if package and package.upstream else ""
     if isinstance(owner.value, str) and right and owner.value != right:
@@ -189,9 +196,9 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
     for source in subject.whole.sources:
         if _package(subject, source) != subject.catalog.torch or source.fetcher != "fetchFromGitHub":
             continue
-        said = source.fields.get("fetchSubmodules")
-        if said is None or said.value is False:
-            at = said.span if said else source.span
+        submodules = source.fields.get("fetchSubmodules")
+        if submodules is None or submodules.value is False:
+            at = submodules.span if submodules else source.span
             yield Defect("fetchSubmodules is not true", at, hint="fetchSubmodules = true;")
 
 
@@ -207,7 +214,7 @@ def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defec
             yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
         known = _patch(subject, source)
         if known is not None and name is not None and name.value != known.name:
-            words = f"the patch is called {name.value}, it is {known.name}"
-            yield Defect(words, name.span, severity=WARNING, fix=rewrite(name.span, known.name))
+            message = f"the patch is called {name.value}, it is {known.name}"
+            yield Defect(message, name.span, severity=WARNING, fix=rewrite(name.span, known.name))
         if known is not None and name is None:
             yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

@@ -35,8 +35,8 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     except BadName as problem:
         # What we do not know may be right: darwin, rocm, no instruction set, an ending of their own.
         at = subject.name[: problem.column - 1].count("-")
-        words = subject.name.split("-")
-        ours = len(words) > 2 and re.match(r"cuda|cpu|sm\d", words[2]) and at < 4 < len(words)
+        parts = subject.name.split("-")
+        ours = len(parts) > 2 and re.match(r"cuda|cpu|sm\d", parts[2]) and at < 4 < len(parts)
         sure = None if ours or _package_of(first) not in packages else GUESS
         yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint, sure=sure)
 
@@ -44,8 +44,8 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
 @rule("TS102", "old spelling of a file name", WARNING)
 def name_is_canonical(subject: Subject, reading: Reading) -> Iterator[Defect]:
     """Names have one spelling. `-magma` says what every GPU variant has."""
-    for words in reading.old if "." not in subject.name else ():
-        yield Defect(words, hint=f"call it {reading.variant}.nix")
+    for spelling in reading.old if "." not in subject.name else ():
+        yield Defect(spelling, hint=f"call it {reading.variant}.nix")
 
 
 @rule("TS103", "name that Flox cannot reach")
@@ -79,43 +79,49 @@ def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]
         yield from _pname_of_other_hands(subject, variant)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)
-    wanted = {right_pname(one, line) for one in subject.stack}
-    said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
-    for one in said:
-        text = str(one.value)
+    wanted = {right_pname(member, line) for member in subject.stack}
+    pnames = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
+    for binding in pnames:
+        text = str(binding.value)
         if text in wanted:
             continue
-        own = right_pname(variant, line) if one == said[-1] else torch
+        own = right_pname(variant, line) if binding == pnames[-1] else torch
         named = Variant.try_parse(text, subject.catalog)
-        words, severity = f"pname {text} is not that of this recipe, {own}", None
+        message, severity = f"pname {text} is not that of this recipe, {own}", None
         if named and named.cell == variant.cell and _package_of(text) == _package_of(own):
-            words, severity = f"pname {text} should be {own}", WARNING
-        yield Defect(words, one.span, severity=severity, fix=rewrite(one.span, own))
-    last = str(said[-1].value) if said else ""
-    if said and last in wanted and last != right_pname(variant, line) and subject.companion:
-        yield Defect(f"the package itself is called {last}, which is torch's name", said[-1].span)
+            message, severity = f"pname {text} should be {own}", WARNING
+        yield Defect(message, binding.span, severity=severity, fix=rewrite(binding.span, own))
+    last = str(pnames[-1].value) if pnames else ""
+    if pnames and last in wanted and last != right_pname(variant, line) and subject.companion:
+        yield Defect(f"the package itself is called {last}, which is torch's name", pnames[-1].span)
 
 
 def _pname_of_other_hands(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A pname that names another cell is a copy; how else it is put together is everybody's own choice."""
     cells = {variant.cell, subject.name.partition("-")[2]}
-    said = [one for one in subject.bound("pname") if isinstance(one.value, str)]
-    for one in said:
-        named = Variant.try_parse(str(one.value), subject.catalog)
+    pnames = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
+    for binding in pnames:
+        named = Variant.try_parse(str(binding.value), subject.catalog)
         cell = named.cell if named else ""
         if cell and cell != variant.cell:
-            own = _package_of(str(one.value)) == _package_of(subject.name)
-            right = f"{str(one.value).partition('-')[0]}-{subject.name.partition('-')[2]}"
-            fix = rewrite(one.span, right) if own and one == said[-1] else None
-            yield Defect(f"pname {one.value} is not that of this recipe, {subject.name}", one.span, fix=fix)
-        elif cell and str(one.value).partition("-")[2] not in cells:
-            yield Defect(f"pname {one.value} spells its cell otherwise than the file", one.span, sure=GUESS)
-        elif not cell and one == said[-1] and subject.line and not subject.line.flavor:
-            words = f"pname {one.value} does not say which variant it is"
-            yield Defect(words, one.span, hint=right_pname(variant, subject.line), sure=GUESS)
-    last = Variant.try_parse(str(said[-1].value), subject.catalog) if said else None
-    if last and subject.companion and _package_of(str(said[-1].value)) == subject.catalog.torch.name:
-        yield Defect(f"the package itself is called {said[-1].value}, which is torch's name", said[-1].span)
+            own = _package_of(str(binding.value)) == _package_of(subject.name)
+            right = f"{str(binding.value).partition('-')[0]}-{subject.name.partition('-')[2]}"
+            fix = rewrite(binding.span, right) if own and binding == pnames[-1] else None
+            yield Defect(
+                f"pname {binding.value} is not that of this recipe, {subject.name}", binding.span, fix=fix
+            )
+        elif cell and str(binding.value).partition("-")[2] not in cells:
+            yield Defect(
+                f"pname {binding.value} spells its cell otherwise than the file", binding.span, sure=GUESS
+            )
+        elif not cell and binding == pnames[-1] and subject.line and not subject.line.flavor:
+            message = f"pname {binding.value} does not say which variant it is"
+            yield Defect(message, binding.span, hint=right_pname(variant, subject.line), sure=GUESS)
+    last = Variant.try_parse(str(pnames[-1].value), subject.catalog) if pnames else None
+    if last and subject.companion and _package_of(str(pnames[-1].value)) == subject.catalog.torch.name:
+        yield Defect(
+            f"the package itself is called {pnames[-1].value}, which is torch's name", pnames[-1].span
+        )
 
 
 def _package_of(text: str) -> str:
@@ -125,21 +131,21 @@ def _package_of(text: str) -> str:
 @rule("TS106", "no pname", WARNING, unless=("wraps_nightly",))
 def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """Without its own pname a package has nixpkgs' name, and two variants look the same."""
-    said = list(subject.bound("pname"))
+    pnames = list(subject.bound("pname"))
     wanted = 2 if variant.package.needs_torch else 1
     own, torch = right_pname(variant, line), right_pname(variant.of(subject.catalog.torch), line)
-    if not said:
+    if not pnames:
         yield Defect(f"no pname is set; it should be {own}")
-    elif len(said) < wanted and subject.embeds_torch:
-        words = "torch and its companion each need a pname, only one is set"
-        yield Defect(words, said[0].span, hint=f"{torch} and {own}", sure=convention(subject))
+    elif len(pnames) < wanted and subject.embeds_torch:
+        message = "torch and its companion each need a pname, only one is set"
+        yield Defect(message, pnames[0].span, hint=f"{torch} and {own}", sure=convention(subject))
 
 
 @rule("TS107", "the same recipe twice", WARNING, over="repo")
 def recipes_differ(repo: Repo) -> Iterator[Defect]:
     """Two recipes that differ only in names and prose build the same thing twice."""
     seen: dict[str, str] = {}
-    for recipe in sorted(repo.recipes, key=lambda one: (len(one.name), one.name)):
+    for recipe in sorted(repo.recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
         if not recipe.fingerprint:
             continue
         cell = recipe.variant.stack if recipe.variant else ""
@@ -149,7 +155,7 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
 
 
 def _labels(subject: Subject, name: str) -> list[Bound]:
-    return [one for one in subject.bound(name) if one.owner.endswith("torchsmith")]
+    return [binding for binding in subject.bound(name) if binding.owner.endswith("torchsmith")]
 
 
 @rule("TS108", "label of another recipe", WARNING)
@@ -157,15 +163,15 @@ def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iter
     """The passthru `torchsmith` tells tools which variant and line a derivation is; it must match the
     file."""
     torch = variant.of(subject.catalog.torch).name
-    own = {one.name for one in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}
+    own = {member.name for member in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}
     labels, lines = _labels(subject, "variant"), _labels(subject, "line")
-    for one in labels:
-        if isinstance(one.value, str) and one.value not in own:
-            yield Defect(f"labelled {one.value}", one.span, fix=rewrite(one.span, variant.name))
+    for label in labels:
+        if isinstance(label.value, str) and label.value not in own:
+            yield Defect(f"labelled {label.value}", label.span, fix=rewrite(label.span, variant.name))
     if labels and subject.companion and labels[-1].value == torch:
         yield Defect("the companion is labelled as its torch", labels[-1].span)
-    for one in lines:
-        if one.value != line.name:
-            yield Defect(f"labelled as line {one.value}, it is {line.name}", one.span)
+    for label in lines:
+        if label.value != line.name:
+            yield Defect(f"labelled as line {label.value}, it is {line.name}", label.span)
     if len(labels) != len(lines):
         yield Defect("a label names its variant and its line", severity=NOTE)

@@ -22,7 +22,7 @@ ORDER = ("cudaPackages", "magma", "torch")
 def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
     """What the overlays change, in order."""
     overlays = subject.body.overlays
-    return [(package.rpartition(".")[2], one) for one in overlays for package in one.packages]
+    return [(package.rpartition(".")[2], overlay) for overlay in overlays for package in overlay.packages]
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:
@@ -48,7 +48,7 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
         if not fix.overlay or fix.overlay in changed or fix.overlay == "cudaPackages":
             continue
         # A torch that is overridden where it is used needs no overlay, and no more does a MAGMA left out.
-        own = any("src" in one.arguments for one in subject.overrides_of(fix.overlay))
+        own = any("src" in override.arguments for override in subject.overrides_of(fix.overlay))
         if not own and not (fix.overlay == "magma" and MAGMA_OFF.search(subject.code)):
             yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)
 
@@ -64,9 +64,9 @@ def _cuda_set(subject: Subject) -> Iterator[Defect]:
         return
     fix = subject.catalog.fixes.get("cuda-package-set")
     is_ = f"it builds with the pin's CUDA {default}" if default else "it builds with the pin's default CUDA"
-    words = f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}"
+    message = f"missing overlay of cudaPackages: {is_}, the name says {variant.cuda}"
     hint, sure = fix.why if fix else "", None if default else LIKELY
-    yield Defect(words, _import(subject), hint=hint, sure=sure)
+    yield Defect(message, _import(subject), hint=hint, sure=sure)
 
 
 def _import(subject: Subject) -> Span | None:
@@ -112,10 +112,10 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     default = pin.default_cuda if pin else None
     if pin is None or (default if default and default.major == major else newest) == toolkit.version:
         allowed.add(f"cudaPackages_{major}")
-    for said in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
-        if said.value not in allowed:
-            words = f"{said.value} is not CUDA {toolkit.version}, which the name says"
-            yield Defect(words, said.span, hint=f"use {best}")
+    for name in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
+        if name.value not in allowed:
+            message = f"{name.value} is not CUDA {toolkit.version}, which the name says"
+            yield Defect(message, name.span, hint=f"use {best}")
 
 
 @rule("TS309", "CUDA that follows the package set", sure=LIKELY)
@@ -127,8 +127,8 @@ def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect
     usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
     for argument in subject.body.arguments:
         if argument.name == "cudaPackages" and not argument.default and toolkit.version not in usual:
-            words = f"cudaPackages is not CUDA {toolkit.version} in any package set here"
-            yield Defect(words, argument.span, hint=f"take {toolkit.attr}")
+            message = f"cudaPackages is not CUDA {toolkit.version} in any package set here"
+            yield Defect(message, argument.span, hint=f"take {toolkit.attr}")
 
 
 @rule("TS305", "MAGMA disabled")
@@ -138,16 +138,16 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if variant.cuda is None:
         return
     sure = LIKELY if not subject.bound_by_us else None  # a build without it works, and may be meant
-    for found in MAGMA_OFF.finditer(subject.code):
+    for match in MAGMA_OFF.finditer(subject.code):
         hint = "add the patch and leave it on"
-        yield Defect("MAGMA is switched off", subject.span(found), hint=hint, sure=sure)
-    for found in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
-        yield Defect("the banner says that MAGMA is off", subject.span(found, 1), sure=sure)
+        yield Defect("MAGMA is switched off", subject.span(match), hint=hint, sure=sure)
+    for match in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
+        yield Defect("the banner says that MAGMA is off", subject.span(match, 1), sure=sure)
     if subject.style != "scratch":
         return
     inputs = re.search(r"\bbuildInputs\s*=", subject.code)
     at = subject.span(inputs) if inputs else None
-    if at and not any(one.span.start > at.end for one in subject.body.names("magma")):
+    if at and not any(name.span.start > at.end for name in subject.body.names("magma")):
         yield Defect("MAGMA is not among the build inputs", at)
 
 
@@ -160,7 +160,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
-        if missing and not (overlaid and all(fix.overlay != one for one, _ in _changed(subject))):
+        if missing and not (overlaid and all(fix.overlay != package for package, _ in _changed(subject))):
             yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
 
 
@@ -186,8 +186,8 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
             continue
         patches = override.arguments.get("patches")
         sure = None if subject.known_pin else LIKELY  # which patches there are depends on the package set
-        words, at = "the pin's patches are applied to another source", override.span
+        message, at = "the pin's patches are applied to another source", override.span
         if patches is not None:
-            words, at = "patches of another version are kept", patches.span
+            message, at = "patches of another version are kept", patches.span
         if patches is None or patches.value != []:
-            yield Defect(words, at, hint="patches = [ ];", sure=sure)
+            yield Defect(message, at, hint="patches = [ ];", sure=sure)

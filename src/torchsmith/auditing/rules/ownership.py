@@ -23,6 +23,6 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
     """The header names the variant that a file was generated for; a copy under another name still builds that
     variant."""
     header = read_header(text)
-    said = header.facts.get("variant", "") if header else ""
-    if said and said != package_name(path):
-        yield Defect(f"was written for {said}", hint="let torchsmith generate write it")
+    variant = header.facts.get("variant", "") if header else ""
+    if variant and variant != package_name(path):
+        yield Defect(f"was written for {variant}", hint="let torchsmith generate write it")

@@ -32,12 +32,12 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
         if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
         elif known is None:
-            words = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
+            message = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
-            yield Defect(words, pin.rev.span, hint=hint, severity=how, sure=convention(subject))
+            yield Defect(message, pin.rev.span, hint=hint, severity=how, sure=convention(subject))
         elif wanted and subject.line and subject.bound_by_us:
-            words = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
-            yield Defect(words, pin.rev.span, hint=hint)
+            message = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
+            yield Defect(message, pin.rev.span, hint=hint)
 
 
 @rule("TS202", "two pins in one recipe")
@@ -54,16 +54,18 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
     """Recipes of one release and CUDA share dependencies only if they share their pin; a repository with two
     pins is usually half migrated."""
-    pinned = (one for one in repo.recipes if one.pin and one.line)
-    groups = grouped(((one.line, one.variant.cuda if one.variant else None), one) for one in pinned)
+    pinned = (recipe for recipe in repo.recipes if recipe.pin and recipe.line)
+    groups = grouped(
+        ((recipe.line, recipe.variant.cuda if recipe.variant else None), recipe) for recipe in pinned
+    )
     for (line, cuda), recipes in groups.items():
-        pins = grouped((one.pin, one.file) for one in recipes)
+        pins = grouped((recipe.pin, recipe.file) for recipe in recipes)
         most = max(pins, key=lambda pin: len(pins[pin]))
         for pin, files in pins.items():
             for file in files if pin != most else ():
                 what = f"line {line}" + (f", CUDA {cuda}," if cuda else "")
-                words = f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}"
-                yield Defect(words, file=file)
+                message = f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}"
+                yield Defect(message, file=file)
 
 
 @rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
@@ -71,17 +73,21 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
     """Where nearly all hand-written recipes of a package build one torch release and a few build an older one
     under the same kind of name, those few were probably forgotten. A release in the name (`pytorch29-...`)
     shows that it is intended."""
-    by_hand = (one for one in repo.recipes if one.by_hand and one.line)
-    named = ((one.variant.package.name, one) for one in by_hand if one.variant and not one.variant.flavor)
+    by_hand = (recipe for recipe in repo.recipes if recipe.by_hand and recipe.line)
+    named = (
+        (recipe.variant.package.name, recipe)
+        for recipe in by_hand
+        if recipe.variant and not recipe.variant.flavor
+    )
     for package, group in grouped(named).items():
-        lines = grouped((one.line, one) for one in group if one.name.startswith(f"{package}-"))
+        lines = grouped((recipe.line, recipe) for recipe in group if recipe.name.startswith(f"{package}-"))
         most = max(lines, key=lambda line: len(lines[line]), default="")
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
             if () < version_key(line) < version_key(most) and len(recipes) <= total * FORGOTTEN:
-                for one in recipes:
-                    words = f"builds torch {line}, while {len(lines[most])} of {total} recipes of {package}"
-                    yield Defect(f"{words} build {most}", file=one.file)
+                for recipe in recipes:
+                    message = f"builds torch {line}, while {len(lines[most])} of {total} recipes of {package}"
+                    yield Defect(f"{message} build {most}", file=recipe.file)
 
 
 @rule("TS204", "pin without a hash", NOTE)
@@ -97,10 +103,14 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
 @rule("TS205", "nixpkgs that is not pinned", WARNING)
 def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`<nixpkgs>` or the tarball of a branch is whatever it is on the day of the build."""
-    found = None
-    for found in re.finditer(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else ():
-        at = subject.span(found)
-        default = [one.name for one in subject.body.arguments if one.span.start <= at.start < one.span.end]
+    match = None
+    for match in re.finditer(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else ():
+        at = subject.span(match)
+        default = [
+            argument.name
+            for argument in subject.body.arguments
+            if argument.span.start <= at.start < argument.span.end
+        ]
         # An argument that is there for the form alone brings nothing.
         used = not default or len(subject.body.names(re.escape(default[0]))) > 1
         if used and not (default and subject.body.pins):
@@ -109,7 +119,7 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
         if pin.rev is None and "nixpkgs" in pin.url.value:
             yield Defect("the tarball's address names no revision", pin.url.span)
     expects = subject.build is not None and subject.build.style == "pinned"
-    if expects and subject.style == "pinned" and not subject.body.pins and not found:
+    if expects and subject.style == "pinned" and not subject.body.pins and not match:
         yield Defect("no pinned nixpkgs is imported")
 
 
@@ -117,15 +127,15 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
 def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Without `system` a pinned import evaluates for the machine that runs Nix: an ARM cell evaluated on x86
     becomes an x86 build with ARM flags, and the reverse."""
-    for one in subject.body.imports:
-        if one.system is None:
-            if one.whole and not one.told & {"system", "localSystem"}:
-                words = f"the import names no system: on another machine it is not {isa.platform}"
+    for imported in subject.body.imports:
+        if imported.system is None:
+            if imported.whole and not imported.told & {"system", "localSystem"}:
+                message = f"the import names no system: on another machine it is not {isa.platform}"
                 hint = f'system = "{isa.platform}";'
-                yield Defect(words, one.span, hint=hint, severity=WARNING, sure=convention(subject))
-        elif one.system.value != isa.platform and not one.system.value.startswith("$"):
-            words = f"{isa.name} is built on {isa.platform}, not {one.system.value}"
-            yield Defect(words, one.system.span, fix=rewrite(one.system.span, isa.platform))
+                yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
+        elif imported.system.value != isa.platform and not imported.system.value.startswith("$"):
+            message = f"{isa.name} is built on {isa.platform}, not {imported.system.value}"
+            yield Defect(message, imported.system.span, fix=rewrite(imported.system.span, isa.platform))
 
 
 @rule("TS207", "Python that is not the one in the name")
@@ -134,19 +144,23 @@ def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
     if variant.python not in subject.catalog.pythons:
         return
     pin = subject.known_pin
-    defaults = [one.default_python for one in subject.catalog.pins.values() if one.default_python]
+    defaults = [pin.default_python for pin in subject.catalog.pins.values() if pin.default_python]
     default = pin.default_python if pin else max(defaults, default=variant.python)
     wanted = {subject.catalog.pythons[variant.python].attr}
     if default == variant.python:
         wanted.add("python3Packages")
-    for said in subject.body.names(r"python3\d*Packages"):
-        if said.value not in wanted:
-            is_ = f"Python {default}" if said.value == "python3Packages" else f"not Python {variant.python}"
+    for package_set in subject.body.names(r"python3\d*Packages"):
+        if package_set.value not in wanted:
+            is_ = (
+                f"Python {default}"
+                if package_set.value == "python3Packages"
+                else f"not Python {variant.python}"
+            )
             best = subject.catalog.pythons[variant.python].attr
             # Which Python python3Packages is depends on the pin.
-            sure = GUESS if said.value == "python3Packages" and pin is None else None
-            words = f"{said.value} is {is_}; the name says {variant.python}"
-            yield Defect(words, said.span, hint=f"use {best}", sure=sure)
+            sure = GUESS if package_set.value == "python3Packages" and pin is None else None
+            message = f"{package_set.value} is {is_}; the name says {variant.python}"
+            yield Defect(message, package_set.span, hint=f"use {best}", sure=sure)
 
 
 @rule("TS208", "unfree packages not allowed", unless=("wraps_nightly",))
@@ -154,21 +168,21 @@ def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """CUDA and cuDNN are unfree: an import that does not allow unfree packages stops with an error."""
     if variant.cuda is None or subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
         return
-    said = subject.config.get("allowUnfree")
-    for one in subject.body.imports[:1] if said is None or said.value is False else ():
-        if one.whole:
-            yield Defect("config.allowUnfree is not set, and CUDA is unfree", one.span)
+    unfree = subject.config.get("allowUnfree")
+    for imported in subject.body.imports[:1] if unfree is None or unfree.value is False else ():
+        if imported.whole:
+            yield Defect("config.allowUnfree is not set, and CUDA is unfree", imported.span)
 
 
 @rule("TS209", "dependencies without CUDA", WARNING, unless=("wraps_nightly",))
 def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Dependencies of torch follow `config.cudaSupport`; without it they are built without CUDA, beside a
     torch with CUDA."""
-    said = subject.config.get("cudaSupport")
-    wrong = said is None or said.value in (False, None)
-    for one in subject.body.imports[:1] if variant.cuda and wrong else ():
-        if one.whole:
-            yield Defect("config.cudaSupport is not true", said.span if said else one.span)
+    support = subject.config.get("cudaSupport")
+    wrong = support is None or support.value in (False, None)
+    for imported in subject.body.imports[:1] if variant.cuda and wrong else ():
+        if imported.whole:
+            yield Defect("config.cudaSupport is not true", support.span if support else imported.span)
 
 
 @rule("TS210", "unknown torch release", NOTE, over="repo")
@@ -176,8 +190,10 @@ def release_is_told(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
     catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
     recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
-    silent = [one for one in repo.recipes if one.variant and not one.variant.flavor and not one.line]
-    pins = sorted({one.pin[:7] for one in silent if one.pin})
+    silent = [
+        recipe for recipe in repo.recipes if recipe.variant and not recipe.variant.flavor and not recipe.line
+    ]
+    pins = sorted({recipe.pin[:7] for recipe in silent if recipe.pin})
     if silent:
         where = f" (nixpkgs {', '.join(pins)})" if pins else ""
         yield Defect(

@@ -47,16 +47,16 @@ def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
     (`passthru.tests`, `meta`) this is a warning."""
     for recipe in subject.recipe.files:
         # A file that asks whether another one exists can do without it.
-        for said in recipe.paths if b"pathExists" not in recipe.syntax.data else ():
-            if said.value.startswith("/"):
-                if not said.value.startswith(ANYWHERE):
-                    words = f"{said.value} is a file of one machine"
-                    yield Defect(words, said.span, of=recipe, severity=WARNING)
-            elif "$" not in said.value and recipe.path.is_file():
-                wrong = _not_there(recipe, said.value)
+        for path in recipe.paths if b"pathExists" not in recipe.syntax.data else ():
+            if path.value.startswith("/"):
+                if not path.value.startswith(ANYWHERE):
+                    message = f"{path.value} is a file of one machine"
+                    yield Defect(message, path.span, of=recipe, severity=WARNING)
+            elif "$" not in path.value and recipe.path.is_file():
+                wrong = _not_there(recipe, path.value)
                 if wrong:
-                    lazy = not LAZY.isdisjoint(recipe.owner_at(said.span).split("."))
-                    yield Defect(wrong, said.span, of=recipe, severity=WARNING if lazy else None)
+                    lazy = not LAZY.isdisjoint(recipe.owner_at(path.span).split("."))
+                    yield Defect(wrong, path.span, of=recipe, severity=WARNING if lazy else None)
 
 
 def _not_there(recipe: Recipe, path: str) -> str:
@@ -76,5 +76,5 @@ def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
             users[path] = users.get(path, 0) + 1
     for path, count in users.items():
         if not repo.git.get(path):
-            words = f"git does not track it, and {count} recipe{'s' * (count > 1)} that git tracks read it"
-            yield Defect(words, hint=f"git add -f {path}", file=path)
+            message = f"git does not track it, and {count} recipe{'s' * (count > 1)} that git tracks read it"
+            yield Defect(message, hint=f"git add -f {path}", file=path)

@@ -16,8 +16,8 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
     setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
     for name in ("cmakeFlags", "ninjaFlags"):
-        for one in subject.bound(name):
-            yield Defect(f"{name} of torch has no effect", one.span)
+        for binding in subject.bound(name):
+            yield Defect(f"{name} of torch has no effect", binding.span)
 
 
 @rule("TS802", "MAX_JOBS that has no effect", NOTE, unless=("scratch",))
@@ -39,36 +39,36 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
     pin = subject.said_pin
     other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
     if pin and other and _takes_the_pins_torch(subject):
-        words = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
-        yield Defect(words, subject.body.pins[0].span)
+        message = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
+        yield Defect(message, subject.body.pins[0].span)
     stated = r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)"
-    for found in re.finditer(stated, subject.code):
-        if found[1] != line.torch:
-            yield Defect(f"states {found[1]}, the release is {line.torch}", subject.span(found, 1))
-    for found in re.finditer(r"echo \"([\d.]+)\" > version\.txt", subject.code):
-        if found[1] != line.torch:
-            yield Defect(f"writes {found[1]} into version.txt, it is {line.torch}", subject.span(found, 1))
+    for match in re.finditer(stated, subject.code):
+        if match[1] != line.torch:
+            yield Defect(f"states {match[1]}, the release is {line.torch}", subject.span(match, 1))
+    for match in re.finditer(r"echo \"([\d.]+)\" > version\.txt", subject.code):
+        if match[1] != line.torch:
+            yield Defect(f"writes {match[1]} into version.txt, it is {line.torch}", subject.span(match, 1))
     for override in subject.overrides_of("torch"):
-        said = override.arguments.get("version")
-        if said is not None and isinstance(said.value, str) and said.value != line.torch:
-            yield Defect(f"torch is {said.value}, the line's is {line.torch}", said.span)
+        version = override.arguments.get("version")
+        if version is not None and isinstance(version.value, str) and version.value != line.torch:
+            yield Defect(f"torch is {version.value}, the line's is {line.torch}", version.span)
         build = override.arguments.get("PYTORCH_BUILD_VERSION")
         if build is not None and isinstance(build.value, str) and build.value != line.torch:
             yield Defect(f"PYTORCH_BUILD_VERSION is {build.value}", build.span)
         if override.kind != "override" and "src" in override.arguments:
-            if said is None:
+            if version is None:
                 yield Defect("torch has another source but keeps the pin's version", override.span)
             if build is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
-                words = "PYTORCH_BUILD_VERSION keeps the pin's version"
+                message = "PYTORCH_BUILD_VERSION keeps the pin's version"
                 hint = "export PYTORCH_BUILD_VERSION in preConfigure"
-                yield Defect(words, override.span, severity=WARNING, hint=hint)
-        elif override.kind != "override" and said is not None:
-            yield Defect("torch states a version, but its source is the pin's", said.span)
+                yield Defect(message, override.span, severity=WARNING, hint=hint)
+        elif override.kind != "override" and version is not None:
+            yield Defect("torch states a version, but its source is the pin's", version.span)
 
 
 def _takes_the_pins_torch(subject: Subject) -> bool:
     """Whether torch is built here from the source that its one nixpkgs has, and nothing replaces it."""
-    replaced = any("src" in one.arguments for one in subject.overrides_of("torch", "pytorch"))
+    replaced = any("src" in override.arguments for override in subject.overrides_of("torch", "pytorch"))
     alone = len(subject.body.pins) == 1 and subject.seen and subject.style == "pinned"
     return alone and subject.builds_torch and not subject.torch_from_elsewhere and not replaced
 
@@ -77,9 +77,9 @@ def _takes_the_pins_torch(subject: Subject) -> bool:
 def cuda_versions_agree(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
     """A CUDA release stated in the recipe (`-DCUDA_VERSION`, an assert) must be the one in the name."""
     stated = r"(?:-DCUDA_VERSION=|cudaMajorMinorVersion == \")(\d+\.\d+)"
-    for found in re.finditer(stated, subject.code):
-        if found[1] != str(toolkit.version):
-            yield Defect(f"states CUDA {found[1]}, the name says {toolkit.version}", subject.span(found, 1))
+    for match in re.finditer(stated, subject.code):
+        if match[1] != str(toolkit.version):
+            yield Defect(f"states CUDA {match[1]}, the name says {toolkit.version}", subject.span(match, 1))
 
 
 @rule("TS805", "undefined name", anywhere=True)
@@ -104,10 +104,10 @@ def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     torchsmith.toml asks for it."""
     if subject.style != "scratch" or (variant.flavor and subject.generated):
         return
-    found = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
-    words = "builds torch from scratch instead of overriding nixpkgs' torch"
+    match = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)
+    message = "builds torch from scratch instead of overriding nixpkgs' torch"
     severity = WARNING if variant.flavor else None
-    yield Defect(words, found and subject.span(found), severity=severity, sure=convention(subject))
+    yield Defect(message, match and subject.span(match), severity=severity, sure=convention(subject))
 
 
 @rule("TS808", "result of another package", unless=("wraps_nightly",))
@@ -118,13 +118,15 @@ def result_is_the_package(subject: Subject, variant: Variant) -> Iterator[Defect
         return
     attr = variant.package.attr
     wrong = [
-        one.attr
-        for one in subject.catalog.packages.values()
-        if not one.is_torch and one not in subject.catalog.below(variant.package)
+        package.attr
+        for package in subject.catalog.packages.values()
+        if not package.is_torch and package not in subject.catalog.below(variant.package)
     ]
     for package, override in subject.overrides:
         if package in wrong:
             yield Defect(f"overrides {package} in a recipe of {attr}", override.span)
-    own = [one for package, one in subject.overrides if package in (attr, variant.package.name)]
-    if attr not in subject.body.scoped and all(one.of.startswith(("pprev.", "pfinal.")) for one in own):
+    own = [override for package, override in subject.overrides if package in (attr, variant.package.name)]
+    if attr not in subject.body.scoped and all(
+        override.of.startswith(("pprev.", "pfinal.")) for override in own
+    ):
         yield Defect(f"nothing of {attr} is overridden: the result is not the variant")

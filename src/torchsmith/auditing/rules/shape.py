@@ -36,10 +36,10 @@ def variables_are_exported(subject: Subject) -> Iterator[Defect]:
     for override in subject.overrides_of("torch", "pytorch") if pin else ():
         if override.kind == "override":
             continue
-        for name, said in override.arguments.items():
+        for name, argument in override.arguments.items():
             if VARIABLE.fullmatch(name):
-                words = f"{name} is in env of nixpkgs {pin}'s torch, which refuses it as an attribute"
-                yield Defect(words, said.span, hint=f"export {name}=... in preConfigure")
+                message = f"{name} is in env of nixpkgs {pin}'s torch, which refuses it as an attribute"
+                yield Defect(message, argument.span, hint=f"export {name}=... in preConfigure")
 
 
 @rule(
@@ -52,10 +52,10 @@ def variables_are_exported(subject: Subject) -> Iterator[Defect]:
 def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
     """nixpkgs of 2026 calls the C++ core libraries of CUDA `cccl`; `cuda_cccl` is gone there."""
     pin = _structured(subject)
-    for found in CCCL.finditer(subject.code) if pin else ():
-        if not FALLBACK.search(subject.code[: found.start()]):
-            words = f"cuda_cccl is called cccl in nixpkgs {pin}"
-            yield Defect(words, subject.span(found), hint="cudaPackages.cccl or cudaPackages.cuda_cccl")
+    for match in CCCL.finditer(subject.code) if pin else ():
+        if not FALLBACK.search(subject.code[: match.start()]):
+            message = f"cuda_cccl is called cccl in nixpkgs {pin}"
+            yield Defect(message, subject.span(match), hint="cudaPackages.cccl or cudaPackages.cuda_cccl")
 
 
 @rule(
@@ -73,7 +73,7 @@ def native_patches_stay(subject: Subject, line: Line) -> Iterator[Defect]:
     if pin is None or not line.torch or pin.torch != line.torch:
         return
     for override in subject.overrides_of("torch", "pytorch"):
-        said = override.arguments.get("patches")
-        if override.kind != "override" and said is not None and said.value == []:
-            words = f"drops the patches of nixpkgs {pin.name}'s torch, which is {line.torch} already"
-            yield Defect(words, said.span, hint="leave patches as they are")
+        patches = override.arguments.get("patches")
+        if override.kind != "override" and patches is not None and patches.value == []:
+            message = f"drops the patches of nixpkgs {pin.name}'s torch, which is {line.torch} already"
+            yield Defect(message, patches.span, hint="leave patches as they are")

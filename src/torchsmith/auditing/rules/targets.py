@@ -33,11 +33,11 @@ def _targets(package_set: PackageSet) -> Iterator[tuple[GpuMention, str, GpuTarg
 
 
 def _inside(span: Span, changes: Iterable[ChangedPackage]) -> list[ChangedPackage]:
-    return [one for one in changes if one.span.start <= span.start < one.span.end]
+    return [change for change in changes if change.span.start <= span.start < change.span.end]
 
 
 def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
-    return [one for one in catalog.cuda.values() if cuda.has(one.version)]
+    return [toolkit for toolkit in catalog.cuda.values() if cuda.has(toolkit.version)]
 
 
 def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
@@ -66,9 +66,13 @@ def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iter
             yield Defect(f"{mention.name} is written {word}, it takes {right}", mention.span)
         elif mention.spelling != "arch-list" and word.endswith("+PTX"):
             yield Defect(f"{mention.name} takes no +PTX", mention.span, hint="cudaForwardCompat adds PTX")
-    said = package_set.config.get("cudaCapabilities")
-    if said is not None and isinstance(said.value, str):
-        yield Defect("cudaCapabilities is a string, it takes a list", said.span, hint=f'[ "{said.value}" ]')
+    capabilities = package_set.config.get("cudaCapabilities")
+    if capabilities is not None and isinstance(capabilities.value, str):
+        yield Defect(
+            "cudaCapabilities is a string, it takes a list",
+            capabilities.span,
+            hint=f'[ "{capabilities.value}" ]',
+        )
 
 
 @rule(
@@ -108,12 +112,14 @@ def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSe
     package set in the same expression lacks stops the build: Pascal and Volta ended with CUDA 13, Blackwell
     began with 12.8."""
     for mention, word, target in _targets(package_set):
-        around = [one.cuda for one in _inside(mention.span, package_set.changes) if one.cuda]
+        around = [change.cuda for change in _inside(mention.span, package_set.changes) if change.cuda]
         cuda = around[0] if around else package_set.cuda
         toolkits = _toolkits(cuda, subject.catalog) if cuda else []
-        if not toolkits or any(target in one.targets for one in toolkits):
+        if not toolkits or any(target in toolkit.targets for toolkit in toolkits):
             continue
-        able = [str(one.version) for one in subject.catalog.cuda.values() if target in one.targets]
+        able = [
+            str(toolkit.version) for toolkit in subject.catalog.cuda.values() if target in toolkit.targets
+        ]
         hint = f"CUDA {able[0]} to {able[-1]} can" if able else ""
         yield Defect(f"CUDA {cuda} cannot compile for {word}", mention.span, hint=hint)
 
@@ -131,15 +137,15 @@ def comment_names_the_target(subject: Subject, package_set: PackageSet) -> Itera
     """A comment beside a target, or alone on the line above it, must name GPUs that can run it. On another
     GPU the package finds no kernel."""
     catalog = subject.catalog
-    words = vocabulary(catalog)
+    known = vocabulary(catalog)
     for mention in package_set.targets:
         for comment, targets in _beside(subject, mention):
             named: dict[str, frozenset[str]] = {}
             for claim in claims_in(comment, catalog):
                 if claim.kind == "part":
-                    named[claim.word] = words.parts[claim.value]
+                    named[claim.word] = known.parts[claim.value]
                 elif claim.kind == "generation":
-                    named[claim.word] = words.generations[claim.value]
+                    named[claim.word] = known.generations[claim.value]
                 elif claim.kind == "sm":
                     named[claim.word] = frozenset([claim.value])
             sms = {Sm.parse(sm) for some in named.values() for sm in some}
@@ -188,18 +194,20 @@ def _beside(subject: Subject, mention: GpuMention) -> Iterator[tuple[str, list[s
 def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """Jetson parts exist only in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those
     before Thor in combination with any other."""
-    said = package_set.config.get("cudaCapabilities")
-    if said is None or not isinstance(said.value, list) or not is_known(said.value):
+    capabilities = package_set.config.get("cudaCapabilities")
+    if capabilities is None or not isinstance(capabilities.value, list) or not is_known(capabilities.value):
         return
-    read = {word: target for word in map(str, said.value) if (target := _target(word))}
+    read = {word: target for word in map(str, capabilities.value) if (target := _target(word))}
     jetson = [word for word, target in read.items() if _is_jetson(target.sm, subject.catalog)]
     system = package_set.system
     if jetson and system is not None and system.value.startswith("x86_64"):
-        yield Defect(f"{', '.join(jetson)} is a Jetson part, and the system is {system.value}", said.span)
+        yield Defect(
+            f"{', '.join(jetson)} is a Jetson part, and the system is {system.value}", capabilities.span
+        )
     early = [word for word in jetson if read[word].sm < THOR]
     others = [word for word in read if word not in early]
     if early and others:
-        yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", said.span)
+        yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", capabilities.span)
 
 
 @rule(
@@ -227,8 +235,8 @@ def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Itera
     if not package_set.imported or asked or "torch" not in used:
         return
     if len(subject.body.imports) == 1 and any(name.startswith("cudaPackages") for name in used):
-        words = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"
-        yield Defect(words, package_set.span, hint="config.cudaSupport = true;")
+        message = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"
+        yield Defect(message, package_set.span, hint="config.cudaSupport = true;")
 
 
 @rule(
@@ -246,18 +254,20 @@ def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[
     """A torch is built for CUDA or for ROCm: nixpkgs marks one with both as broken. CUDA takes targets such
     as `8.9`, ROCm such as `gfx1100`."""
     config = package_set.config
-    if all((said := config.get(name)) and said.value is True for name in ("cudaSupport", "rocmSupport")):
-        words = "config asks for cudaSupport and rocmSupport: torch is broken"
-        yield Defect(words, config["rocmSupport"].span, severity=WARNING)
+    if all(
+        (setting := config.get(name)) and setting.value is True for name in ("cudaSupport", "rocmSupport")
+    ):
+        message = "config asks for cudaSupport and rocmSupport: torch is broken"
+        yield Defect(message, config["rocmSupport"].span, severity=WARNING)
     vendors = {"cudaSupport", "rocmSupport"}
-    for change in (one for one in package_set.changes if vendors & one.texts.keys()):
-        told = {name: said.value for name, said in change.arguments.items()}
+    for change in (change for change in package_set.changes if vendors & change.texts.keys()):
+        values = {name: argument.value for name, argument in change.arguments.items()}
         targets = change.arguments.get("gpuTargets")
         listed = targets.value if targets and isinstance(targets.value, list) else []
-        named = [one for one in listed if isinstance(one, str)]
-        if told.get("cudaSupport") is True and told.get("rocmSupport") is True:
+        named = [target for target in listed if isinstance(target, str)]
+        if values.get("cudaSupport") is True and values.get("rocmSupport") is True:
             yield Defect(f"{change.package} gets both cudaSupport and rocmSupport", change.span)
         for vendor, foreign in (("cudaSupport", r"gfx\w+"), ("rocmSupport", r"\d+\.\d.*|sm_?\d+")):
             wrong = [word for word in named if re.fullmatch(foreign, word)]
-            if told.get(vendor) is True and wrong and targets:
+            if values.get(vendor) is True and wrong and targets:
                 yield Defect(f"{change.package} has {vendor}, and a target {wrong[0]}", targets.span)
