@@ -89,19 +89,19 @@ def explain(request: CellRequest) -> Explanation | GpuReport:
     return cells.explain(request.name, opened.catalog, opened.line_of(variant), opened.standing(variant))
 
 
-def _gpu(words: str, catalog: Catalog) -> GpuReport | None:
+def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     """What is known of the GPU that some words name; None where they name none."""
     from torchsmith.catalog.gpu_names import instance_of, product_of_name
 
     try:
-        sm: Sm | None = Sm.parse(words.strip().lower())
+        sm: Sm | None = Sm.parse(name.strip().lower())
     except BadValue:
         sm = None
-    instance = instance_of(words, catalog)
+    instance = instance_of(name, catalog)
     product = (
         catalog.gpus.get(sm) or catalog.retired.get(sm)
         if sm
-        else product_of_name(instance.gpu if instance else words, catalog)
+        else product_of_name(instance.gpu if instance else name, catalog)
     )
     if isinstance(product, Gpu):
         gpu = product
@@ -131,7 +131,7 @@ def _backend_builds(gpu: Gfx, catalog: Catalog) -> dict[str, str]:
     """For each release of a backend the torch that is built with it for an architecture."""
     builds = {}
     for name, line in catalog.lines.items():
-        releases = [(one, release) for one, found in line.backends.items() for release in found]
+        releases = [(backend, release) for backend, known in line.backends.items() for release in known]
         for backend, release in releases:
             version = BackendVersion(backend, *map(int, release.split(".")))
             target = Accelerator.of(catalog.backends[backend], version, gpu.name)

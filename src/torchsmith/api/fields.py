@@ -19,7 +19,7 @@ class Param:
     def __init__(
         self,
         kind: Literal["Option", "Argument"],
-        words: tuple[str, ...],
+        texts: tuple[str, ...],
         *,
         metavar: str = "",
         min: float | None = None,
@@ -28,8 +28,8 @@ class Param:
         autocompletion: Complete | None = None,
     ) -> None:
         self.kind = kind
-        self.names = tuple(word for word in words if word.startswith("-"))
-        self.help = " ".join(words[len(self.names) :])
+        self.names = tuple(word for word in texts if word.startswith("-"))
+        self.help = " ".join(texts[len(self.names) :])
         self.metavar = metavar
         self.min = min
         self.max = max
@@ -37,9 +37,9 @@ class Param:
         self.complete = autocompletion
 
 
-def Option(*words: str, **more: Any) -> Any:
+def Option(*texts: str, **more: Any) -> Any:
     """Names (`--jobs`, `-j`; `--git/--no-git`) and the help; without names it has that of its field."""
-    return Param("Option", words, **more)
+    return Param("Option", texts, **more)
 
 
 def Argument(help: str, **more: Any) -> Any:

@@ -54,7 +54,10 @@ class MachineOptions(msgspec.Struct, frozen=True):
         named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
         many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}
         return [
-            word for name, all in many.items() for one in all for word in (f"--{name.rstrip('_')}", str(one))
+            word
+            for name, all in many.items()
+            for value in all
+            for word in (f"--{name.rstrip('_')}", str(value))
         ]
 
     def facts(self, catalog: Catalog) -> HostFacts:

@@ -51,10 +51,10 @@ class NixOptions(msgspec.Struct, frozen=True):
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
-def read_trees(words: Sequence[str]) -> dict[str, Path]:
+def read_trees(options: Sequence[str]) -> dict[str, Path]:
     """`PATH` for every pin, `REV=PATH` for one."""
     trees: dict[str, Path] = {}
-    for word in words:
+    for word in options:
         rev, equals, path = word.partition("=")
         if not equals:
             trees["default"] = or_sample(Path(word), "nixpkgs")
@@ -65,32 +65,34 @@ def read_trees(words: Sequence[str]) -> dict[str, Path]:
     return trees
 
 
-def takes_sample(words: Sequence[str]) -> bool:
+def takes_sample(trees: Sequence[str]) -> bool:
     """Whether one of the trees is our sample."""
-    return any(is_sample(Path(word)) for word in words)
+    return any(is_sample(Path(word)) for word in trees)
 
 
 def _full_revision(short: str) -> str:
     from torchsmith.catalog import builtin_catalog
 
-    found = [
+    revisions = [
         pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
     ]
-    if len(found) != 1:
+    if len(revisions) != 1:
         raise Invalid(
             f"--nixpkgs: {short!r} is not a revision", hint="give 40 digits, or 7 of a pin in the catalog"
         )
-    return found[0]
+    return revisions[0]
 
 
-def open_recipes(words: Sequence[str] | None, workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
+def open_recipes(
+    selectors: Sequence[str] | None, workspace: Path | None
+) -> tuple[Workspace, list[RecipeFile]]:
     """The workspace at hand and the recipes that words pick in it."""
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
     folder = opened.root or Path.cwd()
-    return opened, choose(words or [], opened, folder).recipes
+    return opened, choose(selectors or [], opened, folder).recipes
 
 
 def evaluation(

@@ -61,8 +61,8 @@ def complete_gpus(incomplete: str) -> list[str]:
     from torchsmith.catalog import builtin_catalog
 
     gpus = builtin_catalog().gpus
-    words = [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
-    return [word for word in words if word.lower().startswith(incomplete.lower())]
+    names = [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
+    return [word for word in names if word.lower().startswith(incomplete.lower())]
 
 
 def complete_cpus(incomplete: str) -> list[str]:

@@ -48,8 +48,8 @@ def verdict_of(report: Report, name: str, output: str, derivation: str) -> Verif
 
 def look_at(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
     """Verify the build of a recipe; None where its name promises nothing."""
-    told = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
-    return judge(name, Path(output), catalog) if told else None
+    promises = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
+    return judge(name, Path(output), catalog) if promises else None
 
 
 def keep(report: Report, name: str, root: Path, catalog: Catalog) -> str:

@@ -204,9 +204,9 @@ def plan(request: PlanRequest | None = None) -> ChangeReport:
     from torchsmith.workspace.derive import torch_elsewhere
 
     request = request or PlanRequest()
-    found = plan_workspace(request.workspace, request.profile)
-    beside = torch_elsewhere(workspace_folder(request.workspace), found.catalog)
-    return _report(found.root, found.changes, found.catalog, torch_elsewhere=beside)
+    planned = plan_workspace(request.workspace, request.profile)
+    beside = torch_elsewhere(workspace_folder(request.workspace), planned.catalog)
+    return _report(planned.root, planned.changes, planned.catalog, torch_elsewhere=beside)
 
 
 def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
@@ -215,10 +215,10 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
     from torchsmith.edit import plan as plans
 
     def report() -> tuple[plans.WorkspacePlan, ChangeReport]:
-        found = plans.plan_workspace(
+        workspace_plan = plans.plan_workspace(
             request.workspace, request.profile, adopt=request.adopt, paths=tuple(request.paths or ())
         )
-        return found, _report(found.root, found.changes, found.catalog)
+        return workspace_plan, _report(workspace_plan.root, workspace_plan.changes, workspace_plan.catalog)
 
     if request.dry_run:
         return report()[1]
@@ -226,13 +226,15 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
     root = open_workspace(request.workspace, request.profile).home
     with writing(root, "apply", request.wait) as writer:
         watch.remark(writer.recovered)
-        found, planned = report()
+        workspace_plan, planned = report()
         if not request.allow_dirty:
-            plans.refuse_dirty(found)
+            plans.refuse_dirty(workspace_plan)
         if not request.yes:
             _check_deletions(planned, confirm)
-        pages = [change.path for change in found.pending if change.kind == "create" and not change.recipe]
+        pages = [
+            change.path for change in workspace_plan.pending if change.kind == "create" and not change.recipe
+        ]
         if pages:
             watch.remark(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")
-        plans.carry_out(found, writer, commit=request.commit, per_file=request.per_file)
+        plans.carry_out(workspace_plan, writer, commit=request.commit, per_file=request.per_file)
     return msgspec.structs.replace(planned, written=True, commits=tuple(writer.commits))

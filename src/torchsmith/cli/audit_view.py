@@ -75,26 +75,26 @@ def _print_places(report: AuditReport) -> None:
         write()
 
 
-def _headline(one: Finding) -> str:
-    severity = one.severity.value
-    return f"{paint(f'{severity:7} ', STYLES[severity])}{paint(f'{one.rule} ', 'dim')}{one.message}"
+def _headline(finding: Finding) -> str:
+    severity = finding.severity.value
+    return f"{paint(f'{severity:7} ', STYLES[severity])}{paint(f'{finding.rule} ', 'dim')}{finding.message}"
 
 
 def _print_group(group: Sequence[Finding]) -> None:
     write(_headline(group[0]), hang=8)
     places: dict[str, str] = {}  # the first of each file
-    for one in group:
-        places.setdefault(one.where.file, str(one.where))
+    for finding in group:
+        places.setdefault(finding.where.file, str(finding.where))
     more = " files" if len(places) > SHOWN else ""
     write(f"        {some_of([*places.values()], SHOWN)}{more}", "bold", hang=0)
     _print_about(group[0])
 
 
-def _print_about(one: Finding) -> None:
+def _print_about(finding: Finding) -> None:
     """The line that a finding is about, and what to do."""
-    if one.source:
-        quote(one.source.strip(), "          | ", style="dim")
-    todo = one.hint or (f"--fix will {one.fix.title}" if one.fix else "")
+    if finding.source:
+        quote(finding.source.strip(), "          | ", style="dim")
+    todo = finding.hint or (f"--fix will {finding.fix.title}" if finding.fix else "")
     if todo:
         write(paint("          = ", "cyan") + todo)
 

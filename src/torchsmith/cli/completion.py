@@ -57,9 +57,9 @@ PLACES = {
 HINTS = {"zsh": "put `fpath+=~/.zfunc; autoload -Uz compinit; compinit` into ~/.zshrc"}
 
 
-def completion(words: Sequence[str]) -> None:
+def completion(arguments: Sequence[str]) -> None:
     """`--show-completion [SHELL]` and `--install-completion [SHELL]`."""
-    option, *shells = words
+    option, *shells = arguments
     shell = shells[0] if shells else Path(os.environ.get("SHELL", "")).name
     if len(shells) > 1:
         raise Usage(f"{option} takes the name of one shell")
@@ -76,26 +76,26 @@ def completion(words: Sequence[str]) -> None:
         tell(HINTS[shell])
 
 
-def complete(shell: str, words: Sequence[str]) -> None:
+def complete(shell: str, arguments: Sequence[str]) -> None:
     """Print what the last word may become."""
-    for name, about in candidates(_joined(words) or [""]):
+    for name, about in candidates(_joined(arguments) or [""]):
         sys.stdout.write(f"{name}\t{about}\n" if about and shell != "bash" else f"{name}\n")
 
 
-def _joined(words: Sequence[str]) -> list[str]:
+def _joined(arguments: Sequence[str]) -> list[str]:
     """bash takes --option=value apart: --option, =, value."""
-    found: list[str] = []
-    for word in words:
-        if found and (word == "=" or found[-1].endswith("=")) and found[-1].startswith("--"):
-            found[-1] += word
+    joined: list[str] = []
+    for word in arguments:
+        if joined and (word == "=" or joined[-1].endswith("=")) and joined[-1].startswith("--"):
+            joined[-1] += word
         else:
-            found.append(word)
-    return found
+            joined.append(word)
+    return joined
 
 
-def candidates(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+def candidates(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What the last of the words may become, each with a description; nothing: a file, or nobody knows."""
-    *before, word = words
+    *before, word = arguments
     if not before:
         yield from _starting(word, _verbs())
         return
@@ -126,21 +126,23 @@ def _of_command(command: Command, before: Sequence[str], word: str) -> Iterator[
     if waiting and not waiting.is_flag:
         yield from _values(waiting, word)
     elif word.startswith("-"):
-        about = {name: one.param.help for name, one in options.items()} | {"--help": "Print help and stop."}
+        about = {name: option.param.help for name, option in options.items()} | {
+            "--help": "Print help and stop."
+        }
         yield from _starting(word, about.items())
     else:
-        for one in parameters:
-            if one.param.kind == "Argument":
-                yield from _values(one, word)
+        for parameter in parameters:
+            if parameter.param.kind == "Argument":
+                yield from _values(parameter, word)
                 return
 
 
-def _values(one: Parameter, start: str) -> Iterator[tuple[str, str]]:
-    if isinstance(one.kind, tuple):
-        yield from _starting(start, ((value, "") for value in one.kind))
-    elif one.param.complete:
+def _values(parameter: Parameter, start: str) -> Iterator[tuple[str, str]]:
+    if isinstance(parameter.kind, tuple):
+        yield from _starting(start, ((value, "") for value in parameter.kind))
+    elif parameter.param.complete:
         try:
-            yield from ((value, "") for value in one.param.complete(start))
+            yield from ((value, "") for value in parameter.param.complete(start))
         except Problem:  # a workspace that cannot be read
             return
 

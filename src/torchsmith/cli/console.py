@@ -259,8 +259,8 @@ def _as_text(value: object) -> object:
     if isinstance(value, str):
         return printable(value, "\t\n")
     if isinstance(value, Mapping):
-        return {_as_text(key): _as_text(one) for key, one in value.items()}
-    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_as_text(key): _as_text(item) for key, item in value.items()}
+    return [_as_text(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> None:
@@ -284,17 +284,17 @@ def print_problem_json(problem: Problem) -> None:
     if ANSWERED.get():
         return
     where = str(problem.where) if problem.where else None
-    words = {"message": problem.message, "hint": problem.hint, "where": where}
-    print_json({"error": {"code": problem.code(), **words, "exit": int(problem.exit)}})
+    fields = {"message": problem.message, "hint": problem.hint, "where": where}
+    print_json({"error": {"code": problem.code(), **fields, "exit": int(problem.exit)}})
 
 
-def command(*words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None) -> str:
+def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None) -> str:
     """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
     given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
     trees = [word for tree in given for word in ("--nixpkgs", tree)]
-    return " ".join(map(shell_word, ("torchsmith", *words, *trees, *where)))
+    return " ".join(map(shell_word, ("torchsmith", *arguments, *trees, *where)))
 
 
 def unknown_hashes(workspace: Path | None) -> list[str]:
@@ -311,27 +311,27 @@ def unknown_hashes(workspace: Path | None) -> list[str]:
     for name, toolkit, package in builds:
         line = catalog.lines[name]
         if (build := line.build_for(toolkit)) is not None:
-            names = {one.name for one in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
+            names = {below.name for below in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
             unknown |= dict.fromkeys(f"{name} {line.version_of(name)}" for name in sorted(names))
     return list(unknown)
 
 
 def next_step(
-    *words: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
+    *arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
 ) -> None:
     """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named; not to a program."""
     if ANSWERED.get():
         return
-    if words[0] == "build" and (unknown := unknown_hashes(workspace)):
+    if arguments[0] == "build" and (unknown := unknown_hashes(workspace)):
         learns = f"the hash of {some_of(unknown)} is not known"
         next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=f"first: {learns}")
-    said = command(*words, workspace=workspace, nixpkgs=nixpkgs)
+    line = command(*arguments, workspace=workspace, nixpkgs=nixpkgs)
     sys.stdout.flush()  # what it follows comes first, also where both go into one file
     aside = f"   # {why}" if why else ""
     room = width(sys.stderr)
-    if room and len(f"next: {said}{aside}") > room:
+    if room and len(f"next: {line}{aside}") > room:
         aside = aside and f"\n      # {why}"
-    tell(paint("next: ", "cyan", sys.stderr) + said + aside, whole=True)
+    tell(paint("next: ", "cyan", sys.stderr) + line + aside, whole=True)
 
 
 def exit_if(wrong: object) -> None:

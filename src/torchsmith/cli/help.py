@@ -74,38 +74,38 @@ def _painted(text: str) -> str:
     return first + "".join(paint(bold, "bold") + rest for bold, _, rest in parts)
 
 
-def option_names(one: Parameter) -> str:
-    long = [name for name in one.switches if name.startswith("--")]
-    short = [name for name in one.switches if not name.startswith("--")]
-    return ", ".join([*long, *short]) + ("" if one.is_flag else f" {one.metavar}")
+def option_names(parameter: Parameter) -> str:
+    long = [name for name in parameter.switches if name.startswith("--")]
+    short = [name for name in parameter.switches if not name.startswith("--")]
+    return ", ".join([*long, *short]) + ("" if parameter.is_flag else f" {parameter.metavar}")
 
 
-def described(one: Parameter) -> str:
+def described(parameter: Parameter) -> str:
     """The help of a parameter, and what else there is to know of it."""
     more = []
-    if isinstance(one.kind, tuple):
-        more.append(f"one of {', '.join(one.kind)}")
-    if one.bounds:
-        more.append(one.bounds)
-    if _worth_saying(one.default) and one.param.kind == "Option":
-        more.append(f"default: {_default(one)}")
-    if one.required and one.param.kind == "Option":
+    if isinstance(parameter.kind, tuple):
+        more.append(f"one of {', '.join(parameter.kind)}")
+    if parameter.bounds:
+        more.append(parameter.bounds)
+    if _worth_saying(parameter.default) and parameter.param.kind == "Option":
+        more.append(f"default: {_default(parameter)}")
+    if parameter.required and parameter.param.kind == "Option":
         more.append("required")
-    if one.many and one.param.kind == "Option":
+    if parameter.many and parameter.param.kind == "Option":
         more.append("may be given again")
-    if one.param.envvar:
-        more.append(f"else ${one.param.envvar}")
-    return one.param.help + (f" [{'; '.join(more)}]" if more else "")
+    if parameter.param.envvar:
+        more.append(f"else ${parameter.param.envvar}")
+    return parameter.param.help + (f" [{'; '.join(more)}]" if more else "")
 
 
 def _worth_saying(default: Any) -> bool:
     return default not in (None, "", False, (), inspect.Parameter.empty)
 
 
-def _default(one: Parameter) -> str:
-    if one.is_flag:
-        return next(iter(one.switches)).lstrip("-")
-    return f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+def _default(parameter: Parameter) -> str:
+    if parameter.is_flag:
+        return next(iter(parameter.switches)).lstrip("-")
+    return f"{parameter.default:g}" if isinstance(parameter.default, float) else str(parameter.default)
 
 
 def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:

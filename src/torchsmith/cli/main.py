@@ -16,14 +16,14 @@ INTERRUPTED = 130  # what shells say of Ctrl-C
 
 def run() -> None:
     """Run the command line; a traceback is only for a bug of ours."""
-    words = sys.argv[1:]
+    arguments = sys.argv[1:]
     if os.environ.get("COLUMNS") == "0":  # what some CI sets: nobody knows
         del os.environ["COLUMNS"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was begun is tidied up, as by Ctrl-C
     warnings.showwarning = lambda message, *_, **__: warn(f"warning: {message}")
     try:
         try:
-            _run(words)
+            _run(arguments)
         finally:
             sys.stdout.flush()
     except Problem as problem:
@@ -39,23 +39,23 @@ def run() -> None:
         sys.exit(INTERRUPTED)
 
 
-def _run(words: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
     if shell := os.environ.get("_TORCHSMITH_COMPLETE"):
         from torchsmith.cli.completion import complete
 
-        complete(shell, words)
+        complete(shell, arguments)
         return
-    if not words or words[0] in ("--help", "-h"):
+    if not arguments or arguments[0] in ("--help", "-h"):
         print_overview()
         return
-    if words[0].endswith("-completion"):
+    if arguments[0].endswith("-completion"):
         from torchsmith.cli.completion import completion
 
-        completion(words)
+        completion(arguments)
         return
     from torchsmith.cli.parser import Command, call, find_command, parse
 
-    command, name, left = find_command(words, VERBS)
+    command, name, left = find_command(arguments, VERBS)
     given = parse(command, left) if isinstance(command, Command) else None
     if isinstance(command, Command) and given is not None:
         call(command.run, given)

@@ -41,11 +41,11 @@ class Parameter:
     @property
     def switches(self) -> dict[str, bool]:
         """Every name by which it is given, and for a flag what that name says."""
-        found: dict[str, bool] = {}
+        switches: dict[str, bool] = {}
         for names in self.param.names or (f"--{self.name.rstrip('_').replace('_', '-')}",):
             yes, _, no = names.partition("/")
-            found |= {yes: True} | ({no: False} if no else {})
-        return found
+            switches |= {yes: True} | ({no: False} if no else {})
+        return switches
 
     @property
     def metavar(self) -> str:
@@ -101,10 +101,10 @@ class Command:
 
 
 def find_command(
-    words: Sequence[str], verbs: Sequence[str]
+    arguments: Sequence[str], verbs: Sequence[str]
 ) -> tuple[Command | Group, tuple[str, ...], list[str]]:
     """The verb that words call, the words that name it, and the words that are left."""
-    verb = words[0]
+    verb = arguments[0]
     if verb not in verbs:
         if verb.startswith("-"):
             raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
@@ -115,14 +115,14 @@ def find_command(
     module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
     group = getattr(module, "app", None)
     if group is None:
-        return Command((verb,), module.run, module.EXAMPLE), (verb,), list(words[1:])
-    if len(words) == 1 or words[1] in HELP:
-        return group, (verb,), list(words[1:])
-    name = words[1]
+        return Command((verb,), module.run, module.EXAMPLE), (verb,), list(arguments[1:])
+    if len(arguments) == 1 or arguments[1] in HELP:
+        return group, (verb,), list(arguments[1:])
+    name = arguments[1]
     if name not in group.commands:
         known = " or ".join(f"torchsmith {verb} {name}" for name in group.commands)
         raise Usage(f"torchsmith {verb} has no {name!r}", hint=f"write {known}")
-    return Command((verb, name), *group.commands[name]), (verb, name), list(words[2:])
+    return Command((verb, name), *group.commands[name]), (verb, name), list(arguments[2:])
 
 
 def _parameters(run: Callable[..., Any]) -> Iterator[Parameter]:
@@ -153,7 +153,7 @@ def _kind(hint: Any) -> tuple[Any, type | None]:
     return (get_args(hint) if get_origin(hint) is Literal else hint), None
 
 
-def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
+def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
     """What words say of each parameter that they give; None where they ask for help; Usage where they err."""
     parameters = command.parameters()
     options = {
@@ -164,7 +164,7 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
     }
     given: dict[str, Any] = {}
     loose: list[str] = []
-    waiting = _Waiting(words)
+    waiting = _Waiting(arguments)
     for word in waiting:
         if word == "--":
             loose += waiting.rest()
@@ -196,8 +196,8 @@ def parse(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
 class _Waiting:
     """Words that are taken one by one."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self._left = list(reversed(words))
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._left = list(reversed(arguments))
 
     def __iter__(self) -> Iterator[str]:
         while self._left:
@@ -265,13 +265,13 @@ def _from_environment(parameters: Sequence[Parameter], given: dict[str, Any]) ->
             else ""
         )
         if text:
-            words = text.split() if parameter.many else [text]
-            values = [parameter.read(word, parameter.param.envvar) for word in words]
+            texts = text.split() if parameter.many else [text]
+            values = [parameter.read(word, parameter.param.envvar) for word in texts]
             given[parameter.name] = values if parameter.many else values[0]
 
 
-def _collected(one: Parameter, value: Any) -> Any:
-    return tuple(value) if one.many is tuple else value
+def _collected(parameter: Parameter, value: Any) -> Any:
+    return tuple(value) if parameter.many is tuple else value
 
 
 def call(run: Callable[..., None], given: dict[str, Any]) -> None:

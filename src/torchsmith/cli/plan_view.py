@@ -58,15 +58,15 @@ def summary(report: ChangeReport) -> str:
     for title, recipe in (("recipes", True), ("other files", False)):
         changes = [change for change in report.changes if change.recipe is recipe]
         counts = Counter(COUNTED[change.kind] for change in changes if not change.skipped)
-        words = [
+        shares = [
             f"{counts[kind]} {done if report.written else f'to {kind}'}"
             for kind, done in DONE.items()
             if counts[kind]
         ]
         if skipped := sum(change.skipped for change in changes):
-            words.append(f"{skipped} skipped")
-        if words:
-            parts.append(f"{title}: {', '.join(words)}")
+            shares.append(f"{skipped} skipped")
+        if shares:
+            parts.append(f"{title}: {', '.join(shares)}")
     return "; ".join(parts)
 
 

@@ -60,14 +60,14 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
 
 
 def _gpu_row(gpu: GpuFacts, source: str) -> tuple[str, str, str]:
-    words = [gpu.label]
+    facts = [gpu.label]
     if gpu.sm and gpu.name:
-        words.append(str(gpu.sm.value))
+        facts.append(str(gpu.sm.value))
     if gpu.sm is None:
-        words.append("architecture unknown")
+        facts.append("architecture unknown")
     if gpu.memory_mib:
-        words.append(f"{gpu.memory_mib.value / 1024:.0f} GiB")
+        facts.append(f"{gpu.memory_mib.value / 1024:.0f} GiB")
     if gpu.mig and gpu.mig.value:
-        words.append("split by MIG (each process sees one instance; the build is the same)")
+        facts.append("split by MIG (each process sees one instance; the build is the same)")
     where = gpu.sm.source if gpu.sm and gpu.sm.source != source else source
-    return "GPU", ", ".join(words), where
+    return "GPU", ", ".join(facts), where

@@ -49,13 +49,13 @@ def _print_terms(report: SbomReport) -> None:
         )
 
 
-def _print_license(one: Terms) -> None:
-    license, stated = one.license, ""
-    if one.bound:
+def _print_license(terms: Terms) -> None:
+    license, stated = terms.license, ""
+    if terms.bound:
         allowed = "may be redistributed" if license.redistributable else "no right to redistribute is stated"
         stated = paint(f"  not free; nixpkgs: {allowed}", "red")
-    write(f"{len(one.packages):5}  {paint(license.title, 'bold red' if one.bound else 'bold')}{stated}")
-    if one.bound and license.url:
+    write(f"{len(terms.packages):5}  {paint(license.title, 'bold red' if terms.bound else 'bold')}{stated}")
+    if terms.bound and license.url:
         write(f"       {license.url}", whole=True)
-    shown = len(one.packages) if one.bound else NAMED
-    write(f"       {some_of(one.packages, shown)}", "dim", hang=0)
+    shown = len(terms.packages) if terms.bound else NAMED
+    write(f"       {some_of(terms.packages, shown)}", "dim", hang=0)
