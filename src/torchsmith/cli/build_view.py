@@ -19,9 +19,9 @@ from torchsmith.building.job import Tell
 from torchsmith.building.report import BuildReport
 from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
 from torchsmith.cli.progress import Terminal
-from torchsmith.cli.remaining import Remaining, cut, duration, moment
+from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.core.words import counted, grouped, printable, some_of
+from torchsmith.core.words import counted, duration, grouped, printable, some_of
 from torchsmith.workspace.load import open_workspace
 
 LISTED = 40  # jobs of a plan

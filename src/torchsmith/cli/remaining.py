@@ -43,16 +43,6 @@ class Remaining:
         return max([(sum(now) + sum(waiting)) / max(1, self.slots), *now, *waiting])
 
 
-def duration(seconds: float) -> str:
-    """`2 h 05 min`, `3 min 20 s`, `4 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-    if whole >= 60:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole} s"
-
-
 def moment(seconds: float, now: float) -> str:
     """A time of day, with the day where that is not today: `03:40`, `Tue 17 Nov 03:40`."""
     then, today = time.localtime(now + seconds), time.localtime(now)

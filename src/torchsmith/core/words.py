@@ -47,6 +47,16 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
+def duration(seconds: float) -> str:
+    """`2 h 05 min`, `3 min 20 s`, `4 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole} s"
+
+
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Values by the key that they have in common: names by their reason, which is told once for all."""
     found: dict[K, list[V]] = {}

@@ -11,10 +11,9 @@ from torchsmith.artifact.gpu import TargetRow
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.runs import gpu_code_runs
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.words import counted, duration, grouped
 from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
-from torchsmith.page.stories import duration
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}

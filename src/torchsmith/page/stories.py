@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
+from torchsmith.core.words import duration
 from torchsmith.page.document import STATES, PageBuild, PageCell, PageReport
 from torchsmith.page.markup import Child, Markup, tag
 
@@ -70,14 +71,6 @@ def _build(build: PageBuild) -> str:
     if build.builder:
         parts.append(f"on {build.builder}")
     return ", ".join(parts) + (f": {build.error}" if build.error else "")
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 1 else "less than 1 s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _findings(cell: PageCell, document: PageReport) -> Markup | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torchsmith.api.options import JsonOption
 from torchsmith.api.recording import HistoryReport, HistoryRequest, history
 from torchsmith.cli.console import answer, paint, write
-from torchsmith.cli.remaining import duration
 from torchsmith.cli.verbs.status import joined, state_of, when
+from torchsmith.core.words import duration
 
 EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
