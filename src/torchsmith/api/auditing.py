@@ -47,7 +47,8 @@ class AuditRequest:
 
 
 def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
-    """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings."""
+    """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings. Raises
+    Incomplete where `write_baseline` has no `baseline`, NotKnown for a rule that there is none of."""
     if request.write_baseline and request.baseline is None:
         raise Incomplete("--write-baseline needs --baseline FILE to write to")
     baseline = None if request.write_baseline else request.baseline

@@ -65,7 +65,7 @@ class BuildRequest:
     verify: Annotated[bool, Option("Verify each result; copy to the cache only what is right.")] = False
 
     def spec(self, record: Record) -> BuildSpec:
-        """What is to be done, and kept for a later --resume."""
+        """What is to be done, and kept for a later --resume. Raises Conflict for `resume` with recipes."""
         if not self.resume:
             before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes or ()))
         elif self.recipes:
@@ -164,7 +164,8 @@ class PublishReport(msgspec.Struct, frozen=True):
 
 
 def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
-    """Publish built and verified packages with Flox; `watch` is told what a stopped run had left."""
+    """Publish built and verified packages with Flox; `watch` is told what a stopped run had left. Raises
+    Incomplete where no organisation is known, Lacking without Flox."""
     with workspace_record(request.workspace) as (opened, record):
         org = request.org or opened.settings.org
         if not org:

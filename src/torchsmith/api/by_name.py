@@ -20,7 +20,8 @@ def is_name(given: Path) -> bool:
 
 
 def build_named(given: Path, workspace: Workspace) -> Path:
-    """A path as it is; for a cell's name the link to its last build, or what the record says that it was."""
+    """A path as it is; for a cell's name the link to its last build, or what the record says that it was.
+    Raises NotFound for a name that was never built here."""
     if not is_name(given) or workspace.root is None:
         return given
     from torchsmith.record import open_record
@@ -69,7 +70,8 @@ def log_named(given: Path, workspace: Workspace) -> Path:
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:
-    """Where a job's last log is: below the workspace's own folder, whatever the record says."""
+    """Where a job's last log is. Raises NotFound where there is none, Refused where the record names a file
+    outside of the workspace's own folder."""
     from torchsmith.workspace.journal import STATE
 
     row = record.last_log(name)

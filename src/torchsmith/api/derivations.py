@@ -134,7 +134,8 @@ class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff_derivations(request: DiffRequest, watch: Watch = SILENT) -> DiffReport:
-    """The causes of a difference, not the hashes that follow from them."""
+    """The causes of a difference, not the hashes that follow from them. Raises Conflict for a name that is
+    several recipes, CannotBuild for one that does not evaluate."""
     opened = open_workspace(request.workspace)
     phases: dict[str, str] = {}
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, phases=phases, watch=watch)

@@ -178,7 +178,8 @@ class LineAddRequest:
 
 
 def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
-    """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has."""
+    """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has. Raises
+    Incomplete where neither a tree nor the request tells its torch."""
     catalog = open_workspace(request.workspace).catalog
     torch, like, releases = request.torch, request.like, request.pairs.releases()
     move = pins.Move(request.name, request.rev, request.sha256)

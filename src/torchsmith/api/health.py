@@ -40,7 +40,8 @@ class FarmReport(msgspec.Struct, frozen=True):
 
 
 def check_farm(request: FarmCheckRequest) -> FarmReport:
-    """Try each builder: reachable, its system, features, free disk, the instruction sets that it runs."""
+    """Try each builder: reachable, its system, features, free disk, the instruction sets that it runs.
+    Raises NotFound for a list of machines that is not there."""
     opened = open_workspace(request.workspace)
     if request.machines and not request.machines.is_file():
         raise NotFound(f"no such file: {request.machines}")

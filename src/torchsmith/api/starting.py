@@ -67,7 +67,8 @@ class InitReport(msgspec.Struct, frozen=True):
 
 
 def init(request: InitRequest) -> InitReport:
-    """Write a torchsmith.toml: for a profile, for cells, or around repositories that are there."""
+    """Write a torchsmith.toml: for a profile, for cells, or around repositories that are there. Raises
+    Conflict for options that exclude each other, Exists for a file that is there, unless `force`."""
     if request.existing and (request.cell or request.profile != "real"):
         raise Conflict(
             "--from derives the matrix from recipes; --profile and --cell cannot be combined with it"

@@ -104,7 +104,7 @@ def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
 
 
 def read_baseline(path: Path) -> frozenset[str]:
-    """The findings that a baseline file holds."""
+    """The findings that a baseline file holds, as keys. Raises Invalid for a file of another kind."""
     try:
         table = json.loads(read_text(path))
         return frozenset(f"{entry['rule']} {entry['file']} {entry['message']}" for entry in table["findings"])

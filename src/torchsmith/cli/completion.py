@@ -58,7 +58,7 @@ HINTS = {"zsh": "put `fpath+=~/.zfunc; autoload -Uz compinit; compinit` into ~/.
 
 
 def completion(arguments: Sequence[str]) -> None:
-    """`--show-completion [SHELL]` and `--install-completion [SHELL]`."""
+    """`--show-completion [SHELL]` and `--install-completion [SHELL]`. Raises NotKnown for other shells."""
     option, *shells = arguments
     shell = shells[0] if shells else Path(os.environ.get("SHELL", "")).name
     if len(shells) > 1:

@@ -57,7 +57,7 @@ class Parameter:
         return {str: "TEXT", Path: "PATH", int: "NUMBER", float: "NUMBER"}.get(self.kind, "WORD")
 
     def read(self, text: str, called: str) -> Any:
-        """The value that a word stands for."""
+        """The value that a word stands for. Raises Usage where it stands for none."""
         if isinstance(self.kind, tuple):
             if text not in self.kind:
                 raise Usage(f"{called}: {text!r} is not one of {', '.join(self.kind)}")
@@ -103,7 +103,8 @@ class Command:
 def find_command(
     arguments: Sequence[str], verbs: Sequence[str]
 ) -> tuple[Command | Group, tuple[str, ...], list[str]]:
-    """The verb that words call, the words that name it, and the words that are left."""
+    """The verb that arguments call, those that name it, and those that are left. Raises Usage for a verb that
+    there is none of."""
     verb = arguments[0]
     if verb not in verbs:
         if verb.startswith("-"):
@@ -208,7 +209,7 @@ class _Waiting:
         return left
 
     def value(self, name: str, options: dict[str, Any]) -> str:
-        """The value of an option that has none of its own; another option is none."""
+        """The next word as the value of an option. Raises Usage where it is missing, or another option."""
         if not self._left or self._left[-1].partition("=")[0] in (*options, "--"):
             raise Usage(f"{name} needs a value")
         return self._left.pop()

@@ -68,7 +68,8 @@ class Adoption:
 
     @classmethod
     def of(cls, given: bool, paths: Sequence[Path], root: Path) -> Adoption:
-        """What a person named, from here or from the workspace, as paths below the workspace."""
+        """What a person named, from here or from the workspace, as paths below the workspace. Raises Conflict
+        for paths without --adopt, NotFound for one that is not in the workspace."""
         if paths and not given:
             hint = "add --adopt, or name no path"
             raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint=hint)

@@ -155,7 +155,8 @@ def is_committed(repo: Path, path: str) -> bool:
 
 
 def lay_out(folder: Path, revision: str, into: Path) -> None:
-    """Write what `revision` holds of every repository in or around `folder` below `into`."""
+    """Write what `revision` holds of every repository in or around `folder` below `into`. Raises NotFound
+    where there is no repository, or no such revision in one."""
     require_git()
     if revision.startswith("-"):
         raise Invalid(f"{revision} is not a revision: none begins with a dash")
@@ -186,7 +187,8 @@ def _lay_out(repo: Path, folder: Path, revision: str, into: Path) -> None:
 
 
 def check_out(repo: Path, tree: str, into: Path) -> None:
-    """Write what a commit or a tree holds into a folder, and touch nothing else of the repository."""
+    """Write what a commit or a tree holds into a folder, and touch nothing else of the repository. Raises
+    NotFound for a revision that it has not."""
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}
@@ -205,7 +207,8 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
 
 
 def tree_to_commit(repo: Path) -> str:
-    """The tree that a commit of everything that changed would hold; nothing is staged."""
+    """The tree that a commit of everything that changed would hold; nothing is staged. Raises Failed where
+    git does."""
     index = git(repo, "rev-parse", "--path-format=absolute", "--git-path", "index").stdout.strip()
     with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}

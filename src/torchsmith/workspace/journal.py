@@ -170,7 +170,7 @@ class Writer:
         return edited
 
     def recover(self) -> None:
-        """Finish or sweep away what a stopped run left."""
+        """Finish or sweep away what a stopped run left. Raises Failed for a journal that cannot be read."""
         try:
             journal = msgspec.json.decode(self._file.read_bytes(), type=Journal)
         except FileNotFoundError:
@@ -191,7 +191,7 @@ class Writer:
 
 @contextmanager
 def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold a workspace that may be written, and leave it as it is; one that may not is named."""
+    """Hold a workspace, and leave it as it is. Raises CannotWrite where it may not be written."""
     try:
         (root / STATE).mkdir(exist_ok=True)
         ignore = root / STATE / ".gitignore"

@@ -220,6 +220,7 @@ class _Resolver(msgspec.Struct, frozen=True):
     catalog: Catalog
 
     def spec(self, profile: str) -> MatrixSpec:
+        """What the file and a profile ask for. Raises a Problem with the path of the value at fault."""
         settings = self.settings
         if settings.line is not None and settings.line not in self.catalog.lines:
             hint = did_you_mean(settings.line, self.catalog.lines)

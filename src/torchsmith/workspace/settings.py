@@ -157,7 +157,7 @@ _PARSED = (CudaChoice, CudaVersion, PythonVersion, Sm)
 
 
 def decode(kind: type, value: object) -> object:
-    """msgspec's way to our own value types."""
+    """msgspec's way to our own value types. Raises BadValue."""
     if kind in _PARSED and isinstance(value, str):
         parsed: object = kind.parse(value)
         return parsed

@@ -76,7 +76,8 @@ packages = [{packages}]
 def start_workspace(
     folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False
 ) -> tuple[Path, int]:
-    """Write the file, for a profile or for single cells; returns it and the number of its variants."""
+    """Write the file, for a profile or for single cells; returns it and the number of its variants. Raises
+    Exists where there is one, unless `replace`, and NotKnown for a profile that there is none of."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
@@ -212,7 +213,7 @@ def _cells(
 
 def write_derived(derived: Derived, *, force: bool = False) -> None:
     """Write the file, and into the workspace's catalog where packages lie and which nixpkgs lines have, where
-    that is not as ours would be."""
+    that is not as ours would be. Raises Exists for a file that is there, torchsmith.toml unless `force`."""
     if derived.file.exists() and not force:
         raise Exists(f"{derived.file} is there already", hint="--force replaces it")
     if derived.folders:
