@@ -109,9 +109,11 @@ DOCUMENTS: dict[str, Any] = {
 }
 
 
-JSON_INTRODUCTION = """Data goes to stdout, words for people to stderr. Every document is an object with the
-number of its `format`: a new field leaves it as it is, a field that goes or means something else raises it.
-It is 1, but
+JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages to stderr. Every document is an
+object with a `format` number. New fields do not change the number; a field that is removed or changes its
+meaning raises it.
+All formats are 1 except:
+
 - 2 of `diagnose`: `entry` was `error`;
 - 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;
@@ -128,12 +130,12 @@ It is 1, but
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
 
-`build --json` prints an object a line, an event each, without a format; `sbom --json` prints CycloneDX,
-whose `specVersion` is its format. With `--json` an error is a document
-too, `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and stderr has it in words: the
-[code](exit-codes.md#kinds-of-errors) stays as it is, the words may change. A verb that fails after
-its answer, as where a drawing cannot be written, leaves the answer alone on stdout. What nobody knows is null
-or left out."""
+`build --json` prints one event per line, as objects without a format; `sbom --json` prints CycloneDX, whose
+`specVersion` is its format. An error is a document too,
+`{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
+[code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
+instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
+out."""
 
 
 def main(check: bool) -> int:

@@ -26,27 +26,30 @@ def exit_page(note: str) -> str:
     for verb in VERBS:
         sentences = re.split(r"(?<=\.) ", " ".join(about_of(verb).split()))
         about = [sentence for sentence in sentences if "exit code" in sentence.lower()]
-        rows.append([f"`{verb}`", " ".join(about) or "0, or 2 and 3 as above."])
+        if about:
+            rows.append([f"`{verb}`", " ".join(about)])
     return f"""{note}
 # Exit codes
 
 | code | meaning | for instance |
 | --- | --- | --- |
 | 0 | fine | |
-| 1 | what was checked, built or asked for is not right | a finding, a failed build, no build for the GPU |
+| 1 | something is wrong or was not found | a finding, a failed build, no build for the GPU |
 | 2 | the request was wrong | an unknown option or cell, a mistake in torchsmith.toml |
-| 3 | the environment lacks something | no Nix, a download that fails (`--nixpkgs` is the way out), no room |
+| 3 | the machine lacks something | no Nix, a failed download (use `--nixpkgs`), a full disk |
 | 130 | interrupted | Ctrl-C |
 
-Where several things fail, 1 comes before 3: the exit code is 3 only where all that failed was out of reach.
+If several things fail, the exit code is 3 only if all of them failed for that reason, else 1.
 
-{table(["verb", "its own words"], rows)}
+What 1 means for each verb; verbs that are not listed end with 0, 2 or 3:
+
+{table(["verb", "exit code"], rows)}
 
 ## Kinds of errors
 
 With `--json` an error is a document on stdout too:
 `{{"format": 1, "error": {{"code", "message", "hint", "where", "exit"}}}}`.
-Its code stays as it is, its words may change.
+The code is stable; the message may change.
 
 {table(["code", "what it is"], kind_rows())}
 """

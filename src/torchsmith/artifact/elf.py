@@ -34,7 +34,7 @@ LONGEST_FILE_NAME = 1024
 
 
 class NotElf(Damaged):
-    """A file that is no ELF file of ours at all."""
+    """Not an ELF file that can be judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ CHUNK = 1 << 20
 
 
 class Damaged(Problem):
-    """A file that is not what its headers say; the message says how."""
+    """A file whose contents do not match its headers."""
 
     exit = Exit.NOT_RIGHT
 

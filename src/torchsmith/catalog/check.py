@@ -35,7 +35,7 @@ class Fault:
 
 
 class Contradiction(Problem):
-    """Facts of a catalog that contradict others: `faults` says each, with its place."""
+    """Facts of a catalog that contradict others; `faults` lists each with its place."""
 
     def __init__(self, faults: Sequence[Problem]) -> None:
         first, *others = faults

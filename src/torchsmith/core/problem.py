@@ -86,23 +86,23 @@ class Problem(Exception):
 
 
 class NotKnown(Problem):
-    """A word that is none of the known ones: a GPU, a line, a rule, a key."""
+    """An unknown GPU, line, rule or key."""
 
 
 class NotFound(Problem):
-    """What was named is not there: a file, a recipe, a build, a revision."""
+    """A file, recipe, build or revision that does not exist."""
 
 
 class Exists(Problem):
-    """What would be made is there already."""
+    """What would be created exists already."""
 
 
 class Empty(Problem):
-    """A request or a file that comes to nothing: nothing matches, nothing is left to do."""
+    """Nothing matches the request, or nothing is left to do."""
 
 
 class Invalid(Problem):
-    """A value or a file that has not the form that it should have."""
+    """A value or a file in a wrong form."""
 
 
 class TooLarge(Problem):
@@ -110,11 +110,11 @@ class TooLarge(Problem):
 
 
 class Conflict(Problem):
-    """Parts of a request or of a file that cannot hold together."""
+    """Parts of a request or of a file that contradict each other."""
 
 
 class Incomplete(Problem):
-    """A request or a file that leaves out what cannot be guessed."""
+    """A request or a file that lacks something necessary."""
 
 
 class CannotBuild(Problem):
@@ -122,35 +122,35 @@ class CannotBuild(Problem):
 
 
 class CannotRead(Problem):
-    """A file that the system does not let us read."""
+    """A file that cannot be read."""
 
 
 class CannotWrite(Problem):
-    """A place that the system does not let us write to."""
+    """A place that cannot be written to."""
 
     exit = Exit.LACKING
 
 
 class Lacking(Problem):
-    """A program, a right, memory or room is missing on this machine."""
+    """A program, a permission, memory or disk space is missing on this machine."""
 
     exit = Exit.LACKING
 
 
 class Busy(Problem):
-    """Another torchsmith is at work there."""
+    """Another torchsmith is running there."""
 
     exit = Exit.LACKING
 
 
 class Failed(Problem):
-    """A program that was asked did not do it: Nix, git, pip."""
+    """A program failed: Nix, git, pip."""
 
     exit = Exit.LACKING
 
 
 class Refused(Problem):
-    """Not done, because something would be lost or is not safe."""
+    """Refused, because something would be lost or is not safe."""
 
     exit = Exit.NOT_RIGHT
 

@@ -164,7 +164,7 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class BadName(Problem):
-    """A word that is no name of a package: what was wrong, and at which character (from 1)."""
+    """Not the name of a variant; the message says what is wrong and at which character."""
 
     def __init__(self, name: str, column: int, what: str) -> None:
         super().__init__(

@@ -30,7 +30,7 @@ PLACEHOLDER = re.compile(r"@([A-Za-z][A-Za-z0-9_.-]*)@")
 
 
 class TemplateError(Problem):
-    """A template that cannot be read or filled, with the file and line where."""
+    """A template that cannot be read or filled, with its file and line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
     """Carry out the plan, one commit per phase.
 
     It asks before it deletes files, and refuses to without a terminal. An interrupted run continues where it
-    stopped when you call it again. Files that torchsmith does not manage stay unchanged unless
-    [bold]--adopt[/bold] is given; the exit code is then 1.
+    stopped when you call it again. Without [bold]--adopt[/bold], files that torchsmith does not manage stay
+    as they are. The exit code is 1 when such a file should change.
     """
     report = apply(request, Terminal(), may_delete)
     if json:

@@ -21,7 +21,7 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     is not the one that was built and verified is refused, as is one whose result is no longer in the store. A
     nixpkgs given with --nixpkgs counts only if its hash is the pin's. Packages that were published from the
     same commit are skipped, so an interrupted run can be repeated. Flox takes its token from the environment;
-    torchsmith does not store it.
+    torchsmith does not store it. The exit code is 1 when a package was not published.
     """
     report = publish(request, Terminal())
     answer(report, _print_rows, as_json=json)

@@ -63,7 +63,7 @@ def edited(data: bytes, edits: Iterable[Edit], start: int = 0, end: int | None =
 
 
 class Unreadable(Problem):
-    """Text that the grammar cannot read; what it says is then unknown, not guessed at."""
+    """Text that cannot be parsed."""
 
 
 @dataclass(frozen=True, eq=False)
