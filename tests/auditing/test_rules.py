@@ -281,27 +281,43 @@ def test_derivations_of_a_right_workspace_raise_no_alarm(workspace: Path) -> Non
     assert {one.severity.value for group in rules.values() for one in group} <= {"note"}
 
 
-PROVED = {id: one for id, one in sketches().items() if not isinstance(one["wrong"], str)}
+TRIED = {id: files for id, files in sketches().items() if not isinstance(files["wrong"], str)}
+BY_NIX = {rule.id for rule in all_rules() if rule.depth == "derivations"}
 
 
-@pytest.mark.parametrize("rule", PROVED)
+def write_example(rule: str, kind: str, root: Path) -> None:
+    files = TRIED[rule][kind]
+    assert not isinstance(files, str)
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text_of(path, text))
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+
+
+@pytest.mark.parametrize("rule", sorted(TRIED.keys() - BY_NIX))
 def test_the_example_of_a_rule_raises_it_and_its_correction_does_not(rule: str, tmp_path: Path) -> None:
     for kind, raised in (("wrong", True), ("right", False)):
-        root = tmp_path / kind
-        files = PROVED[rule][kind]
-        assert not isinstance(files, str)
-        for path, text in files.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text_of(path, text))
-        git(root, "init", "-q")
-        git(root, "add", "-A")
-        report = audit((root,), choice=RuleSelection(strict=True), jobs=1)
+        write_example(rule, kind, tmp_path / kind)
+        report = audit((tmp_path / kind,), choice=RuleSelection(strict=True), jobs=1)
         assert (rule in {one.rule for one in report.findings}) is raised, kind
 
 
-def test_few_examples_are_sketches() -> None:
-    assert len(PROVED) >= 26
-    assert len(sketches()) - len(PROVED) <= 12
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("kind", ["wrong", "right"])
+def test_the_examples_of_rules_over_derivations_raise_them(kind: str, tmp_path: Path) -> None:
+    for rule in BY_NIX:
+        write_example(rule, kind, tmp_path / rule)
+    roots = tuple(tmp_path / rule for rule in BY_NIX)
+    findings = audit(
+        roots, evaluate=True, trees={"default": MINI}, choice=RuleSelection(strict=True)
+    ).findings
+    raised = {(one.rule, Path(one.where.file).relative_to(tmp_path).parts[0]) for one in findings}
+    assert {rule for rule, root in raised if rule == root} == (BY_NIX if kind == "wrong" else set())
+
+
+def test_two_examples_are_sketches() -> None:
+    assert sorted(sketches().keys() - TRIED.keys()) == ["TS004", "TS211"]
 
 
 def test_every_rule_is_documented_with_a_wrong_and_a_right_example() -> None:
