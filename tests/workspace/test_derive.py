@@ -74,6 +74,13 @@ def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) ->
     assert not plan_workspace(tmp_path).recipes("create", "rewrite")
 
 
+def test_the_workspace_is_the_folder_that_holds_the_repositories(tmp_path: Path) -> None:
+    repository(tmp_path / "theirs/build-pytorch", "pytorch-python313-cuda12_9-sm90-avx2")
+    for named in ("theirs", "theirs/build-pytorch"):
+        derived = derive_workspace([tmp_path / named], "2.9")
+        assert derived.file.resolve() == tmp_path / "theirs/torchsmith.toml"
+
+
 def test_a_release_that_nothing_tells_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
     name = "pytorch-python313-cuda12_9-sm90-avx512"
     repo = repository(tmp_path / "build-pytorch", name, manner="pin-that-nobody-knows")
@@ -86,7 +93,7 @@ def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -
     name = "pytorch-python313-cuda12_9-sm90-avx2"
     here, twice = repository(tmp_path / "a/one", name), repository(tmp_path / "a/two", name)
     apart = repository(tmp_path / "b/three", name)
-    for repos in ([here, apart], [here, twice], [here, tmp_path], [here / "x"]):
+    for repos in ([here, apart], [here, twice], [here / "x"]):
         with pytest.raises(Problem):
             derive_workspace(repos)
     write_derived(derive_workspace([here, tmp_path / "a"]))  # the folder that holds them is the workspace

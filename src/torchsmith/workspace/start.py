@@ -144,9 +144,9 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
         except Empty:
             if not checkout.recipes:
                 raise
-    root = _root(repos)
+    repositories = [repo for repo in (checkout.repositories if checkout else ()) if repo.recipes]
+    root = _root([repo.root for repo in repositories] or repos)
     catalog = load_catalog(root / "catalog")
-    repositories = discover(repos).repositories
     recipes = [recipe for repository in repositories for recipe in repository.recipes]
     cells, left = _cells(recipes, catalog, line)
     if not cells:

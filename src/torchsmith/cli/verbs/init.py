@@ -41,10 +41,8 @@ def _print_report(report: InitReport) -> None:
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():
         warn(f"wrote catalog/lines.toml: {block} at nixpkgs {pin}, as all of its recipes are")
-    for lack, releases in grouped(
-        (lack.partition(";")[0], torch) for torch, lack in report.newer.items()
-    ).items():
-        write(f"newer torch {', '.join(releases)}: missing {lack} (torchsmith line list)")
+    if report.newer:
+        write(f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})")
     kind = "file" if report.assumed or report.lost else "recipe"
     source = f" from {counted(report.recipes, kind)}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
