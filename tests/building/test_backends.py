@@ -30,7 +30,7 @@ def codes(name: str) -> list[str]:
 def test_a_name_is_read_and_written_the_same() -> None:
     variant = Variant.parse(ROCM, CATALOG)
     assert variant.name == ROCM
-    assert variant.target == Accelerator(BackendVersion("rocm", 6, 4), "gfx942", "rocm6_4-gfx942")
+    assert variant.target == Accelerator(BackendVersion("rocm", "6.4"), "gfx942", "rocm6_4-gfx942")
     assert (variant.cuda, variant.sm, variant.arch) == (None, None, "gfx942")
     for wrong in ("pytorch-python313-rocm6_4-sm90-avx2", "pytorch-python313-rocm64-gfx942-avx2"):
         with pytest.raises(BadName):
@@ -170,3 +170,94 @@ def test_a_build_with_cuda_is_wrong_under_a_name_of_another_backend(call: Call) 
     assert checks["cuda"]["status"] == "wrong"
     assert checks["cuda"]["text"].endswith("rocm6_4-gfx942")
     assert checks["gpu"]["status"] == "unjudged"
+
+
+APPLE = "pytorch-python313-darwin-mps"
+
+
+def test_a_mac_has_one_cell_and_its_name_leaves_the_instruction_set_out() -> None:
+    variant = Variant.parse(APPLE, CATALOG)
+    assert (variant.name, variant.isa, variant.arch, str(variant.toolkit)) == (APPLE, "apple_m1", "mps", "")
+    assert codes(APPLE) == []
+    assert codes("pytorch-python313-cpu-apple_m1") == ["backend-no-system"]
+    assert codes("xformers-python313-darwin-mps") == ["package-no-backend"]
+    assert "pin-no-package" in codes("vllm-python313-darwin-mps")
+    for wrong in (f"{APPLE}-avx2", f"{APPLE}-apple_m1", "pytorch-python313-darwin"):
+        with pytest.raises(BadName):
+            read_name(wrong, CATALOG)
+
+
+@pytest.mark.parametrize("layout", ["standalone", "shared"])
+def test_recipes_for_a_mac_are_right_and_selected_by_their_words(
+    layout: str, tmp_path: Path, call: Call
+) -> None:
+    block = '[[matrix]]\npython = ["3.13"]\ntarget = ["darwin-mps"]\n'
+    settings = f'format = 1\nline = "2.9"\nlayout = "{layout}"\n{block}'
+    (tmp_path / "torchsmith.toml").write_text(settings)
+    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert json.loads(call("audit", str(tmp_path), "--json").out)["findings"] == []
+    for word in ("mps", "darwin", "apple_m1", "aarch64-darwin", "gpu"):
+        rows = json.loads(call("list", word, "-w", str(tmp_path), "--json").out)["cells"]
+        assert {row["system"] for row in rows} == {"aarch64-darwin"}
+    readme = (tmp_path / "build-pytorch/README.md").read_text()
+    assert "lscpu" not in readme
+    assert "docker" not in readme
+
+
+@pytest.mark.parametrize("profile", ["rocm", "apple"])
+def test_a_workspace_without_cuda_packages_no_cuda(profile: str, tmp_path: Path, call: Call) -> None:
+    assert call("init", str(tmp_path / "w"), "-p", profile).code == 0
+    assert "cudatoolkit" not in (tmp_path / "w/torchsmith.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--gpu", "MI300X", "--cpu", "zen4"), ["pytorch-python313-rocm6_4-gfx942-avx512"]),
+        (
+            ("--gpu", "Vega 64", "--cpu", "zen2"),
+            ["pytorch-python313-cpu-avx2"],
+        ),  # its own is not in the profile
+        (("--system", "aarch64-darwin"), [APPLE]),
+        (
+            ("--gpu", "RX 7900 XTX", "--gpu", "RTX 3060", "--cpu", "zen4", "--driver", "570.124.06"),
+            ["pytorch-python313-cuda12_8-sm86-avx512", "pytorch-python313-rocm6_4-gfx1100-avx512"],
+        ),
+        (("--gpu", "RX 6700 XT", "--cpu", "zen3"), ["pytorch-python313-cpu-avx2"]),
+    ],
+)
+def test_pick_offers_each_gpu_a_cell_of_its_own_maker(
+    words: tuple[str, ...], names: list[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = json.loads(call("pick", *words, "--json").out)
+    assert [row["name"] for row in report["choice"]] == names
+    for row in report["choice"]:
+        assert all((gpu in row["name"]) for gpu in row["gpus"])
+    created = [row["name"] for row in report["create"]]
+    assert created == (["pytorch-python313-rocm6_4-gfx900-avx2"] if "Vega 64" in words else [])
+
+
+def test_a_fleet_of_three_makers_is_served_by_cells_of_each(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fleet.csv").write_text(
+        "name,count,system,cpu,gpu,driver\n"
+        "hopper,4,,zen4,H100,580.65.06\n"
+        "instinct,3,,zen4,MI300X,\n"
+        "mac,2,aarch64-darwin,,,\n"
+        "both,1,,zen4,RTX 4090 + RX 7900 XTX,580.65.06\n"
+        "old,1,,zen3,RX 6700 XT,\n"
+    )
+    report = json.loads(call("cover", "fleet.csv", "--json").out)
+    served = {row["kinds"][0] + ":" + ",".join(row["gpus"] or []): row["variant"] for row in report["served"]}
+    assert served == {
+        "hopper:sm90": "pytorch-python313-cuda13_0-sm90-avx512",
+        "instinct:gfx942": "pytorch-python313-rocm6_4-gfx942-avx512",
+        "mac:mps": APPLE,
+        "both:sm89": "pytorch-python313-cuda13_0-sm89-avx512",
+        "both:gfx1100": "pytorch-python313-rocm6_4-gfx1100-avx512",
+        "old:gfx1031": None,
+    }
+    assert report["plan"]["not_served"] == 1

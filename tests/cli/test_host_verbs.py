@@ -235,10 +235,14 @@ def test_single_facts_can_be_overridden(call: Call) -> None:
     assert "driver" in result.err
 
 
-def test_a_mac_is_told_that_nothing_runs_there(call: Call) -> None:
-    result = call("pick", *reports("macbook-m3"))
-    assert result.code == 1
-    assert "aarch64-darwin" in result.out
+def test_a_mac_gets_its_own_build_and_wheel(call: Call) -> None:
+    result = call("pick", *reports("macbook-m3"), "--json")
+    report = json.loads(result.out)
+    assert result.code == 0
+    assert [row["name"] for row in report["choice"]] == ["pytorch-python313-darwin-mps"]
+    assert [(row["gpu"], row["command"]) for row in report["wheels"]] == [
+        ("MPS", "pip install torch==2.10.0")
+    ]
 
 
 def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None:

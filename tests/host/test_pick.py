@@ -82,7 +82,7 @@ def assert_runs(answer: Pick) -> None:
         known = [CATALOG.gpus[sm].min_driver for sm in one.fit.used if sm in CATALOG.gpus]
         assert "driver" in assumed or driver_runs(toolkit, host.driver or max(known))
         for sm in one.gpus:
-            gpu = CATALOG.gpus.get(sm)
+            gpu = CATALOG.gpus.get(sm) if isinstance(sm, Sm) else None
             if gpu is None:
                 assert sm == variant.target.sm
                 continue

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import Sm, builtin_catalog
 from torchsmith.host.pick import pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
@@ -16,7 +16,7 @@ from torchsmith.host.stock import stock_wheel
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-WIDE = open_workspace(None, "wide")
+EVERY = open_workspace(None, "every")
 
 
 class Public(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +29,7 @@ class Public(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unknown: bool = False  # there is a GPU, and it does not say which
     driver: str = ""
     others: bool = False  # GPUs of another maker
+    targets: tuple[str, ...] = ()  # the architectures of those, and of a Mac's
     cut: bool = False  # its list of CPU features breaks off
 
 
@@ -51,6 +52,7 @@ def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
     assert bool(host.unknown_gpus) is report.unknown
     assert str(host.driver or "") == report.driver
     assert bool(host.others) is report.others
+    assert tuple(arch for arch in host.archs if isinstance(arch, str)) == report.targets
     assert host.cut is report.cut
 
 
@@ -59,17 +61,23 @@ def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
     """A build that needs what a report does not tell says so; a GPU is never served by a CPU build."""
     report = REPORTS[name]
     facts = read_report(report.text, "report.txt")
-    answer = pick(facts, WIDE.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    answer = pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
     if report.gpus or report.unknown or report.others:
         assert not answer.served or answer.choice.variants[0].gpus
     wheel = stock_wheel(answer.host, CATALOG)
     for chosen in answer.choice.variants:
         fit = chosen.fit
         assert fit.assumes("system") or report.system
-        if chosen.gpus and not report.driver:
-            floor = max(CATALOG.gpus[sm].min_driver for sm in chosen.gpus)
-            assert fit.variant.cuda is not None
-            assert fit.assumes("driver") or floor >= CATALOG.cuda[fit.variant.cuda].min_driver
+        for gpu in chosen.gpus:
+            assert isinstance(gpu, Sm) is (fit.variant.backend == "cuda")
+            if not isinstance(gpu, Sm):
+                assert fit.variant.arch == gpu
+                assert gpu in report.targets
+                assert fit.assumes("driver")
+            elif not report.driver:
+                floor = CATALOG.gpus[gpu].min_driver
+                assert fit.variant.cuda is not None
+                assert fit.assumes("driver") or floor >= CATALOG.cuda[fit.variant.cuda].min_driver
     if wheel is not None and wheel.wheel.cuda and not report.driver:
         needs = CATALOG.cuda[wheel.wheel.cuda].min_driver
         floors = [CATALOG.gpus[sm].min_driver for sm in answer.host.sms or () if sm in CATALOG.gpus]

@@ -95,7 +95,7 @@ def test_gpus_that_a_tree_refuses_are_limits_and_what_it_lacks_on_a_system_is_na
     (limit,) = facts["limits"].values()
     assert (limit["cuda"], limit["sms"], limit["platforms"]) == ("==13.0", ["sm87"], ["aarch64-linux"])
     assert "cuda_nvcc" in limit["reason"]
-    assert facts["missing"] == {"aarch64-linux": ["vllm"]}
+    assert facts["missing"]["aarch64-linux"] == ["vllm"]
     pin = builtin_catalog().pin_of(REV[:7], {"rev": REV, **facts})
     assert pin.capabilities["x86_64-linux"]["13.0"] == ("9.0",)
 

@@ -62,7 +62,7 @@ def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
 
 def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:
     right = "pytorch-python313-cuda12_9-sm90-avx2"
-    names = (right, "pytorch-python313-cuda13_0-sm70-avx2", "pytorch-python313-darwin-mps")
+    names = (right, "pytorch-python313-cuda13_0-sm70-avx2", "pytorch-python313-xpu-arc")
     repo = repository(tmp_path / "torch-for-us", *names)
     derived = derive_workspace([repo])
     write_derived(derived)

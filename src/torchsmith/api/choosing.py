@@ -21,7 +21,7 @@ from torchsmith.host.commands import Environment, build_commands, flox_manifest,
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
-from torchsmith.host.resolve import Capability, known_isas
+from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
 from torchsmith.matrix import Cell, Rejected, Variant, assess
 from torchsmith.matrix.describe import newer_lines
@@ -47,16 +47,16 @@ class PickRequest:
 
     def opened(self) -> Workspace:
         """The workspace whose variants are candidates; without one, all that can be built."""
-        return open_workspace(self.workspace, self.profile, alone="wide")
+        return open_workspace(self.workspace, self.profile, alone="every")
 
 
 class ChosenRow(msgspec.Struct, frozen=True, kw_only=True):
     """A variant for this machine, and how to have it."""
 
     name: str
-    gpus: Sequence[Sm]
-    compiled_for: Sequence[Sm]
-    idle: Sequence[Sm]  # GPUs that it leaves idle: it runs on the CPU alone
+    gpus: Sequence[str]
+    compiled_for: Sequence[str]
+    idle: Sequence[str]  # GPUs that it leaves idle: it runs on the CPU alone
     reasons: Sequence[str]
     provided: Sequence[str]
     unproved: Sequence[str]
@@ -74,6 +74,7 @@ class WheelRow(msgspec.Struct, frozen=True, kw_only=True):
     torch: str
     cuda: str
     rocm: str
+    gpu: str  # what it runs on besides CUDA and ROCm
     command: str
     losses: Sequence[str]
     provided: Sequence[str]
@@ -180,6 +181,7 @@ def _machine(answer: host.Pick, catalog: Catalog) -> str:
         cpu = "CPU known in part"
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
+    gpus += dict.fromkeys([*machine.others, *dict(machine.targets)])
     parts = [
         _system(machine) or "system unknown",
         cpu,
@@ -203,9 +205,9 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
     platform = catalog.isas[variant.isa].platform
     return ChosenRow(
         name=variant.name,
-        gpus=assigned.gpus,
-        compiled_for=fit.exact,
-        idle=fit.idle if not fit.used else (),
+        gpus=[*map(str, assigned.gpus)],
+        compiled_for=[*map(str, fit.exact)],
+        idle=[*map(str, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
         provided=[*map(str, fit.provided)],
         unproved=[*map(str, fit.unproved)],
@@ -252,7 +254,7 @@ def _why_older(cell: Cell, catalog: Catalog) -> str:
     why = reasons[0].text if reasons else "this matrix does not ask for it"
     lacks = grouped(
         (lack.partition(";")[0].replace(f" {torch}", ""), torch)
-        for torch, lack in newer_lines(own, catalog).items()
+        for torch, lack in newer_lines(own, catalog, cell.variant).items()
     )
     newer = [f"{', '.join(releases)}: missing {lack}" for lack, releases in lacks.items()]
     return f"torch {own.torch}; newer releases: {'; '.join(newer) or f'{newest.torch}: {why}'}"
@@ -281,9 +283,9 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
     """What no variant serves and why; the variants that come nearest; those that cannot be built."""
     machine, unserved = answer.host, answer.choice.unserved
     systems = sorted({isa.platform for isa in catalog.isas.values()})
-    if machine.system is not None and machine.system not in systems:
+    if not any(may_be(machine.system, system) for system in systems):
         wsl = "; Windows runs them in WSL2, for which --system x86_64 picks"
-        wsl = wsl if machine.system.endswith("-windows") else ""
+        wsl = wsl if (machine.system or "").endswith("-windows") else ""
         return (
             [f"no variant runs on {_system(machine)}: all of them are for {' or '.join(systems)}{wsl}"],
             [],
@@ -308,14 +310,12 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
 
 
 def _remarks(answer: host.Pick) -> list[str]:
-    """GPUs that the choice leaves out, and what uses those of a Mac."""
+    """GPUs that the choice leaves out."""
     machine, texts = answer.host, []
-    if machine.others and not machine.sms and not answer.uses_other_gpus:
-        texts.append(f"{', '.join(machine.others)}: {OTHERS}")
-    elif machine.sms is None and answer.found:
+    if answer.idle_others:
+        texts.append(f"{', '.join(answer.idle_others)}: {OTHERS}")
+    elif machine.sms is None and answer.found and not machine.archs:
         texts.append("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu")
-    if machine.system and machine.system.endswith("-darwin"):
-        texts.append("PyTorch's own wheel runs on macOS, on Apple's GPUs too (MPS): pip install torch")
     return texts
 
 
@@ -364,6 +364,7 @@ def _wheel_row(stock: Stock) -> WheelRow:
         torch=stock.wheel.torch,
         cuda=str(stock.wheel.cuda or ""),
         rocm=stock.wheel.rocm,
+        gpu=stock.wheel.gpu,
         command=stock.wheel.command,
         losses=stock.losses,
         provided=stock.provided,

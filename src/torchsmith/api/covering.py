@@ -12,7 +12,6 @@ import msgspec
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.host_options import PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
-from torchsmith.catalog import Sm
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import by_name
 from torchsmith.host.cover import Cover, FleetPlan, Served
@@ -79,7 +78,7 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
     machines: int
     weight: float
     kinds: Sequence[str]
-    gpus: Sequence[Sm] | None
+    gpus: Sequence[str] | None
     driver: DriverVersion | None
     variant: str | None
     why: str  # they have no better one
@@ -114,7 +113,7 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def cover(request: CoverRequest) -> CoverReport:
     """The fewest variants that serve every machine, or the best `best` of them, with the proof."""
-    opened = open_workspace(request.workspace, request.profile, alone="wide")
+    opened = open_workspace(request.workspace, request.profile, alone="every")
     catalog, cells = opened.catalog, opened.select(request.selectors or ()).cells
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
@@ -179,7 +178,7 @@ def _served(served: Served, model: Cover) -> ServedRow:
         machines=demand.machines,
         weight=demand.weight,
         kinds=demand.kinds,
-        gpus=demand.host.sms,
+        gpus=None if demand.host.sms is None else [*map(str, demand.host.archs)],
         driver=demand.host.driver,
         variant=cell.name if cell else None,
         why=why,
@@ -189,7 +188,7 @@ def _served(served: Served, model: Cover) -> ServedRow:
 
 def write_plan(path: Path, report: CoverReport, request: CoverRequest, *, replace: bool = False) -> None:
     """Write a plan as a torchsmith.toml. Raises a Problem where that would be read as anything else."""
-    catalog = open_workspace(request.workspace, request.profile, alone="wide").catalog
+    catalog = open_workspace(request.workspace, request.profile, alone="every").catalog
     cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.builds.items()]
     about = f"Chosen by torchsmith cover for {request.fleet.name}."
     write_matrix(path, cells, about, read_as, replace=replace)

@@ -133,8 +133,7 @@ def _backend_builds(gpu: Gfx, catalog: Catalog) -> dict[str, str]:
     for name, line in catalog.lines.items():
         releases = [(backend, release) for backend, known in line.backends.items() for release in known]
         for backend, release in releases:
-            version = BackendVersion(backend, *map(int, release.split(".")))
-            target = Accelerator.of(catalog.backends[backend], version, gpu.name)
+            target = Accelerator.of(catalog.backends[backend], BackendVersion(backend, release), gpu.name)
             variants = [
                 Variant(catalog.torch, python, target, isa) for python in line.pythons for isa in catalog.isas
             ]

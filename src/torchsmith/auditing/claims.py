@@ -115,7 +115,7 @@ class Vocabulary:
             r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
             r"|\bPython:? ?(?P<python>3\.\d+)"
             r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
-            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux)?|64-bit ARM)\b)"
+            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux|-darwin)?|64-bit ARM)\b)"
         )
 
 

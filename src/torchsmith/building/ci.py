@@ -12,7 +12,12 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell
 
-ARCHITECTURES = {"x86_64-linux": "X64", "aarch64-linux": "ARM64"}
+# The labels that GitHub gives runners.
+RUNNERS = {
+    "x86_64-linux": ("Linux", "X64"),
+    "aarch64-linux": ("Linux", "ARM64"),
+    "aarch64-darwin": ("macOS", "ARM64"),
+}
 MOST = 256  # jobs that GitHub takes in one matrix
 
 
@@ -54,7 +59,8 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
     lines = "".join(
         f"          - cell: {row.cell}\n"
         f"            names: {' '.join(row.names)}\n"
-        f"            arch: {ARCHITECTURES[row.system]}\n"
+        f"            os: {RUNNERS[row.system][0]}\n"
+        f"            arch: {RUNNERS[row.system][1]}\n"
         f"            isa: {row.isa}\n"
         for row in rows
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ LONGEST_ANSWER = 1 << 20  # bytes; a machine with a thousand cores says less
 ROOMY_GB = 25.0  # a torch build and its outputs
 # One connection answers everything; sections are told apart by their marks.
 QUESTIONS = {
-    "machine": "uname -m",
+    "machine": "uname -sm",
     "nix": "nix-store --version",
     "disk": 'd=${NIX_STORE_DIR:-/nix/store}; [ -d "$d" ] || d=/; df -Pk "$d" | tail -1',
     "memory": "grep MemTotal /proc/meminfo",
@@ -267,15 +267,15 @@ def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> B
     answers, why = ask(builder, question)
     if why:
         return BuilderRow(builder.name, False, (why,))
-    machine = answers.get("machine", "").strip()
+    system = _system(answers)
     nix = answers.get("nix", "").strip()
     free = _gib(r"^\S+\s+\d+\s+\d+\s+(\d+)\s", answers.get("disk", ""))
     memory = _gib(r"(\d+) kB", answers.get("memory", ""))
-    runs = isas_of(answers.get("cpu", ""), catalog, f"{machine}-linux")
-    systems = {f"{machine}-linux", *_setting(answers.get("features", ""), "extra-platforms")}
+    runs = isas_of(answers.get("cpu", ""), catalog, system)
+    systems = {system, *_setting(answers.get("features", ""), "extra-platforms")}
     faults = tuple(_faults(builder, systems, nix, free, answers.get("features", ""), runs))
     isas = tuple(sorted(runs))
-    return BuilderRow(builder.name, not faults, faults, f"{machine}-linux", nix, free, memory, isas)
+    return BuilderRow(builder.name, not faults, faults, system, nix, free, memory, isas)
 
 
 def _faults(
@@ -316,4 +316,10 @@ def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
 def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
     """The instruction sets of a builder; None where it does not say."""
     answers, _ = ask(builder, only=("machine", "cpu"))
-    return isas_of(answers.get("cpu", ""), catalog, f"{answers.get('machine', '').strip()}-linux") or None
+    return isas_of(answers.get("cpu", ""), catalog, _system(answers)) or None
+
+
+def _system(answers: Mapping[str, str]) -> str:
+    """As Nix writes it: x86_64-linux."""
+    kernel, _, machine = answers.get("machine", "").strip().rpartition(" ")
+    return f"{'aarch64' if machine == 'arm64' else machine}-{(kernel or 'Linux').lower()}"

@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NoReturn, Self, dataclass_transform
 
-Platform = Literal["x86_64-linux", "aarch64-linux"]
+Platform = Literal["x86_64-linux", "aarch64-linux", "aarch64-darwin"]
 Form = Literal["", "a", "f"]
 # How values are written.
 CAPABILITY = r"(\d{1,2})\.(\d)"
@@ -89,19 +89,13 @@ class CudaVersion(Axis):
 
 
 class BackendVersion(Axis):
-    """A release of a backend that is not CUDA, such as ROCm 6.4."""
+    """A release of a backend that is not CUDA, such as ROCm 6.4; empty of one that has none."""
 
     backend: str
-    major: int
-    minor: int
+    number: str
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
-
-    @property
-    def slug(self) -> str:
-        """As it stands in package names: 6_4."""
-        return f"{self.major}_{self.minor}"
+        return self.number
 
 
 class PythonVersion(Axis):

@@ -87,6 +87,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     target: str  # as names write it: {release} with an underscore, {arch}
     arch: str = ""  # a pattern of its architectures
     example: str = ""  # one of them
+    isa: str = ""  # the one instruction set that goes with it, which names leave out
     archs: Mapping[str, Arch] = {}  # where no file of the catalog has them, as gfx.toml has AMD's
     systems: tuple[Platform, ...] = ()  # empty: all
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
@@ -99,6 +100,10 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()  # that a user must be in
     code: tuple[str, ...] = ()  # sections and files of a build that hold its code
     wide: tuple[str, ...] = ()  # derivations below torch that keep code for other architectures
+
+    def word(self, release: str) -> str:
+        """The first word of its targets: cuda13_0, rocm6_4, darwin."""
+        return self.target.partition("-")[0].format(release=release.replace(".", "_"))
 
     @property
     def condition(self) -> str:
@@ -398,7 +403,8 @@ class Wheel(Entry, frozen=True, kw_only=True):
 
     name: str
     torch: str
-    system: Platform
+    system: str  # as Nix writes it; Intel Macs have wheels too
+    gpu: str = ""  # what it runs on besides CUDA and ROCm
     cuda: CudaVersion | None = None
     sms: tuple[Sm, ...] = ()
     ptx: Sm | None = None

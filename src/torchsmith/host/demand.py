@@ -12,7 +12,7 @@ from torchsmith.catalog import Catalog, Sm, Workload
 from torchsmith.host.fleet import MachineKind
 from torchsmith.host.pick import choose
 from torchsmith.host.rank import Compatible, asks_no_more, order, place_of_isa, rank
-from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
+from torchsmith.host.resolve import Capability, GpuArch, capability_of, known_isas, resolve
 from torchsmith.matrix import Cell
 
 
@@ -43,9 +43,11 @@ class Demand:
     @property
     def label(self) -> str:
         """The machines in a few words."""
-        gpu = ", ".join([*map(str, self.host.sms or ()), *self.host.unknown_gpus, *self.host.others])
-        gpu = gpu or ("GPUs unknown" if self.host.sms is None else "no GPU")
-        driver = f", driver {self.host.driver}" if self.host.driver and self.host.sms else ""
+        host = self.host
+        others = host.others or (arch for arch in host.archs if isinstance(arch, str))
+        gpu = ", ".join([*map(str, host.sms or ()), *host.unknown_gpus, *others])
+        gpu = gpu or ("GPUs unknown" if host.sms is None else "no GPU")
+        driver = f", driver {host.driver}" if host.driver and host.sms else ""
         more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
         return f"{self.kinds[0]}{more} ({gpu}{driver})"
 
@@ -105,23 +107,25 @@ def _demands_of(
     """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
     ranking = rank(host, place, catalog, workload, able=True)
     chosen = choose(host, ranking).variants
-    for sm in host.sms or ():
-        picked = next((one.fit for one in chosen if sm in one.gpus), None)
-        seen = [_seen_by(fit, sm) for fit in ranking.fits if sm in fit.used]
-        own = replace(host, sms=(sm,), unknown_gpus=())
+    used = [arch for arch in host.archs if any(arch in one.gpus for one in chosen)]
+    for arch in dict.fromkeys([*(host.sms or ()), *used]):
+        picked = next((one.fit for one in chosen if arch in one.gpus), None)
+        seen = [_seen_by(fit, arch) for fit in ranking.fits if arch in fit.used]
+        sms, targets = ((arch,), ()) if isinstance(arch, Sm) else ((), ((arch, arch),))
+        own = replace(host, sms=sms, targets=targets, others=(), unknown_gpus=())
         yield _demand(own, seen, picked, place, catalog, workload)
-    if host.unknown_gpus or (host.others and not host.sms):
+    if host.unknown_gpus or (host.others and not host.sms and not used):
         # A build for the CPU would leave the GPU idle: as pick says, that serves nobody.
         yield Demand(replace(host, sms=()))
-    elif not host.sms:
+    elif not host.sms and not used:
         picked = chosen[0].fit if chosen else None
         yield _demand(host, ranking.fits, picked, place, catalog, workload)
 
 
-def _seen_by(fit: Compatible, sm: Sm) -> Compatible:
+def _seen_by(fit: Compatible, arch: GpuArch) -> Compatible:
     """A candidate as one of the machine's GPUs sees it."""
-    exact = tuple(one for one in fit.exact if one == sm)
-    return replace(fit, exact=exact, compatible=() if exact else (sm,), idle=())
+    exact = tuple(one for one in fit.exact if one == arch)
+    return replace(fit, exact=exact, compatible=() if exact else (arch,), idle=())
 
 
 def _demand(

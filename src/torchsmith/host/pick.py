@@ -8,11 +8,12 @@ from itertools import product
 import msgspec
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
+from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, Ranking, rank
-from torchsmith.host.resolve import Capability, capability_of, resolve
+from torchsmith.host.resolve import Capability, GpuArch, capability_of, resolve
 from torchsmith.matrix import (
     Accelerator,
     Accepted,
@@ -25,6 +26,7 @@ from torchsmith.matrix import (
     Variant,
     assess,
 )
+from torchsmith.matrix.expand import isas_with
 
 Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 
@@ -77,7 +79,7 @@ class Assigned(msgspec.Struct, frozen=True):
     """A chosen variant and the GPUs that it is for; none for a CPU-only build."""
 
     fit: Compatible
-    gpus: tuple[Sm, ...]
+    gpus: tuple[GpuArch, ...]
 
 
 class PickedVariants(msgspec.Struct, frozen=True):
@@ -98,7 +100,7 @@ class Pick(msgspec.Struct, frozen=True):
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
     bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
-    exact: tuple[tuple[Sm, Compatible], ...] = ()  # for GPUs that run compatible code: their own
+    exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
 
@@ -123,13 +125,15 @@ class Pick(msgspec.Struct, frozen=True):
     @property
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""
-        others = self.host.others and not self.host.sms and not self.uses_other_gpus
-        return self.found and not (self.choice.unserved or self.host.unknown_gpus or others)
+        idle = self.idle_others and not self.host.sms
+        return self.found and not (self.choice.unserved or self.host.unknown_gpus or idle)
 
     @property
-    def uses_other_gpus(self) -> bool:
-        """Whether a variant runs here that uses a GPU of another maker than NVIDIA."""
-        return any(isinstance(fit.variant.target, Accelerator) for fit in self.ranking.fits)
+    def idle_others(self) -> tuple[str, ...]:
+        """GPUs of other makers than NVIDIA that no chosen variant uses, by name."""
+        used = {arch for one in self.choice.variants for arch in one.gpus}
+        targets = dict(self.host.targets)
+        return tuple(name for name in self.host.others if targets.get(name) not in used)
 
 
 def pick(
@@ -180,7 +184,7 @@ def pick(
 
 def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
-    gpus = tuple(sm for sm in host.sms or () if any(sm in fit.used for fit in ranking.fits))
+    gpus = tuple(arch for arch in host.archs if any(arch in fit.used for fit in ranking.fits))
     unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
     if not gpus:
         # Beside a GPU that may well be served, a build for the CPU would leave it idle.
@@ -190,12 +194,12 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
     while gpus:
         # Candidates that use most GPUs come first; between equals the order decides.
         fit = max(ranking.fits, key=lambda fit: len(set(gpus) & set(fit.used)))
-        assigned.append(Assigned(fit, tuple(sm for sm in gpus if sm in fit.used)))
-        gpus = tuple(sm for sm in gpus if sm not in fit.used)
+        assigned.append(Assigned(fit, tuple(arch for arch in gpus if arch in fit.used)))
+        gpus = tuple(arch for arch in gpus if arch not in fit.used)
     return PickedVariants(tuple(assigned), unserved)
 
 
-def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[Sm, Compatible]]:
+def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[GpuArch, Compatible]]:
     """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
     for one in choice.variants:
         for sm in one.gpus:
@@ -207,13 +211,14 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
+    targets.extend(_other_targets(host, catalog))
     older = [
         line
         for line in sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
         if line.torch and not line.flavor
     ]
-    for target, isa in product(targets, catalog.isas):
-        variant = Variant(stack.root, python, target, isa)
+    pairs = ((target, isa) for target in targets for isa in isas_with(target, catalog.isas))
+    for variant in (Variant(stack.root, python, *pair) for pair in pairs):
         # An older line may build for a GPU that the newest has left behind; the name then states it.
         stated = (variant.changed(release=line.release) for line in older)
         for one in (variant, *stated):
@@ -224,6 +229,20 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             if build is not None and build.style != "flox":  # which nothing here can build
                 yield Cell(one, decision.line.name, decision.warnings)
                 break
+
+
+def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
+    """What lines are built for that uses a machine's GPUs of other makers than NVIDIA."""
+    builds = {
+        (name, release): None
+        for line in catalog.lines.values()
+        for name, releases in line.backends.items()
+        for release in releases
+    }
+    for name, release in builds:
+        known = catalog.archs_of(catalog.backends[name])
+        for arch in (arch for arch in host.archs if isinstance(arch, str) and arch in known):
+            yield Accelerator.of(catalog.backends[name], BackendVersion(name, release), arch)
 
 
 def _barred(
@@ -251,12 +270,12 @@ def _wanted(
 ) -> tuple[Compatible, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""
     served = {sm for fit in ranking.fits for sm in fit.exact}
-    lacking = [sm for sm in host.sms or () if sm not in served]
+    lacking = [arch for arch in host.archs if arch not in served]
     if not lacking and choice.variants:
         return ()
     if host.unknown_gpus and not choice.variants:
         return ()
     fits = possible()
-    best = [next((fit for fit in fits if sm in fit.exact), None) for sm in lacking]
+    best = [next((fit for fit in fits if arch in fit.exact), None) for arch in lacking]
     found = tuple(fit for fit in best if fit is not None)
     return found if found or choice.variants else tuple(fits[:1])

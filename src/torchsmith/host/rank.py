@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
-from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.runs import (
     Runs,
     Verdict,
@@ -19,7 +18,7 @@ from torchsmith.catalog.runs import (
     gpu_code_runs,
     isa_runs,
 )
-from torchsmith.host.resolve import Capability
+from torchsmith.host.resolve import Capability, GpuArch, may_be
 from torchsmith.matrix import Accelerator, Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
 
@@ -30,9 +29,9 @@ class Compatible(msgspec.Struct, frozen=True):
     """A candidate that runs here: on which GPUs, and what must be true that no source told."""
 
     cell: Cell
-    exact: tuple[Sm, ...] = ()  # GPUs it was compiled for
+    exact: tuple[GpuArch, ...] = ()  # GPUs it was compiled for
     compatible: tuple[Sm, ...] = ()  # GPUs that run it, though it was compiled for a sibling
-    idle: tuple[Sm, ...] = ()  # GPUs that it cannot use
+    idle: tuple[GpuArch, ...] = ()  # GPUs that it cannot use
     reasons: tuple[str, ...] = ()
     provided: tuple[Reason, ...] = ()
     native: bool = True  # the driver knows its CUDA; otherwise it runs by minor-version compatibility
@@ -42,7 +41,7 @@ class Compatible(msgspec.Struct, frozen=True):
         return self.cell.variant
 
     @property
-    def used(self) -> tuple[Sm, ...]:
+    def used(self) -> tuple[GpuArch, ...]:
         return self.exact + self.compatible
 
     @property
@@ -86,27 +85,28 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     if host.conflict:
         return Incompatible(cell, (Reason("conflict", host.conflict),))
     case = _Case(contra=[warning for warning in cell.warnings if warning.code == UNUSABLE])
-    exact: tuple[Sm, ...] = ()
+    exact: tuple[GpuArch, ...] = ()
     compatible: tuple[Sm, ...] = ()
     target = cell.variant.target
     if isinstance(target, Cuda):
-        exact, compatible = _judge_gpus(host, target, catalog, case)
-        _judge_driver(host, target, exact + compatible, catalog, case)
-        if host.spoken_gpu:
-            case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
+        own, compatible = _judge_gpus(host, target, catalog, case)
+        _judge_driver(host, target, own + compatible, catalog, case)
+        exact = own
     elif isinstance(target, Accelerator):
-        gpus = [gfx_of_name(name, catalog) for name in host.others]
-        if not any(gpu is not None and gpu.name == target.arch for gpu in gpus):
-            case.contra.append(
-                Reason("gpu", f"it needs a {target.arch} GPU, which the machine does not have")
-            )
-        else:
-            case.pro.append(f"{target.arch} runs its own code")
-            case.provided.append(Reason("driver", catalog.backends[target.version.backend].condition))
+        exact = tuple(arch for arch in host.archs if arch == target.arch)
+        backend = catalog.backends[target.version.backend]
+        if not exact:
+            text = f"it needs a {target.arch} GPU, which the machine does not have"
+            case.contra.append(Reason("gpu", text))
+        case.pro.extend(f"{arch} runs its own code" for arch in exact)
+        if backend.driver:
+            case.provided.append(Reason("driver", backend.condition))
+    if exact + compatible and host.spoken_gpu:
+        case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))
-    idle = tuple(sm for sm in host.sms or () if sm not in exact + compatible)
+    idle = tuple(arch for arch in host.archs if arch not in exact + compatible)
     return Compatible(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
 
 
@@ -117,11 +117,11 @@ def spoken_condition(host: Capability) -> str:
 
 def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
     isa = catalog.isas[cell.variant.isa]
-    if host.system is None:
-        case.provided.append(Reason("system", f"the machine is {isa.platform}"))
-    elif host.system != isa.platform:
+    if not may_be(host.system, isa.platform):
         case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {host.system}"))
         return
+    if host.system != isa.platform:
+        case.provided.append(Reason("system", f"the machine is {isa.platform}"))
     missing = isa.needs - (host.features or frozenset())
     kind = catalog.cpus.get(host.kind)
     if not missing or (host.features is not None and not host.cut):
@@ -220,7 +220,9 @@ def _may_run(host: Capability, cell: Cell, catalog: Catalog) -> bool:
     target = cell.variant.target
     if isinstance(target, Cuda) and not any(sm.major == target.sm.major for sm in host.sms or ()):
         return False
-    return host.system in (None, catalog.isas[cell.variant.isa].platform)
+    if isinstance(target, Accelerator) and target.arch not in host.archs:
+        return False
+    return may_be(host.system, catalog.isas[cell.variant.isa].platform)
 
 
 HARDEST = 20
@@ -260,10 +262,6 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         Criterion(
             lambda fit: len(fit.idle),
             lambda fit, best: f"it leaves {', '.join(map(str, fit.idle))} idle",
-        ),
-        Criterion(
-            lambda fit: not isinstance(fit.variant.target, Accelerator),
-            lambda fit, best: f"it leaves {best.variant.arch} idle",
         ),
         Criterion(
             lambda fit: len(fit.provided),
@@ -352,8 +350,10 @@ def asks_no_more(fit: Compatible, other: Compatible, catalog: Catalog) -> bool:
         return False
     if not fit.assumes("driver"):
         return True
-    if not other.assumes("driver") or fit.variant.cuda is None or other.variant.cuda is None:
+    if not other.assumes("driver") or fit.variant.backend != other.variant.backend:
         return False
+    if fit.variant.cuda is None or other.variant.cuda is None:
+        return True  # another backend's condition is the same for all of its cells
     return catalog.cuda[fit.variant.cuda].min_driver <= catalog.cuda[other.variant.cuda].min_driver
 
 

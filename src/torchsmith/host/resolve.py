@@ -13,6 +13,7 @@ from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import (
     KnownGpu,
+    gfx_of_name,
     host_of_name,
     instance_of,
     product_of_chip,
@@ -32,6 +33,9 @@ SPOKEN = re.compile(rf", {SENTENCE}$|\({MACHINE_TYPE}\)")
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
 
+GpuArch = Sm | str  # NVIDIA's, or as names write another maker's
+
+
 class Capability(msgspec.Struct, frozen=True):
     """What decides which builds run on a machine; None is unknown. Machines equal here are of one kind."""
 
@@ -43,9 +47,15 @@ class Capability(msgspec.Struct, frozen=True):
     cut: bool = False  # the features are those of a list that breaks off: what it does not name is unknown
     kind: str = ""  # the microarchitecture, where features are unknown or cut
     others: tuple[str, ...] = ()  # accelerators of other makers
+    targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
     spoken_gpu: str = ""  # the GPU, where a person's sentence names it and no tool
+
+    @property
+    def archs(self) -> tuple[GpuArch, ...]:
+        """The architectures of all of its GPUs, each once."""
+        return (*(self.sms or ()), *dict.fromkeys(arch for _, arch in self.targets))
 
 
 def capability_of(facts: HostFacts) -> Capability:
@@ -60,6 +70,7 @@ def capability_of(facts: HostFacts) -> Capability:
         cut=facts.cut_features is not None,
         kind=facts.microarchitecture.value if facts.microarchitecture and not _whole(facts) else "",
         others=facts.others.value if facts.others else (),
+        targets=tuple(facts.targets.value.items()) if facts.targets else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
         spoken_gpu=_spoken_gpu(facts),
@@ -82,7 +93,18 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
     facts = _check_hidden(_check_features(facts), catalog)
-    return _system_of_gpus(_resolve_gpus(facts, catalog), catalog)
+    return _name_targets(_system_of_gpus(_resolve_gpus(facts, catalog), catalog), catalog)
+
+
+def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """The architectures of other makers' GPUs: by name, or those that all machines of a system have."""
+    names = facts.others.value if facts.others else ()
+    targets = {name: gfx.name for name in names if (gfx := gfx_of_name(name, catalog))}
+    system = facts.system.value if facts.system else ""
+    for backend in catalog.backends.values():
+        if backend.isa and any(may_be(system, one) for one in backend.systems):
+            targets |= {f"{backend.vendor} GPU": arch for arch in catalog.archs_of(backend)}
+    return replace(facts, targets=Fact(targets, CATALOG) if targets else None)
 
 
 def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -301,6 +323,11 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             text = f"{title} exists only on {only}, and this machine is {here}"
             facts = facts.noting(CONFLICT, text)
     return facts
+
+
+def may_be(system: str | None, platform: str) -> bool:
+    """Whether a machine may be of a platform: nothing says which it is, or that it is a Mac and no more."""
+    return system in (None, platform) or (system == "any-darwin" and platform.endswith("-darwin"))
 
 
 def known_isas(features: Collection[str] | None, system: str | None, catalog: Catalog) -> tuple[str, ...]:

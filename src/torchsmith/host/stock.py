@@ -13,6 +13,8 @@ from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, 
 from torchsmith.host.rank import spoken_condition
 from torchsmith.host.resolve import Capability
 
+# What a machine most likely is, of which nothing is known or that it is a Mac.
+LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
 NOT_AMD = re.compile(r"(?i)\b(intel|arc|ascend|gaudi\d?|habana|tpu|apple)\b")
 
 
@@ -31,11 +33,10 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
     """
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return None
-    mine = [one for one in catalog.wheels.values() if not one.rocm and host.system in (None, one.system)]
-    assumed: tuple[str, ...] = ()
-    if host.system is None:
-        mine = [wheel for wheel in mine if wheel.system == "x86_64-linux"]
-        assumed = ("the machine is x86_64-linux",)
+    likely = LIKELY.get(host.system)
+    system = likely or host.system
+    mine = [one for one in catalog.wheels.values() if not one.rocm and one.system == system]
+    assumed = (f"the machine is {likely}",) if likely else ()
     sms = host.sms or ()
     able = []
     for wheel in mine:
@@ -143,8 +144,9 @@ def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
 
 
 def _other_losses(wheel: Wheel) -> tuple[str, ...]:
-    rest = "outside of dispatched kernels the CPU code is for any x86_64, without AVX"
-    if wheel.system == "aarch64-linux":
-        rest = "outside of dispatched kernels the CPU code is for any ARMv8-A"
+    rest = {
+        "x86_64-linux": "outside of dispatched kernels the CPU code is for any x86_64, without AVX",
+        "aarch64-linux": "outside of dispatched kernels the CPU code is for any ARMv8-A",
+    }.get(wheel.system, "")
     many = f"it carries code for {len(wheel.sms)} GPU architectures" if len(wheel.sms) > 1 else ""
     return tuple(filter(None, (many, rest)))

@@ -8,12 +8,12 @@ from functools import lru_cache
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
-from torchsmith.catalog.axes import BackendVersion, Platform
-from torchsmith.catalog.facts import CLAIM, Arch, Gfx
+from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.facts import CLAIM, Arch, Gfx, GpuBackend
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.problem import by_name, did_you_mean
-from torchsmith.matrix.variant import CUDA, Accelerator, Cuda, Flavor, Variant
+from torchsmith.matrix.variant import Accelerator, Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
 
@@ -163,11 +163,9 @@ def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
 
 def toolkit_title(variant: Variant, catalog: Catalog) -> str:
     """What GPU code is compiled with, such as CUDA 13.0; empty for the CPU alone."""
-    toolkit = variant.toolkit
-    if toolkit is None:
+    if variant.toolkit is None:
         return ""
-    name = toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
-    return f"{catalog.backends[name].title} {toolkit}"
+    return f"{catalog.backends[variant.backend].title} {variant.toolkit}".strip()
 
 
 def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reason]:
@@ -329,12 +327,16 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
     if pin.asked and variant.python not in pin.pythons:
         words = f"nixpkgs {pin.name} has no Python {variant.python}"
         yield Reason("pin-no-python", words, f"it has {', '.join(map(str, pin.pythons))}")
-    platform = catalog.isas[variant.isa].platform
+    platform, backend = catalog.isas[variant.isa].platform, catalog.backends[variant.backend]
+    if backend.systems and platform not in backend.systems:
+        systems = " and ".join(backend.systems)
+        words = f"{backend.title} builds are for {systems}, not for {platform}"
+        yield Reason("backend-no-system", words)
     for package in catalog.below(variant.package):
         if package.name in pin.missing.get(platform, ()):
             yield Reason("pin-no-package", f"nixpkgs {pin.name} has no {package} for {platform}")
     if isinstance(variant.target, Accelerator):
-        yield from _backend_fits(variant.target, pin, platform, catalog)
+        yield from _backend_fits(variant.target, pin, backend)
     if not isinstance(variant.target, Cuda):
         return
     cuda, sm = variant.target.version, variant.target.sm
@@ -346,12 +348,8 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
             yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
 
 
-def _backend_fits(target: Accelerator, pin: Pin, platform: Platform, catalog: Catalog) -> Iterator[Reason]:
-    """Whether a nixpkgs has a backend's release for an architecture and a system."""
-    backend = catalog.backends[target.version.backend]
-    if backend.systems and platform not in backend.systems:
-        systems = " and ".join(backend.systems)
-        yield Reason("backend-no-system", f"nixpkgs has {backend.title} for {systems}, not for {platform}")
+def _backend_fits(target: Accelerator, pin: Pin, backend: GpuBackend) -> Iterator[Reason]:
+    """Whether a nixpkgs has a backend's release for an architecture."""
     offer = pin.backends.get(backend.name)
     if offer is not None and offer.release != str(target.version):
         words = f"nixpkgs {pin.name} has {backend.title} {offer.release}, not {target.version}"

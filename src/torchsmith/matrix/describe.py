@@ -156,10 +156,14 @@ def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
     return lacks, command
 
 
-def newer_lines(line: Line, catalog: Catalog) -> dict[str, str]:
-    """The torch releases that are newer than a line's and cannot be built yet, each with what it lacks."""
+def newer_lines(line: Line, catalog: Catalog, variant: Variant | None = None) -> dict[str, str]:
+    """The torch releases that are newer than a line's and cannot be built yet, each with what it lacks: in
+    general, or for the backend of a variant."""
     newer = [one for one in catalog.lines.values() if version_key(one.torch) > version_key(line.torch)]
     lacks = {one.torch: what_lacks(one, catalog)[0] for one in newer if not one.flavor}
+    if variant is not None and isinstance(variant.target, Accelerator):
+        without = [one for one in newer if one.torch in lacks and not one.build_for(variant.toolkit)]
+        lacks |= {one.torch: [f"a build for {toolkit_title(variant, catalog)}"] for one in without}
     return {torch: "; ".join(what) for torch, what in sorted(lacks.items(), key=_by_version) if what}
 
 

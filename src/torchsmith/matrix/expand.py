@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 import msgspec
@@ -13,6 +13,11 @@ from torchsmith.core.problem import CannotBuild, Conflict, ValuePath
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
+
+
+def isas_with(target: Target, isas: Iterable[str]) -> Iterable[str]:
+    """The instruction sets that a target is built with: all of these, or the one that goes with it."""
+    return (target.isa,) if isinstance(target, Accelerator) and target.isa else isas
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -30,8 +35,9 @@ class Block(msgspec.Struct, frozen=True):
     path: ValuePath = ()  # where it stands in its file
 
     def variants(self) -> Iterator[Variant]:
-        for axes in product(self.packages, self.pythons, self._targets(), self.isas):
-            yield Variant(*axes, release=self.release)
+        for package, python, target in product(self.packages, self.pythons, self._targets()):
+            for isa in isas_with(target, self.isas):
+                yield Variant(package, python, target, isa, release=self.release)
 
     def holds(self, variant: Variant) -> bool:
         """Whether the product has a cell, buildable or not."""
@@ -39,7 +45,7 @@ class Block(msgspec.Struct, frozen=True):
             variant.package in self.packages
             and variant.python in self.pythons
             and variant.target in self._targets()
-            and variant.isa in self.isas
+            and variant.isa in isas_with(variant.target, self.isas)
             and variant.release == self.release
             and not variant.flavor
         )

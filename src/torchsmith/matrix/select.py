@@ -6,15 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from typing import get_args
 
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Empty, Invalid, NotKnown, did_you_mean
 from torchsmith.core.words import grouped
-from torchsmith.matrix.variant import CUDA, CpuOnly, Cuda, Variant
+from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
 CLOSE = 0.75  # h100 is not a misspelt sm100
@@ -64,8 +65,11 @@ def _spellings(
     if variant is None:
         return {"name": names}
     toolkit, sm, isa = variant.toolkit, variant.sm, catalog.isas.get(variant.isa)
-    name = toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
-    releases = ("gpu", str(toolkit), f"{name}{toolkit.slug}", toolkit.slug) if toolkit else ("cpu",)
+    name, release = variant.backend, str(toolkit or "")
+    releases: tuple[str, ...] = ("cpu",)
+    if toolkit:
+        word = catalog.backends[name].word(release)
+        releases = ("gpu", release, word, release.replace(".", "_"))
     return {
         "package": (variant.package.name, variant.stem),
         "python": (str(variant.python), variant.python.slug),
@@ -89,14 +93,15 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
     lines = catalog.lines.values()
     builds = {(name, release) for line in lines for name, one in line.backends.items() for release in one}
-    others = sorted({word for name, release in builds for word in (name, name + release.replace(".", "_"))})
+    known = catalog.backends
+    others = sorted({word for name, release in builds for word in (name, known[name].word(release))})
     return {
         "package": list(catalog.packages),
         "cuda": ["cpu", "gpu", *cudas, *map(str, catalog.cuda), *others],
         "python": [*(python.slug for python in catalog.pythons), *map(str, catalog.pythons)],
         "sm": [*map(str, catalog.gpus), *catalog.gfx],
         "isa": list(catalog.isas),
-        "system": ["x86_64-linux", "aarch64-linux", "x86_64", "aarch64"],
+        "system": [*get_args(Platform), "x86_64", "aarch64"],
         "line": list(catalog.lines),
     }
 

@@ -48,7 +48,8 @@ def products_of(cells: Iterable[Cell]) -> list[Product]:
         sm, python, stated = (str(one.sm),) if one.sm else (), (str(one.python),), one.release is not None
         other = isinstance(one.target, Accelerator)
         cuda, target = ((), (str(one.target),)) if other else ((str(one.cuda or "cpu"),), ())
-        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, target, (one.isa,)))
+        isa = () if one.implies_isa else (one.isa,)
+        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, target, isa))
     for axis in ("packages", "isa", "sm", "target", "cuda", "python"):
         products = _merged(products, axis)
     return products

@@ -47,6 +47,7 @@ class Accelerator(msgspec.Struct, frozen=True, order=True):
     version: BackendVersion
     arch: str
     name: str  # as that backend writes it
+    isa: str = ""  # the one instruction set that goes with it, which names leave out
 
     def __str__(self) -> str:
         return self.name
@@ -54,7 +55,8 @@ class Accelerator(msgspec.Struct, frozen=True, order=True):
     @classmethod
     def of(cls, backend: GpuBackend, version: BackendVersion, arch: str) -> Accelerator:
         """The target of a backend's release and architecture."""
-        return cls(version, arch, backend.target.format(release=version.slug, arch=arch))
+        name = backend.target.format(release=str(version).replace(".", "_"), arch=arch)
+        return cls(version, arch, name, backend.isa)
 
 
 class CpuOnly(msgspec.Struct, frozen=True, order=True):
@@ -84,7 +86,8 @@ class Variant(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         tail = f"-{self.flavor}" if self.flavor else ""
-        cell = f"{self.python.slug}-{self.target}-{self.isa}{tail}"
+        isa = "" if self.implies_isa else f"-{self.isa}"
+        cell = f"{self.python.slug}-{self.target}{isa}{tail}"
         force_setattr(self, "cell", cell)
         force_setattr(self, "name", f"{self.stem}-{cell}")
 
@@ -111,12 +114,23 @@ class Variant(msgspec.Struct, frozen=True):
         return f"{self.release.line or self.stem}/{self.cell}" if self.release else self.cell
 
     @property
+    def implies_isa(self) -> bool:
+        """Whether its instruction set is the target's own, which names leave out."""
+        return isinstance(self.target, Accelerator) and self.isa == self.target.isa
+
+    @property
     def cuda(self) -> CudaVersion | None:
         return self.target.version if isinstance(self.target, Cuda) else None
 
     @property
     def sm(self) -> Sm | None:
         return self.target.sm if isinstance(self.target, Cuda) else None
+
+    @property
+    def backend(self) -> str:
+        """What it is compiled for, by its name in backends.toml."""
+        target = self.target
+        return target.version.backend if isinstance(target, Accelerator) else CUDA if self.cuda else CPU
 
     @property
     def toolkit(self) -> CudaVersion | BackendVersion | None:
@@ -133,13 +147,12 @@ class Variant(msgspec.Struct, frozen=True):
     def sort_key(self) -> tuple[object, ...]:
         """Packages in their own order, then Python, CPU-only before CUDA before other backends, SM by number,
         ISA by name."""
-        toolkit, sm = self.toolkit, self.sm
-        other = toolkit.backend if isinstance(toolkit, BackendVersion) else ""
+        sm, other = self.sm, self.backend if isinstance(self.target, Accelerator) else ""
         return (
             self.package.order,
             self.package.name,
             self.python,
-            (other, toolkit.major, toolkit.minor) if toolkit else ("", 0, 0),
+            (other, version_key(str(self.toolkit or ""))),
             sm.number if sm else len(self.arch),  # gfx90a before gfx1030
             self.arch,
             self.isa,
@@ -238,7 +251,7 @@ def read_name(name: str, catalog: Catalog) -> Reading:
     python = words.take("the Python version", r"python3\d{1,2}", "a Python such as python313")
     target = _target(words, catalog)
     old: list[str] = []
-    isa = _isa(words, old)
+    isa = (target.isa if isinstance(target, Accelerator) else "") or _isa(words, old)
     flavor = _suffix(words, old)
     variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
@@ -290,7 +303,7 @@ def _target(words: _Words, catalog: Catalog) -> Target:
     arch = words.take("the GPU architecture", backend.arch, f"a GPU architecture such as {backend.example}")
     if name == CUDA:
         return Cuda(CudaVersion.parse(word), Sm.parse(arch))
-    return Accelerator.of(backend, BackendVersion(name, *map(int, found.groups()[-2:])), arch)
+    return Accelerator.of(backend, BackendVersion(name, ".".join(found.groups())), arch)
 
 
 def _release_pattern(backend: GpuBackend) -> str:

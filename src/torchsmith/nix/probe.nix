@@ -6,13 +6,13 @@
   cudas, # attributes of CUDA's package sets, by version
   backends, # package sets of others than CUDA: the set, the member whose version is its release, architectures
   gpus, # by system: the GPUs that it can have, each with its capability and the CUDA releases that know it
+  systems, # all that recipes are for
 }:
 
 let
   set = system: config: import nixpkgs { inherit system; config = { allowUnfree = true; } // config; overlays = [ ]; };
   plain = set "x86_64-linux" { };
   cuda = builtins.mapAttrs (system: _: set system { cudaSupport = true; }) gpus;
-  without = builtins.mapAttrs (system: _: set system { }) gpus;
 
   # null where it is not there, or throws.
   try = value: let result = builtins.tryEval (builtins.deepSeq value value); in if result.success then result.value else null;
@@ -53,12 +53,12 @@ in
 {
   versions = builtins.mapAttrs (_: versionOf) packages;
   # What a system has neither with CUDA nor without.
-  missing = builtins.mapAttrs (
-    system: pkgs: builtins.filter (
+  missing = byName (
+    system: builtins.filter (
       name: let has = pkgs: try (available (packageOf pkgs packages.${name})) == true; in
-        versionOf packages.${name} != null && !has pkgs && !has without.${system}
+        versionOf packages.${name} != null && !(cuda ? ${system} && has cuda.${system}) && !has (set system { })
     ) (builtins.attrNames packages)
-  ) cuda;
+  ) systems;
   # Names of the Python packages that begin as one of those asked for.
   alike = builtins.mapAttrs (
     _: attr: builtins.filter (name: builtins.substring 0 4 name == builtins.substring 0 4 attr) (builtins.attrNames plain.python3Packages)

@@ -16,6 +16,7 @@ from torchsmith.core.clock import Clock
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
 from torchsmith.core.words import grouped
+from torchsmith.matrix.variant import CUDA
 from torchsmith.nix.tool import Nix
 
 PinFacts = dict[str, Any]  # as pins.toml has them
@@ -74,7 +75,7 @@ def _ask(
     nix: Nix, tree: Path, catalog: Catalog, packages: Mapping[str, str], answer: type[AnswerT]
 ) -> AnswerT:
     """The attributes of probe.nix that an answer has."""
-    questions: dict[str, Mapping[str, Any]] = {
+    questions: dict[str, Any] = {
         "packages": packages,
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
@@ -83,7 +84,8 @@ def _ask(
             for name, one in catalog.backends.items()
             if one.package_set
         },
-        "gpus": {platform: _gpus(platform, catalog) for platform in get_args(Platform)},
+        "gpus": {platform: _gpus(platform, catalog) for platform in catalog.backends[CUDA].systems},
+        "systems": list(get_args(Platform)),
     }
     arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
     text = files("torchsmith.nix").joinpath("probe.nix").read_text()

@@ -11,6 +11,7 @@ from torchsmith.catalog.package import GpuList
 from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix import Accelerator, Cell, Flavor, Variant
+from torchsmith.matrix.cells import toolkit_title
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
 OLDEST_BY_DEFAULT = 75  # nixpkgs compiles for older GPUs only when they are named
@@ -143,14 +144,19 @@ class CellFacts:
         return values
 
     def backend_values(self) -> dict[str, TemplateValue]:
-        """What a backend that is data alone says of the target."""
+        """What a backend says of the target."""
         target = self.variant.target
-        values: dict[str, TemplateValue] = {"target": str(target)}
+        values: dict[str, TemplateValue] = {
+            "target": str(target),
+            "toolkit": toolkit_title(self.variant, self.catalog),
+            "impliesIsa": self.variant.implies_isa,
+            "anyCpu": not self.isa.features,
+        }
         if not isinstance(target, Accelerator):
             return values
         backend = self.catalog.backends[target.version.backend]
         gpu = self.catalog.archs_of(backend)[target.arch]
-        kept = f"; nixpkgs keeps more of them in {', '.join(backend.wide)}" if backend.wide else ""
+        wide = f"; nixpkgs keeps more of them in {', '.join(backend.wide)}" if backend.wide else ""
         groups = f" and a user in the groups {' and '.join(backend.groups)}" if backend.groups else ""
         return values | {
             "accelerator": True,
@@ -160,10 +166,10 @@ class CellFacts:
             "packageSet": backend.package_set,
             "releaseOf": backend.release_of,
             "arch": target.arch,
-            "gpuTitle": f"{backend.vendor} {gpu.generation} ({target.arch})".replace("  ", " "),
+            "gpuTitle": " ".join(filter(None, (backend.vendor, gpu.generation, f"({target.arch})"))),
             "gpuParts": gpu.title,
             "driver": f"{backend.driver}{groups}",
-            "otherGpus": f"torch for no other architecture{kept}",
+            "otherGpus": "torch for no other architecture" + wide if backend.package_set else "any of them",
         }
 
     def nightly_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
@@ -355,7 +361,8 @@ def isa_data(isa: Isa) -> dict[str, NixValue]:
 def cpu_words(isa: Isa) -> str:
     """What a CPU must have, and the first that have it."""
     cpu = "x86-64" if isa.platform == "x86_64-linux" else "64-bit ARM"
-    return f"{cpu} with {', '.join(sorted(isa.features))} (first in {', '.join(isa.first_cpus)})"
+    cpu += f" with {', '.join(sorted(isa.features))}" if isa.features else ""
+    return f"{cpu} (first in {', '.join(isa.first_cpus)})"
 
 
 def machine_words(gpu: Gpu, isa: Isa, catalog: Catalog) -> str:

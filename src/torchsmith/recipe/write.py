@@ -9,7 +9,7 @@ from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.core.nixtext import nix_string
 from torchsmith.core.problem import Invalid, Where
 from torchsmith.core.words import grouped
-from torchsmith.matrix import Accelerator, Cell, Flavor
+from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import (
     HoleTexts,
@@ -49,9 +49,7 @@ def family(facts: CellFacts) -> str:
         return "catalog-gpu.nix" if variant.cuda else "catalog-cpu.nix"
     if not variant.package.is_torch:
         return "companion.nix" if variant.package.needs_torch else "package.nix"
-    if isinstance(variant.target, Accelerator):
-        return "torch-accelerator.nix"
-    return "torch-gpu.nix" if variant.cuda else "torch-cpu.nix"
+    return "torch-gpu.nix" if variant.toolkit else "torch-cpu.nix"
 
 
 def check_nix(text: str, places: Mapping[int, Where]) -> None:

@@ -233,7 +233,7 @@ class _RepositoryCells:
         """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
         for flags in (listed for package_set in file.sets for listed in package_set.flags):
             for isa in self.catalog.isas.values():
-                if set(isa.flags) == set(flags.values):
+                if isa.flags and set(isa.flags) == set(flags.values):
                     return isa.name
         gpu = self.catalog.gpus.get(sm)
         systems = {package_set.system.value for package_set in file.sets if package_set.system}

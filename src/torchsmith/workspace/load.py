@@ -242,8 +242,9 @@ class _Resolver(msgspec.Struct, frozen=True):
             chain = " -> ".join((*seen, name))
             raise Conflict(f"profiles extend each other in a circle: {chain}", path=at)
         own = self._spec(profile, path)
-        if profile.extends:
-            own = _joined(self._profile(profile.extends, (*path, "extends"), (*seen, name)), own)
+        below = (profile.extends,) if isinstance(profile.extends, str) else profile.extends
+        for other in reversed(below):
+            own = _joined(self._profile(other, (*path, "extends"), (*seen, name)), own)
         return _usable(own) if profile.usable else own
 
     def _find_profile(self, name: str, at: ValuePath) -> tuple[Profile, ValuePath]:
@@ -324,7 +325,9 @@ class _Resolver(msgspec.Struct, frozen=True):
         if any(cuda is not None for cuda in cudas) and not block.sm:
             yield Incomplete("a GPU block needs sm, a list of GPU architectures", path=at)
         targets = len(cudas) + len(block.target)
-        for key, count in (("python", len(block.python)), ("cuda", targets), ("isa", len(block.isa))):
+        implied = not cudas and all(self._accelerator(word, (*at, "target")).isa for word in block.target)
+        isas = len(block.isa) + (implied and targets)
+        for key, count in (("python", len(block.python)), ("cuda", targets), ("isa", isas)):
             if not count:
                 yield Empty(f"{key} is empty: the block has no cell", path=(*at, key))
 

@@ -251,7 +251,7 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
     if reading.variant.toolkit is None:
         return "CPU only"
     isa = catalog.isas.get(reading.variant.isa)
-    return "GPU on ARM" if isa is not None and isa.platform == "aarch64-linux" else "GPU on x86"
+    return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
-from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.axes import BadValue, Platform
 from torchsmith.core.files import read_text
 from torchsmith.core.toml import read_table
 from torchsmith.core.words import whole
@@ -37,7 +37,7 @@ class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cuda: tuple[CudaChoice, ...] = ()
     target: tuple[str, ...] = ()  # of other backends, as names write them: rocm6_4-gfx942
     sm: tuple[Sm, ...] = ()
-    isa: tuple[str, ...]
+    isa: tuple[str, ...] = ()  # may be left out where the target has its own
     prefix: bool = False  # names state the release, pytorch28-..., so that two lines can have one cell
 
 
@@ -45,7 +45,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A named matrix."""
 
     about: str = ""
-    extends: str = ""
+    extends: str | tuple[str, ...] = ()
     usable: bool = False  # leave out the cells that no machine can use
     matrix: tuple[MatrixBlock, ...] = ()
     include: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """A machine that Nix may build on, reached over ssh."""
 
     address: Annotated[str, msgspec.Meta(pattern=whole(r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+"))]
-    systems: tuple[Literal["x86_64-linux", "aarch64-linux"], ...]
+    systems: tuple[Platform, ...]
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     features: tuple[FeatureName, ...] = ("big-parallel",)

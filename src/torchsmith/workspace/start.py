@@ -42,10 +42,7 @@ format = 1
 {profiles}
 profile = "{profile}"
 
-# The CUDA releases to package in build-cudatoolkit.
-cudatoolkit = ["13.0"]
-
-# "standalone": every recipe is complete in itself. "shared": short calls of a file they have in common.
+{toolkit}# "standalone": every recipe is complete in itself. "shared": short calls of a common file.
 layout = "standalone"
 
 # Single cells to add, and selectors for cells to leave out.
@@ -61,6 +58,11 @@ exclude = []
 # cuda = ["12.9", "13.0"]
 # sm = ["sm90", "sm120"]
 # isa = ["avx2", "avx512"]
+"""
+TOOLKIT = """\
+# The CUDA releases to package in build-cudatoolkit.
+cudatoolkit = ["13.0"]
+
 """
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
@@ -93,10 +95,12 @@ def start_workspace(
             for name, known_profile in known.items()
             if name not in (profile, OLD)
         )
-        text = TEXT.format(profile=profile, profiles="\n".join(others))
-    count = len(read_as(file, text).cells)
+        text = TEXT.format(profile=profile, profiles="\n".join(others), toolkit=TOOLKIT)
+    variants = read_as(file, text).variants()
+    if not any(variant.cuda for variant in variants):
+        text = text.replace(TOOLKIT, "")
     write_atomic(file, text)
-    return file, count
+    return file, len(variants)
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:

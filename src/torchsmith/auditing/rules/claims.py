@@ -105,7 +105,7 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     and not Thor, a DGX Spark is not a datacenter part. CPUs in prose must run its instruction set."""
     gpu, isa = subject.gpu, subject.isa
     known = vocabulary(subject.catalog)
-    target = gpu.name if gpu else "a CPU build"
+    target = (subject.variant.arch if subject.variant else gpu.name if gpu else "") or "a CPU build"
     for place, claim, span in _of(subject, "part", "cpu", "first"):
         if claim.kind == "part":
             right = gpu is not None and gpu.name in known.parts[claim.value]
@@ -132,11 +132,12 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
 def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """Prose must name the platform that the recipe is built for, and the driver that its CUDA needs."""
     gpu, toolkit = subject.gpu, subject.toolkit
-    arm = isa.platform == "aarch64-linux"
     for place, claim, span in _of(subject, "system", "driver"):
         if claim.kind == "system":
-            right = (claim.value.startswith("aarch64") or "ARM" in claim.value) == arm
-            if not right:
+            arm = claim.value.startswith("aarch64") or "ARM" in claim.value
+            kernel = claim.value.rpartition("-")[2] if claim.value.endswith(("-linux", "-darwin")) else ""
+            machine = "aarch64" if arm else "x86_64"
+            if not (isa.platform.startswith(machine) and isa.platform.endswith(kernel)):
                 yield Defect(f"the {place} names {claim.word}; it is for {isa.platform}", span)
         elif gpu is not None and toolkit is not None:
             needed = max(gpu.min_driver, toolkit.min_driver)

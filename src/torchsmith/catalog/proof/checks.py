@@ -50,7 +50,7 @@ def check_targets(toolkit: CudaToolkit, readings: Readings) -> FactCheck:
 
 def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
     """The flags define exactly the macros that are listed, and the features are those of the macros."""
-    said = readings.macros(isa.platform, isa.flags)
+    said = readings.macros(isa.platform, isa.flags) if isa.flags else frozenset[str]()
     fact, tool = f"{isa.name}: {' '.join(isa.flags)}", f"gcc for {isa.platform}"
     if isinstance(said, Absent):
         outcome: CheckOutcome = "wrong" if "refuses" in said.why else "not checked"
@@ -59,7 +59,8 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
     yield _compare(fact, tool, isa.macros, said)
     shorter = {" ".join(flags): readings.macros(isa.platform, flags) for flags in _shorter(isa.flags)}
     same = [flags for flags, macros in shorter.items() if macros == said]
-    yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
+    if isa.flags:
+        yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
     implied = {one.name for one in _features(catalog, isa.platform) if one.macro in said}
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
 

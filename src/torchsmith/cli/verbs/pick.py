@@ -79,7 +79,9 @@ def _print_report(report: PickReport) -> None:
     for chosen in report.choice:
         _print_chosen(chosen, report)
     if len(report.choice) > 1:
-        write("no single variant runs on all GPUs; CUDA_VISIBLE_DEVICES selects one for a program")
+        selecting = "; CUDA_VISIBLE_DEVICES selects one for a program"
+        by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
+        write(f"no single variant runs on all GPUs{selecting if by_cuda else ''}")
         write()
     for text in report.remarks:
         write(text, "yellow")
@@ -88,7 +90,8 @@ def _print_report(report: PickReport) -> None:
     if not report.unserved:
         _print_missing(report)
     for wheel in report.wheels:
-        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else "the CPU alone"
+        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
+        kind = kind or "the CPU alone"
         write(f"without a build of your own: PyTorch's wheel of {wheel.torch} for {kind}", "bold")
         for text in wheel.provided:
             write(f"  provided that {text}", "yellow")

@@ -38,14 +38,10 @@
   #? unless bundled
 
   meta = oldAttrs.meta // {
-    #? if cuda
-    description = "@what@ for PyTorch @torch@ with CUDA @cuda@, @gpuTitle@ and @isaTitle@ CPUs";
-    #? else
-    #? if accelerator
-    description = "@what@ for PyTorch @torch@ with @backend@ @backendRelease@, @gpuTitle@ and @isaTitle@ CPUs";
+    #? if toolkit
+    description = "@what@ for PyTorch @torch@ with @toolkit@, @gpuTitle@ and @isaTitle@ CPUs";
     #? else
     description = "@what@ for PyTorch @torch@ without CUDA, @isaTitle@ CPUs";
-    #? end
     #? end
     longDescription = ''
       #? if lineVersion

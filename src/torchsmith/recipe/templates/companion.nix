@@ -1,14 +1,10 @@
 #? if shared
 # @what@ for PyTorch @torch@, Python @python@: what the recipes of many cells have in common.
 #? else
-#? if cuda
-# @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
-#? else
-#? if accelerator
-# @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @backend@ @backendRelease@.
+#? if toolkit
+# @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @toolkit@.
 #? else
 # @what@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
-#? end
 #? end
 #? end
 
@@ -68,16 +64,7 @@ let
   #? end
 in
 
-#? if cuda
-# A package set whose CUDA is another one must not pass for @cuda@.
-assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
-
-#? end
-#? if packageSet
-# A package set whose @backend@ is another one must not pass for @backendRelease@.
-assert pkgs.lib.versions.majorMinor pkgs.@packageSet@.@releaseOf@.version == "@backendRelease@";
-
-#? end
+#? include toolkit-release.nix
 #? if stack
 pythonPackages.@attr@
 #? else

@@ -5,12 +5,16 @@
   #? else
   #? if accelerator
   - GPU: @arch@, that is @gpuParts@; @otherGpus@
-  - @backend@: @backendRelease@, which needs @driver@
+  - @toolkit@, which needs @driver@
   #? else
   - GPU: none; nothing of CUDA is built or linked
   #? end
   #? end
+  #? if anyCpu
+  - CPU: @cpuNeeds@
+  #? else
   - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
+  #? end
   - Python: @python@
 '';
 #? if ownSource

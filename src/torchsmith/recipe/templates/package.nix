@@ -1,8 +1,8 @@
 #? if shared
 # @what@, Python @python@: what the recipes of many cells have in common.
 #? else
-#? if cuda
-# @what@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
+#? if toolkit
+# @what@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @toolkit@.
 #? else
 # @what@, Python @python@: @isaTitle@ CPUs, no GPU.
 #? end
@@ -16,11 +16,7 @@ let
   #? include gpu-number.nix
 in
 
-#? if cuda
-# A package set whose CUDA is another one must not pass for @cuda@.
-assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
-
-#? end
+#? include toolkit-release.nix
 #? if core
 # What compiles is the argument; the Python package wraps it.
 (@base@.override (arguments: {
@@ -52,8 +48,8 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
   };
 
   meta = oldAttrs.meta // {
-    #? if cuda
-    description = "@what@ with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
+    #? if toolkit
+    description = "@what@ with @toolkit@ for @gpuTitle@ and @isaTitle@ CPUs";
     #? else
     description = "@what@ without CUDA for @isaTitle@ CPUs";
     #? end

@@ -13,7 +13,7 @@ pkgs = import torchsmithNixpkgs {
     #? end
   };
   #? end
-  #? if accelerator
+  #? if backendConfig
   config = {
     #? each backendConfig
     @item@ = true;

@@ -1,7 +1,7 @@
 #? if shared
-# PyTorch @torch@, Python @python@, CUDA @cuda@: what the recipes of many GPUs and CPUs have in common.
+# PyTorch @torch@, Python @python@, @toolkit@: what the recipes of many GPUs and CPUs have in common.
 #? else
-# PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, CUDA @cuda@.
+# PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @toolkit@.
 #? end
 
 #? include nixpkgs.nix
@@ -11,7 +11,5 @@ let
   #? include torch.nix
 in
 
-# A package set whose CUDA is another one must not pass for @cuda@.
-assert pkgs.cudaPackages.cudaMajorMinorVersion == "@cuda@";
-
+#? include toolkit-release.nix
 customPytorch

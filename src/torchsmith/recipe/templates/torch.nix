@@ -127,7 +127,7 @@ customPytorch =
         echo "CUDA: Disabled"
         #? end
         #? if accelerator
-        echo "@backend@: @backendRelease@"
+        echo "@toolkit@: Enabled"
         #? end
         echo "Version: $PYTORCH_BUILD_VERSION"
         echo "Parallel Jobs: $NIX_BUILD_CORES"
@@ -146,14 +146,10 @@ customPytorch =
     };
 
     meta = oldAttrs.meta // {
-      #? if cuda
-      description = "PyTorch @torch@ with CUDA @cuda@ for @gpuTitle@ and @isaTitle@ CPUs";
-      #? else
-      #? if accelerator
-      description = "PyTorch @torch@ with @backend@ @backendRelease@ for @gpuTitle@ and @isaTitle@ CPUs";
+      #? if toolkit
+      description = "PyTorch @torch@ with @toolkit@ for @gpuTitle@ and @isaTitle@ CPUs";
       #? else
       description = "PyTorch @torch@ without CUDA for @isaTitle@ CPUs";
-      #? end
       #? end
       longDescription = ''
         PyTorch @torch@ compiled for one kind of machine:
@@ -163,12 +159,16 @@ customPytorch =
         #? else
         #? if accelerator
         - GPU: @arch@, that is @gpuParts@; @otherGpus@
-        - @backend@: @backendRelease@, which needs @driver@
+        - @toolkit@, which needs @driver@
         #? else
         - GPU: none; nothing of CUDA is built or linked
         #? end
         #? end
+        #? if anyCpu
+        - CPU: @cpuNeeds@
+        #? else
         - CPU: @cpuNeeds@; a lesser CPU stops with an illegal instruction
+        #? end
         #? if cuda
         - CUDA: @cuda@, which needs an NVIDIA driver of version @driver@ or newer
         - Linear algebra: cuBLAS and MAGMA on the GPU, OpenBLAS on the CPU
