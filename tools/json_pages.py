@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,19 @@ from torchsmith.workspace.readmes import table
 
 REFERENCE = re.compile(r'"#/\$defs/([^"]+)"|"\$ref": "[^"]*/([^"/]+)"')
 SHARED = "shared"
+COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
+FACT = re.compile(r"Fact_(?:tuple_|frozenset_)?(?:[a-z.]*\.)?([A-Za-z]+)_")
+JSON_NAMES = {"str": "string", "int": "integer", "bool": "boolean", "DriverVersion": "string", "Sm": "string"}
+FACT_SECTION = """
+## Fact
+
+A value, and the tool, file or option that it comes from.
+
+| field | type |
+| --- | --- |
+| `value` | as the field that holds the fact says |
+| `source` | string |
+"""
 
 
 def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> dict[str, str]:
@@ -37,10 +50,15 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
     titles = {page_name(name): f"{name} --json" for name in documents} | {
         SHARED: "Types of several documents"
     }
+    structs = {kind.__name__: kind for kind in _subclasses(msgspec.Struct)}
     for page, title in titles.items():
-        kinds = sorted(kind for kind, place in page_of.items() if place == page)
+        kinds = sorted(kind for kind, place in page_of.items() if place == page and not FACT.match(kind))
         if kinds:
-            sections = "\n".join(_section(kind, types[kind], page_of, page) for kind in kinds)
+            sections = "\n".join(
+                _section(kind, types[kind], page_of, page, _comments(structs.get(kind))) for kind in kinds
+            )
+            if page == SHARED:
+                sections += FACT_SECTION
             pages[f"docs/json/{page}.md"] = f"{note}\n# {title}\n\n{sections}"
     return pages
 
@@ -66,12 +84,34 @@ def _references(schema: Any) -> set[str]:
     return {one or other for one, other in REFERENCE.findall(json.dumps(schema))}
 
 
-def _section(name: str, schema: Mapping[str, Any], page_of: Mapping[str, str], page: str) -> str:
+def _subclasses(kind: type) -> Iterator[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def _comments(kind: type | None) -> dict[str, str]:
+    """What the comments behind the fields of a type say."""
+    parts = (
+        [part for part in reversed(kind.__mro__) if part.__module__.startswith("torchsmith")] if kind else []
+    )
+    return {name: comment for part in parts for name, comment in COMMENT.findall(inspect.getsource(part))}
+
+
+def _section(
+    name: str, schema: Mapping[str, Any], page_of: Mapping[str, str], page: str, comments: Mapping[str, str]
+) -> str:
     about = inspect.cleandoc(schema.get("description", ""))
     if "properties" not in schema:
         return f"## {name}\n\n{about or _type(schema, page_of, '', page)}\n"
-    rows = [[f"`{field}`", _type(value, page_of, "", page)] for field, value in schema["properties"].items()]
-    return f"## {name}\n\n{about}\n\n{table(['field', 'type'], rows)}\n"
+    rows = [
+        [f"`{field}`", _type(value, page_of, "", page), comments.get(field, "")]
+        for field, value in schema["properties"].items()
+    ]
+    head = ["field", "type", "meaning"]
+    if not any(row[2] for row in rows):
+        head, rows = head[:2], [row[:2] for row in rows]
+    return f"## {name}\n\n{about}\n\n{table(head, rows)}\n"
 
 
 def _type(schema: Mapping[str, Any], page_of: Mapping[str, str], folder: str, here: str = "") -> str:
@@ -82,6 +122,11 @@ def _type(schema: Mapping[str, Any], page_of: Mapping[str, str], folder: str, he
 
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
+        if fact := FACT.match(name):
+            page = "" if here == SHARED else f"{folder}{SHARED}.md"
+            many = "list of " if "tuple" in name or "frozenset" in name else ""
+            value = JSON_NAMES.get(fact[1]) or f"[{fact[1]}]({page}#{fact[1].lower()})"
+            return f"[fact]({page}#fact): {many}{value}"
         page = "" if page_of[name] == here else f"{folder}{page_of[name]}.md"
         return f"[{name}]({page}#{name.lower()})"
     if "anyOf" in schema:
