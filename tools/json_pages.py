@@ -84,7 +84,7 @@ def _references(schema: Any) -> set[str]:
     return {one or other for one, other in REFERENCE.findall(json.dumps(schema))}
 
 
-def _subclasses(kind: type) -> Iterator[type]:
+def _subclasses(kind: type[Any]) -> Iterator[type[Any]]:
     for child in kind.__subclasses__():
         yield child
         yield from _subclasses(child)
