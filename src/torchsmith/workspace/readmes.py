@@ -124,13 +124,14 @@ packages have in common, and `docs/` tells what was needed to make these builds 
 def _example(cells: Sequence[Cell], catalog: Catalog) -> Cell:
     """A cell that many people can use: the newest GPU that is sold as many parts, what most CPUs run."""
     many = max(len(gpu.parts) for gpu in catalog.gpus.values()) / 2
+    runs = Counter(name for cpu in catalog.cpus.values() for name in cpu.isas)
+    cpus = Counter(cpu.platform for cpu in catalog.cpus.values())
 
     def rank(cell: Cell) -> tuple[object, ...]:
         variant, isa = cell.variant, catalog.isas[cell.variant.isa]
         gpu = catalog.gpus.get(variant.sm) if variant.sm else None
-        own = [cpu for cpu in catalog.cpus.values() if cpu.platform == isa.platform]
         sold = gpu is not None and len(gpu.parts) >= many
-        common = sum(isa.name in cpu.isas for cpu in own) > len(own) / 2
+        common = runs[isa.name] > cpus[isa.platform] / 2
         plain = not (variant.flavor or variant.release or cell.warnings)
         newest = variant.sm.number if variant.sm and sold else 0
         return plain, sold, common, newest, isa.level if common else -isa.level
