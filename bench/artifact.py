@@ -37,8 +37,7 @@ def rows() -> Iterator[Row]:
     """Needs torch's wheel in the cache (`make verify-real` fetches it) and 7 GB of memory for cuobjdump."""
     wheel = cached(WHEEL, WHEELS[WHEEL])
     if wheel is None:
-        print(f"left out: {WHEEL} is not in the cache; make verify-real fetches it", file=sys.stderr)
-        return
+        raise FileNotFoundError(f"{WHEEL} is not in the cache; make verify-real fetches it")
     for name, library in unpacked(wheel):
         if name.endswith("/libtorch_cuda.so"):
             yield from _rows(library)

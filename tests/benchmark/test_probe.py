@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -48,3 +49,9 @@ def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
     assert all(place % 64 == 0 for place in places)  # as torch aligns its own
     assert len({place // 4096 for place in places}) > 25
     assert len({place % 4096 for place in places}) > 25
+
+
+def test_a_result_that_is_off_by_a_tenth_is_wrong_in_every_operation(probe: dict[str, Any]) -> None:
+    limits = {name: limit for name, (_, _, _, limit) in probe["table"](MagicMock()).items()}
+    assert len(limits) > 20
+    assert max(limits.values()) < 0.1

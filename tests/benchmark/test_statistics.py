@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from torchsmith.benchmark.measure import settled
 from torchsmith.benchmark.statistics import (
+    COARSE,
     LEVEL,
     RatioEstimate,
     chance,
@@ -120,6 +121,7 @@ def test_holm_stops_at_the_first_that_could_be_chance() -> None:
         (RatioEstimate(1.005, 1.001, 1.009, 1e-4), True, "same"),
         (RatioEstimate(1.001, 0.98, 1.02, 0.7), False, "same"),
         (RatioEstimate(1.02, 0.93, 1.11, 0.3), False, "noisy"),
+        (RatioEstimate(1.02, 0.99, 1 + COARSE, 0.3), False, "noisy"),
     ],
 )
 def test_what_may_be_said(found: RatioEstimate, differs: bool, said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,15 @@ def test_another_nixpkgs_comes_along(workspace: Path) -> None:
     line = added.after.catalog.lines["2.29"]
     assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
     assert any(one.startswith("nixpkgs") for one in added.to_learn)
+
+
+def test_each_cuda_release_of_another_nixpkgs_is_built_as_the_line_builds_it(workspace: Path) -> None:
+    added = propose_line(workspace, "2.29", replace(NEW[1], rev="6a030d5"))
+    like, own = (added.after.catalog.lines[name].cuda for name in ("2.10", "2.29"))
+    assert {cuda for cuda, build in like.items() if build.pin == "6a030d5"} <= own.keys()
+    assert {cuda: own[cuda].fixes for cuda in own.keys() & like.keys()} == {
+        cuda: like[cuda].fixes for cuda in own.keys() & like.keys()
+    }
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
-from torchsmith.host.read_nvidia import read_nvidia_smi
+from torchsmith.host.read_nvidia import read_csv, read_nvidia_smi
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import capability_of, known_isas, resolve
 
@@ -355,3 +355,10 @@ def test_a_machine_of_another_kind_is_told_apart_and_not_unreadable() -> None:
         system = read_report(f"Architecture:  {machine}\nCPU(s):  4\n", "lscpu.txt").system
         assert system is not None
         assert system.value == f"{machine}-linux"
+
+
+def test_what_a_person_wrote_below_a_table_is_no_row_of_it() -> None:
+    facts = read_csv("name, driver_version\nNVIDIA L4, 570.1\nthat is all\nNVIDIA H100, 570.1\n")
+    assert facts.gpus is not None
+    assert [gpu.name.value for gpu in facts.gpus.value if gpu.name] == ["NVIDIA L4"]
+    assert not facts.notes
