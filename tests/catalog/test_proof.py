@@ -112,3 +112,12 @@ def test_names_that_newer_compilers_have_for_old_instructions_are_no_facts(
     monkeypatch.setattr(proof_readings, "gcc_macros", ask)
     assert ask("x86_64-linux", ("-mnew",)) == frozenset({"__AVX__"})
     assert ask("aarch64-linux", ("-march=new",)) == frozenset({"__ARM_FEATURE_SVE"})
+
+
+def test_flags_that_no_compiler_here_knows_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_readings, "find", lambda program: None)
+    proof_readings.gcc_macros.cache_clear()
+    absent = proof_readings.gcc_macros("aarch64-linux", ("-march=armv9-a",))
+    proof_readings.gcc_macros.cache_clear()
+    assert isinstance(absent, Absent)
+    assert "apt-get install" in str(absent)
