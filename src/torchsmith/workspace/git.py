@@ -50,8 +50,7 @@ def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
     last = errors[-1] if errors else "git said nothing"
     why = next((line for line in errors if line.startswith("fatal: ")), last)
     advice = next((line.strip() for line in errors if line.startswith("\tgit ")), "")
-    message = f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}"
-    return Failed(message, hint=advice)
+    return Failed(f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
 
 
 def ask(

@@ -170,8 +170,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
             yield Defect("torch is not given cudaSupport", override.span, severity=severity, sure=sure)
         elif not isinstance(support.value, Unknown) and support.value is not (variant.cuda is not None):
             recipe = "recipe for CUDA" if variant.cuda else "recipe without CUDA"
-            message = f"cudaSupport is {_nix(support.value)} in a {recipe}"
-            yield Defect(message, support.span)
+            yield Defect(f"cudaSupport is {_nix(support.value)} in a {recipe}", support.span)
     if not overrides and subject.style == "flox" and variant.cuda:
         message = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
