@@ -1,0 +1,109 @@
+"""What a person reads, verb by verb: what is said of a report, and what comes next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith.api.choosing import PickRequest, pick
+from torchsmith.api.covering import CoverRequest, cover
+from torchsmith.api.editing import EditReport
+from torchsmith.api.host_options import MachineOptions
+from torchsmith.api.writing import ChangeReport, FileChange
+from torchsmith.cli.edit_view import print_edit
+from torchsmith.cli.plan_view import print_changes
+
+TOML = """format = 1
+packages = ["pytorch"]
+[[matrix]]
+line = "2.10"
+python = ["3.13"]
+cuda = ["cpu"]
+isa = ["avx2", "avx512"]
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    return tmp_path
+
+
+def test_recipes_that_were_written_are_to_be_audited_and_then_built(call: Call, workspace: Path) -> None:
+    done = call("generate", "-w", str(workspace), "--no-git")
+    assert [line.split()[2] for line in done.err.splitlines() if line.startswith("next: ")] == [
+        "audit",
+        "build",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_files_that_are_alike_share_a_line_unless_all_are_asked_for(
+    verbose: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [
+        FileChange("create", f"r/{name}.nix", "it is missing", "CPU only", True, None, "", False)
+        for name in "abcdefghi"
+    ]
+    report = ChangeReport(Path("w"), False, changes)
+    counted = print_changes(report, verbose=True) if verbose else print_changes(report)
+    assert counted is not verbose
+    assert capsys.readouterr().out.count(".nix\n") == (9 if verbose else 0)
+
+
+def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"catalog/lines.toml": "text", "catalog/packages.toml": None}
+    for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):
+        print_edit(EditReport(name="2.29", written=written, files=files, recipes=[], blocked=[]))
+        expected = [f"{verb} {path}" for verb, path in zip(verbs, files, strict=True)]
+        assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_a_page_is_told_in_a_line_and_printed_as_data_where_that_is_asked_for(
+    call: Call, workspace: Path
+) -> None:
+    output = workspace / "page.html"
+    done = call("page", "-w", str(workspace), "-o", str(output))
+    assert done.out.startswith(f"{output}: 2 cells, ")
+    printed = json.loads(call("page", "-w", str(workspace), "--json").out)
+    assert [cell["name"] for cell in printed["cells"]] == [
+        "pytorch-python313-cpu-avx2",
+        "pytorch-python313-cpu-avx512",
+    ]
+
+
+def test_a_new_line_is_reported(call: Call, workspace: Path) -> None:
+    pairs = ("--torchvision", "0.29.0", "--torchaudio", "2.29.0")
+    words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", str(workspace), "--dry-run")
+    assert "would write catalog/lines.toml" in call("line", "add", *words).out
+    assert json.loads(call("line", "add", *words, "--json").out)["name"] == "2.29"
+
+
+def test_a_dash_is_standard_input_and_no_option(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.read", lambda: "", raising=False)
+    assert call("diagnose", "-").error == "empty"
+
+
+def test_a_second_is_enough_for_a_recipe(call: Call, workspace: Path) -> None:
+    assert call("eval", "-w", str(workspace), "--timeout", "1").error == "not-found"  # no recipe, as yet
+    assert call("eval", "-w", str(workspace), "--timeout", "0.5").error == "usage"
+
+
+def test_equal_gpus_are_counted() -> None:
+    machine = MachineOptions(system="x86_64", cpu="zen4", gpu=["2x H100 + L4"], driver="580")
+    assert "; 2 x H100, L4; " in pick(PickRequest(machine=machine)).machine
+
+
+def test_machines_that_no_variant_serves_are_told_why(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text(
+        "name,count,system,cpu,gpu,driver\nold,1,x86_64,zen3,Tesla K80,470\nnew,1,x86_64,zen3,none,\n"
+    )
+    rows = {row.label.split()[0]: row for row in cover(CoverRequest(fleet=fleet)).served}
+    assert {label: (row.variant is None, bool(row.why)) for label, row in rows.items()} == {
+        "old": (True, True),
+        "new": (False, False),
+    }
