@@ -156,6 +156,16 @@ def test_a_member_that_is_longer_than_it_claims_is_damaged(tmp_path: Path) -> No
     assert inspect(wheel).libraries[0].fault
 
 
+def test_a_damaged_library_of_another_package_in_the_wheel_is_a_fault_too(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-1.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("torch/lib/libtorch.so", GOOD)
+        archive.writestr("somebody/elses.so", bytes(range(256)) * 20)
+    assert not inspect(wheel).faults
+    wheel.write_bytes(wheel.read_bytes().replace((5120).to_bytes(4, "little"), (100).to_bytes(4, "little")))
+    assert [fault.partition(":")[0] for fault in inspect(wheel).faults] == ["somebody/elses.so"]
+
+
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_a_wheel_is_read_without_unpacking_it_by_name(compression: int, tmp_path: Path) -> None:
     wheel = tmp_path / "torch-1.whl"

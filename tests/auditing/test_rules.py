@@ -114,6 +114,45 @@ in (pinned.python3Packages.torch.override {{
 """
 
 
+def test_a_torch_that_is_taken_as_the_pin_has_it_has_no_cuda() -> None:
+    rev = builtin_catalog().pins["6a030d5"].rev
+    text = """{{ }}: let pinned = import (builtins.fetchTarball {{
+      url = "https://github.com/NixOS/nixpkgs/archive/{}.tar.gz";
+    }}) {{ system = "x86_64-linux"; config = {{ allowUnfree = true; }}; }};
+    in pinned.python313Packages.torch"""
+    rules = {
+        finding.rule for finding in findings_of("pytorch-python313-cuda12_8-sm90-avx2", text.format(rev))
+    }
+    assert "TS407" in rules
+    asked = text.replace("allowUnfree = true", "allowUnfree = true; cudaSupport = true")
+    assert "TS407" not in {
+        finding.rule for finding in findings_of("pytorch-python313-cuda12_8-sm90-avx2", asked.format(rev))
+    }
+
+
+def test_flags_that_are_missing_are_named() -> None:
+    text = BY_HAND.format(rev=builtin_catalog().pins["6a030d5"].rev, sm="9.0", more="")
+    told = findings_of("pytorch-python313-cuda12_8-sm90-avx512", text.replace("-mavx2", "-mavx512f"))
+    (flags,) = (finding.message for finding in told if finding.rule == "TS501")
+    assert "-mavx512bw" in flags
+    assert "-mavx512f" not in flags.partition(" and have")[0]
+
+
+@pytest.mark.parametrize(("comment", "wrong"), [("AVX-512", False), ("AVX2", True)])
+def test_prose_may_name_the_family_of_the_instruction_set(comment: str, wrong: bool) -> None:
+    text = BY_HAND.format(rev=builtin_catalog().pins["6a030d5"].rev, sm="9.0", more="")
+    commented = f"# For CPUs with {comment}.\n{text}"
+    told = findings_of("pytorch-python313-cuda12_8-sm90-avx512bf16", commented, Path("theirs"))
+    assert ("TS602" in {finding.rule for finding in told}) is wrong
+
+
+def test_a_companion_that_says_which_torch_it_is_built_with_has_no_note_of_it() -> None:
+    assert "TS703" not in {finding.rule for finding in findings_of(VISION, RIGHT[VISION])}
+    silent = RIGHT[VISION].replace("    torch = customPytorch;\n    #", "    #")
+    assert silent != RIGHT[VISION]
+    assert "TS703" in {finding.rule for finding in findings_of(VISION, silent)}
+
+
 def test_a_release_that_only_a_few_are_left_at_is_noticed(tmp_path: Path) -> None:
     pins = {pin.torch: pin.rev for pin in builtin_catalog().pins.values()}
     (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)

@@ -15,6 +15,7 @@ from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.nvml import read_nvml
 from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.spec import HostSpec, gather
 
 HANGS = corpus()["hung-nvidia-smi"]
 
@@ -139,3 +140,11 @@ def test_nvml_that_cannot_start_says_why() -> None:
     facts = read_nvml(_nvml(nvmlInit=refuse))
     assert facts.gpus is None
     assert [note.text for note in facts.notes] == ["could not start: Driver Not Loaded"]
+
+
+def test_a_gpu_that_may_sit_here_is_added_to_what_this_machine_is() -> None:
+    here = gather((), HostSpec(gpu="L4"), builtin_catalog(), 1.0)
+    assert here.features is not None
+    elsewhere = "GH200" if ThisMachine().uname()[1] == "x86_64" else "Tesla K80"
+    assert here.system
+    assert gather((), HostSpec(gpu=elsewhere), builtin_catalog(), 1.0).memory_mib is None

@@ -82,6 +82,11 @@ def test_a_log_gets_its_verdict(path: Path) -> None:
     assert found.kind == (ERRORS[found.entry].kind if found.entry else due["kind"])
 
 
+def test_a_log_without_a_clue_points_at_no_line() -> None:
+    diagnosis = diagnose("all is quiet\n", ERRORS.values())
+    assert (diagnosis.entry, diagnosis.line_number) == ("", 0)
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_known_error_is_found_among_thousands_of_lines(name: str) -> None:
     noise = [f"[{n}/6000] Building CXX object caffe2/file{n}.cpp.o" for n in range(6000)]

@@ -65,6 +65,12 @@ def test_what_a_recipe_would_not_hold_is_told_with_its_place(checkout: Path) -> 
     assert places == ["4", "4", "6", "7"]  # PTX, patches, the torch of torchvision, another package
 
 
+def test_a_gpu_of_arm_machines_alone_is_taken_with_their_instruction_set(checkout: Path) -> None:
+    (checkout / "overlay.nix").write_text(OVERLAY.replace('"9.0" "12.0+PTX"', '"12.1"'))
+    derived = derive_workspace([checkout])
+    assert {cell.variant.isa for cell in derived.cells} == {"armv8_2"}
+
+
 def test_a_cell_that_cannot_be_is_refused_with_its_reason(checkout: Path) -> None:
     (checkout / "flake.nix").write_text(FLAKE.replace("12_9", "13_0").replace("8.9", "6.1"))
     with pytest.raises(Empty) as refused:

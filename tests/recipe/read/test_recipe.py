@@ -284,3 +284,8 @@ def test_an_overlay_in_parentheses_changes_what_is_inside_of_them() -> None:
     packages = "(prev.python3Packages.override { overrides = pfinal: pprev: { torch = pprev.torch; }; })"
     text = f"import <nixpkgs> {{ overlays = [ (final: prev: {{ python3Packages = {packages}; }}) ]; }}"
     assert [overlay.packages for overlay in read(text).overlays] == [("python3Packages.torch",)]
+
+
+def test_a_name_that_is_inherited_from_nowhere_is_unbound() -> None:
+    assert [name for name, _ in read("{ }: let inherit nope; in nope").unbound] == ["nope"]
+    assert not read("{ known }: let inherit known; in known").unbound
