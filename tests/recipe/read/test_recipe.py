@@ -286,6 +286,8 @@ def test_an_overlay_in_parentheses_changes_what_is_inside_of_them() -> None:
     assert [overlay.packages for overlay in read(text).overlays] == [("python3Packages.torch",)]
 
 
-def test_a_name_that_is_inherited_from_nowhere_is_unbound() -> None:
-    assert [name for name, _ in read("{ }: let inherit nope; in nope").unbound] == ["nope"]
-    assert not read("{ known }: let inherit known; in known").unbound
+def test_a_nixpkgs_that_is_inherited_is_imported_all_the_same() -> None:
+    fetched = 'builtins.fetchTarball { url = "https://github.com/NixOS/nixpkgs/archive/%s.tar.gz"; }' % PIN
+    for middle in ("", "let inherit src; in "):
+        recipe = read(f"let src = {fetched}; in {middle}import src {{ config.cudaSupport = true; }}")
+        assert [list(imported.config) for imported in recipe.imports] == [["cudaSupport"]]
