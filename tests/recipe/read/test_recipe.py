@@ -287,7 +287,7 @@ def test_an_overlay_in_parentheses_changes_what_is_inside_of_them() -> None:
 
 
 def test_a_nixpkgs_that_is_inherited_is_imported_all_the_same() -> None:
-    fetched = 'builtins.fetchTarball { url = "https://github.com/NixOS/nixpkgs/archive/%s.tar.gz"; }' % PIN
+    fetched = f'builtins.fetchTarball {{ url = "https://github.com/NixOS/nixpkgs/archive/{PIN}.tar.gz"; }}'
     for middle in ("", "let inherit src; in "):
         recipe = read(f"let src = {fetched}; in {middle}import src {{ config.cudaSupport = true; }}")
         assert [list(imported.config) for imported in recipe.imports] == [["cudaSupport"]]
