@@ -40,7 +40,7 @@ REPORTS = {
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(REPORTS) >= 185
+    assert len(REPORTS) >= 235
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -82,3 +82,9 @@ def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
         needs = CATALOG.cuda[wheel.wheel.cuda].min_driver
         floors = [CATALOG.gpus[sm].min_driver for sm in answer.host.sms or () if sm in CATALOG.gpus]
         assert any(floor >= needs for floor in floors) or any("driver" in text for text in wheel.provided)
+
+
+def test_forty_and_more_reports_are_of_amd_gpus_or_macs() -> None:
+    others = [one for one in REPORTS.values() if one.others or one.targets or one.system.endswith("-darwin")]
+    assert len(others) >= 55
+    assert {arch for one in others for arch in one.targets} >= {"gfx1010", "gfx1030", "gfx1151", "mps"}

@@ -27,11 +27,17 @@ LONG_WORDS = frozenset(
     )
 )
 MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
+OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
 
 def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
-    """The architecture of a GPU of any maker by its name; None where nothing, or two of them, match."""
+    """The architecture of a GPU of any maker by its name; None where nothing, or two of them, match.
+
+    Names that a text gives as alternatives must all mean the same."""
+    if OR in name:
+        products = [product_of_name(one, catalog) for one in name.split(OR)]
+        return products[0] if all(one == products[0] for one in products) else None
     return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
 
 
@@ -114,6 +120,9 @@ def retired_of_name(name: str, catalog: Catalog) -> RetiredGpu | None:
 @lru_cache(maxsize=4096)
 def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
     """AMD's target of a GPU by the target itself, its product's name or its chip's."""
+    if OR in name:
+        product = product_of_name(name, catalog)
+        return product if isinstance(product, Gfx) else None
     stated = GFX.search(name)
     if stated:
         return catalog.gfx.get(stated[0])

@@ -8,50 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.core.toml import read_kept
+from torchsmith.catalog.gpu_names import OR
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
 from torchsmith.host.read_lines import AMD, SENTENCE
 from torchsmith.host.read_pci import GRAPHICS
+from torchsmith.host.traces import MAKERS, traces
 
-# A product in a sentence: NVIDIA Tesla K80, RTX5080, TITAN X (Pascal), Jetson AGX Orin 64GB.
-_PRODUCT = re.compile(
-    r"""(?x)
-    \b(?:
-      (?:NVIDIA[ -]+)?(?:GeForce|Tesla|Quadro|GRID|TITAN|Titan)[ -]+
-          (?:RTX[ -]?|GTX[ -]?|GT[ -]?|FX[ -]?)?[A-Z]{0,3}\d*\w*
-          (?:[ ](?:Ti|SUPER|Super|Xp|RTX|Black|Laptop|\(?Pascal\)?|Ada))*\)?
-    | (?:NVIDIA[ -]+)?(?:RTX|GTX)[ -]?(?:PRO[ ]|Pro[ ]|A)?\d{3,4}\w*
-          (?:[ ](?:Ti|SUPER|Super|Ada|Blackwell|Laptop))*
-    | (?:NVIDIA[ -]+)?(?:Jetson|DGX)[ -](?:AGX[ ]|Orin[ ]?|Spark)?
-          (?:Orin|Xavier|Nano|Thor|AGX|NX|TX[12])?(?:[ ](?:NX|Nano|AGX|Orin))?
-    | NVIDIA[ -]+[ABHLTVKPM]\d{1,3}\w?\b
-    | (?:AMD[ ])?Radeon[ ](?:AI[ ])?(?:PRO|Pro)[ ][RWV]\d{4}
-    | (?:AMD[ ])?Radeon[ ](?:VII|\d{3,4}[MS])\b
-    | (?:AMD[ ])?(?:Radeon[ ])?RX[ -]?(?:[5-9]\d{2,3}|Vega)(?:[ ]?(?:XTX|XT|GRE|\d\d))?
-    | (?:AMD[ ])?(?:Instinct[ ])?MI\d{2,3}[AX]?\b
-    | (?:[AHBLV]\d00|GH200|GB[23]00|GB10|L40S?|A10G|T4|A40|V100S?|H20)\b
-          (?:[ -](?:PCI[eE]|SXM\d?|NVL|\d+[ ]?GB))*
-    )"""
-)
 _NO_PRODUCT = re.compile(
     r"(?i)^(nvidia[ -])?(tesla|quadro|grid|jetson|titan|geforce|dgx)[ -]*$|driver|toolkit|experience"
 )
-MAKERS = ("nvidia", "other", "cuda", "amd")
-SYSTEMS = ("aarch64-darwin", "any-darwin", "x86_64-freebsd", "x86_64-windows")
-
-
-@cache
-def _patterns() -> dict[str, re.Pattern[str]]:
-    """The table of traces, each kind as one pattern; `any`: all kinds that count."""
-    table = read_kept(Path(__file__).with_name("traces.toml"))
-    joined = {kind: "|".join(patterns) for kind, patterns in table.items()}
-    joined["any"] = "|".join([*(joined[kind] for kind in (*MAKERS, "word")), f"(?x:{_PRODUCT.pattern[4:]})"])
-    return {kind: re.compile(text, re.IGNORECASE | re.MULTILINE) for kind, text in joined.items()}
+SYSTEMS = ("x86_64-darwin", "aarch64-darwin", "any-darwin", "x86_64-freebsd", "x86_64-windows")
 
 
 def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
@@ -60,11 +29,11 @@ def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
     A reader may know the CPU alone and take Linux for granted: another system that the text shows counts.
     """
     known = facts.system.value if facts.system else ""
-    if known and not known.endswith("-linux"):
+    if known and not known.endswith("-linux") and known != "any-darwin":
         return facts
 
     def shows(kind: str) -> bool:
-        return _patterns()[kind].search(text) is not None
+        return traces()[kind].search(text) is not None
 
     systems = [] if shows("linux") else [system for system in SYSTEMS if shows(system)]
     if not known and not systems and shows("arm") and not shows("x86"):
@@ -74,47 +43,47 @@ def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
 
 def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     """The facts, with a GPU for a trace of one that no reader understood: its name, or that it is unknown."""
-    if _understood(facts) or not _patterns()["any"].search(text):
+    if _understood(facts) or not traces()["any"].search(text):
         return facts
     lines = list(_lines_with_traces(text))
     amd_known = facts.others is not None and facts.others.value != (AMD,)
     products = [] if amd_known else _products(lines)
     if products:
         return _named(products, facts, name)
-    traces = _traces(lines, text, facts)
-    amd, other = traces.pop("amd", ""), traces.pop("other", "")
+    shown = _traces(lines, text, facts)
+    amd, other = shown.pop("amd", ""), shown.pop("other", "")
     if (amd or other) and facts.others is None:
-        match = _patterns()["other"].search(other)
+        match = traces()["other"].search(other)
         facts = replace(facts, others=Fact((AMD if amd else match[0] if match else other,), name))
         facts = _noting(facts, name, f"shows {'an AMD' if amd else 'a'} GPU: {(amd or other)[:100]!r}")
-        traces.pop("cuda", "")
-    if not traces or (facts.gpus is not None and facts.gpus.value):
+        shown.pop("cuda", "")
+    if not shown or (facts.gpus is not None and facts.gpus.value):
         return facts
-    maker, line = next(iter(traces.items()))
-    shown = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
+    maker, line = next(iter(shown.items()))
+    words = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
     facts = replace(facts, gpus=Fact((GpuFacts(),), name))
-    return _noting(facts, name, f"{shown}, {cut}: {line[:100]!r}")
+    return _noting(facts, name, f"{words}, {cut}: {line[:100]!r}")
 
 
 def _lines_with_traces(text: str) -> Iterator[str]:
     for line in text.splitlines():
-        line = _patterns()["in_cpu"].sub("", line).strip()
+        line = traces()["in_cpu"].sub("", line).strip()
         # Graphics that lspci lists are judged by its reader.
-        judged = _patterns()["no_trace"].search(line) or re.search(GRAPHICS, line)
-        if not judged and _patterns()["any"].search(line):
+        judged = traces()["no_trace"].search(line) or re.search(GRAPHICS, line)
+        if not judged and traces()["any"].search(line):
             yield line
 
 
 def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
     """The first line that shows hardware of each maker; one with a mere word where nothing else tells."""
     makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
-    found = ((maker, next(filter(_patterns()[maker].search, lines), "")) for maker in makers)
-    traces = {maker: line for maker, line in found if line}
-    looked = _patterns()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
-    if traces or looked or facts.others is not None:
-        return traces
-    word, denial = _patterns()["word"], _patterns()["denial"]
+    found = ((maker, next(filter(traces()[maker].search, lines), "")) for maker in makers)
+    shown = {maker: line for maker, line in found if line}
+    looked = traces()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
+    if shown or looked or facts.others is not None:
+        return shown
+    word, denial = traces()["word"], traces()["denial"]
     line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
     return {"word": line} if line else {}
 
@@ -128,7 +97,7 @@ def _understood(facts: HostFacts) -> bool:
 def _named(products: list[tuple[str, str]], facts: HostFacts, name: str) -> HostFacts:
     """GPUs by what a person calls them."""
     source = f"{name}, {SENTENCE}"
-    gpu = GpuFacts(name=Fact(" or ".join(dict.fromkeys(word for word, _ in products)), source))
+    gpu = GpuFacts(name=Fact(OR.join(dict.fromkeys(word for word, _ in products)), source))
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
     facts = replace(facts, gpus=Fact((gpu,) * count, source), others=None)
     return _noting(facts, source, f"no tool's line names the GPU: it is taken from {products[0][1][:100]!r}")
@@ -142,7 +111,7 @@ def _products(lines: list[str]) -> list[tuple[str, str]]:
     """Products and the lines that name them; the kernel's own words before a person's."""
     products: list[tuple[str, str]] = []
     for line in sorted(lines, key=lambda line: not line.startswith("NVRM: The ")):
-        for match in _PRODUCT.finditer(line):
+        for match in traces()["product"].finditer(line):
             product = match[0].strip(" -")
             product = product if "(" in product else product.rstrip(")")
             named = re.search(r"(?i)\d|Orin|Thor|Xavier|Spark|TITAN.|VII|Vega", product)

@@ -12,19 +12,19 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion
+from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.toml import read_kept
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.host.traces import traces
 
 TABLE = Path(__file__).with_name("lines.toml")
-SEVERAL = " or "
 SENTENCE = "a sentence"  # what a person wrote, and no tool
 MACHINE_TYPE = "a machine type"  # which a sentence names
 AMD = "an AMD GPU"  # of which nothing else is known
 _NOTHING = re.compile(
     r"(?i)\W*(no cuda|could not collect|n/a|none|null|false|unknown|not found|not applicable)?\W*"
 )
-_OTHERS = re.compile(r"(?i)\b(AMD|Radeon|Instinct|gfx\d+\w*|Intel|Arc|Ascend)\b|^Device [0-9a-f]{4}$")
 
 
 class LineRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,7 +97,7 @@ class _Tool:
         gpu = {key: words.pop(key) for key in ("gpu", "cap", "sm", "chip", "address", "mig") if key in words}
         numbers = re.split(r", ?", words.pop("n", ""))
         name = gpu.get("gpu", "").replace("_", " ")
-        if _OTHERS.search(name) and "NVIDIA" not in name:
+        if traces()["other_gpu"].search(name) and "NVIDIA" not in name:
             words["amd"] = name
         elif gpu:
             for number in numbers:
@@ -111,8 +111,8 @@ class _Tool:
             self.drivers[words.pop("driver")] = None
         for key, value in words.items():
             known = self.values.setdefault(key, value)
-            if key in ("instance", "system") and value not in known.split(SEVERAL):
-                self.values[key] = known + SEVERAL + value
+            if key in ("instance", "system") and value not in known.split(OR):
+                self.values[key] = known + OR + value
 
     def _gpu(self, number: str, words: dict[str, str]) -> None:
         if number.startswith("#"):  # a list without numbers: the same name with more to it is the same GPU
@@ -136,18 +136,16 @@ class _Tool:
             values.get("instance", ""),
             values.get("system", ""),
         )
-        if SEVERAL in system and "-linux" in system:
+        if OR in system and "-linux" in system:
             notes.append(Note(source, f"names {system}: the system is unknown"))
             machine, system = "", ""
-        if SEVERAL in instance and not gpus:
+        if OR in instance and not gpus:
             notes.append(Note(source, f"shows an NVIDIA GPU of {instance}, not which", gpu=True))
             gpus, instance = (GpuFacts(),), ""
         memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
         driver = self._driver(notes)
         return HostFacts(
-            system=said(
-                system.partition(SEVERAL)[0] or (system_of_machine(machine) if machine else ""), source
-            ),
+            system=said(system.partition(OR)[0] or (system_of_machine(machine) if machine else ""), source),
             cpu_name=said(values.get("cpu"), source),
             driver=driver,
             gpus=Fact(gpus, source) if gpus or "no_gpu" in values else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, said
+from torchsmith.host.traces import traces
 
 SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 LSPCI = rf"^(?:.*[ \t])?{SLOT} (?:[A-Z]|3D)[\w /-]+(?:\[[0-9a-f]{{4}}\])?: \w"
@@ -31,7 +32,7 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
             continue
         maker = re.match(r"^(.*?)(?: Corporation|, Inc\.| Inc\.| \[|$)", words)
         notes.append(Note(source, f"lists a GPU of {maker[1] if maker else words}, not of NVIDIA"))
-        if re.search(r"\bInstinct\b|\bRadeon (RX|PRO|VII|AI)|\b(Navi|Vega) \d|Strix Halo", words):
+        if traces()["discrete"].search(words):
             others.append(names[-1] if len(names) > 1 else words)
     if not listed:
         return HostFacts(notes=(Note(source, "lists no graphics: it may be cut"),))

@@ -30,9 +30,8 @@ from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import resolve
+from torchsmith.host.traces import traces
 
-# Words that name accelerators of others than NVIDIA.
-OTHER_MAKERS = r"(?i)\b(amd|radeon|instinct|mi\d{2,3}[ax]?|rx \d{4}|arc|gaudi\d?|tpu|apple|intel|ascend)\b"
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
@@ -183,7 +182,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
     if re.search(MACHINE_TYPE, name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
-    if re.search(OTHER_MAKERS, name):
+    if traces()["other_maker"].search(name):
         return "this maker's GPU is not in the catalog: write none to pick for the CPU"
     several = parts_within(name, catalog)
     if several:

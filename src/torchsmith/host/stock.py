@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
@@ -12,10 +10,10 @@ from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, drivers_of, gpu_code_runs
 from torchsmith.host.rank import spoken_condition
 from torchsmith.host.resolve import Capability
+from torchsmith.host.traces import traces
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
-NOT_AMD = re.compile(r"(?i)\b(intel|arc|ascend|gaudi\d?|habana|tpu|apple)\b")
 
 
 class Stock(msgspec.Struct, frozen=True):
@@ -61,7 +59,7 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.others}
     unknown = [name for name, gfx in targets.items() if gfx is None]
-    if any(NOT_AMD.search(name) for name in unknown):
+    if any(traces()["not_amd"].search(name) for name in unknown):
         return None
     for wheel in catalog.wheels.values():
         if wheel.rocm and all(gfx is None or gfx.name in wheel.gfx for gfx in targets.values()):
