@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from torchsmith.artifact import calls, interpreter
+from torchsmith.artifact.elf import FUNCTION, SYMBOL
 from torchsmith.artifact.features import scan_aarch64
 from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.interpreter import interpreter_for
+from torchsmith.artifact.origin import _Symbols
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import NotFound
 
@@ -44,6 +46,15 @@ def test_code_that_only_some_containers_hold_is_stray() -> None:
         "sm_90": False,
         "sm_75": True,
     }
+
+
+def test_gpu_code_is_of_the_library_of_the_last_functions_too() -> None:
+    strings = b"\0fatbinData\0_ZN5magma4gemmEv\0"
+    table = SYMBOL.pack(1, 1, 0, 1, 0x100, 8) + SYMBOL.pack(12, FUNCTION, 0, 2, 0x1000, 8)
+    sections = [SimpleNamespace(name=name) for name in ("", ".nv_fatbin", ".text")]
+    elf: Any = SimpleNamespace(sections=sections)
+    symbols = _Symbols(elf, strings, table)
+    assert symbols.library_of(symbols.units[0x100]) == "MAGMA"
 
 
 def test_other_outputs_of_a_store_path_are_those_that_nix_has_on_record(
