@@ -59,14 +59,18 @@ python3Packages.buildPythonApplication {
   };
 
   build-system = [ python3Packages.hatchling ];
-  dependencies = with python3Packages; [
-    highspy
-    iced-x86
-    msgspec
-    tree-sitter
-    tree-sitter-grammars.tree-sitter-nix
-    tree-sitter-grammars.tree-sitter-toml
-  ];
+  dependencies = builtins.filter (package: package != null) (
+    with python3Packages;
+    [
+      (python3Packages.backports-zstd or null) # Python 3.14 has it
+      highspy
+      iced-x86
+      msgspec
+      tree-sitter
+      tree-sitter-grammars.tree-sitter-nix
+      tree-sitter-grammars.tree-sitter-toml
+    ]
+  );
   # nixpkgs counts grammars in versions of its own.
   pythonRelaxDeps = true;
 

@@ -11,7 +11,7 @@ from bench.measure import Row, Timing, command, in_turn
 from tests.artifact.toolkit import CUOBJDUMP, tool
 from tools.verify_real import WHEELS, cached, unpacked
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import open_file
 
 WHEEL = "torch==2.15.0"
@@ -19,7 +19,7 @@ OURS = """
 import sys
 from pathlib import Path
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import containers_of
+from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import open_file
 with open_file(Path(sys.argv[1])) as source:
     for container in containers_of(read_elf(source)):

@@ -25,6 +25,7 @@ settings.load_profile("torchsmith")
 PARTS = {
     "ninja": ("ninja", "gcc"),
     "chromium": (browser.PROGRAM,),
+    "hip": ("clang-19", "ld.lld-19", "llc-19", "/usr/lib/llvm-19/bin/clang-offload-bundler"),
     "cross-gcc": ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++"),
     "shells": ("bash", "zsh", "fish"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),

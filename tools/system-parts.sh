@@ -14,6 +14,11 @@ case $(uname -m) in
 esac
 want chromium-headless-shell chromium-headless-shell
 want clang++ clang
+want clang-19 clang-19 # compiles for AMD GPUs, with what follows
+want /usr/lib/llvm-19/bin/clang-offload-bundler clang-tools-19
+want ld.lld-19 lld-19
+want llc-19 llvm-19
+want llc-14 llvm-14 # an older table of AMD GPUs
 want fish fish
 want gcc gcc
 want git git

@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.artifact import toolkit
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import containers_of
 from torchsmith.artifact.known import Owners
+from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import CHUNK, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
+import sys
+import zlib
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from torchsmith.artifact.elf import HEADER, SECTION, SYMBOL
 
@@ -108,3 +112,52 @@ def code_library(
         *([Part(".nv_fatbin", gpu)] if gpu else []),
     ]
     return Library(parts, machine).build()
+
+
+GFX = {"gfx90a": 0x3F, "gfx942": 0x4C, "gfx1030": 0x36, "gfx1100": 0x41, "gfx11-generic": 0x54}
+MODES = {"": 0, "xnack-": 0x200, "xnack+": 0x300, "sramecc-": 0x800, "sramecc+": 0xC00}
+
+
+def code_object(target: str, size: int = 256, flags: int | None = None, abi: int = 2) -> bytes:
+    """Code for an AMD GPU: of its ELF file the header alone, which names the target."""
+    name, *modes = target.split(":")
+    flags = GFX[name] | sum(MODES[mode] for mode in modes) if flags is None else flags
+    ident = b"\x7fELF\x02\x01\x01\x40" + bytes([abi]) + bytes(7)
+    return HEADER.pack(ident, 3, 224, 1, 0, 0, 0, flags, HEADER.size, 0, 0, 0, 0, 0).ljust(size, b"\xaa")
+
+
+def bundle(*targets: str, **objects: bytes) -> bytes:
+    """An offload bundle as clang writes one: the host's empty entry, then code objects, each on its page."""
+    names = {"host-x86_64-unknown-linux-gnu-": b""} | {
+        f"hipv4-amdgcn-amd-amdhsa--{target}": objects.get(target, b"") or code_object(target)
+        for target in (*targets, *objects)
+    }
+    at, head, body = 4096, b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)), b""
+    for name, data in names.items():
+        head += struct.pack("<QQQ", at + len(body), len(data), len(name)) + name.encode()
+        body += data + bytes(-len(data) % 4096)
+    return head.ljust(at, b"\0") + body.rstrip(b"\0")
+
+
+def _zstd() -> ModuleType:
+    return importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+def compressed(data: bytes, version: int = 3, method: int = 1, size: int | None = None) -> bytes:
+    """The same, compressed by zlib (0) or zstd (1)."""
+    packed = _zstd().compress(data) if method else zlib.compress(data)
+    layout = struct.Struct({1: "<IQ", 2: "<IIQ", 3: "<QQQ"}[version])
+    stored = (8 + layout.size + len(packed),) if version > 1 else ()
+    sizes = layout.pack(*stored, len(data) if size is None else size, 0)
+    return b"CCOB" + struct.pack("<HH", version, method) + sizes + packed
+
+
+def hip_library(*bundles: bytes) -> bytes:
+    """A library with these bundles, each on its page."""
+    data = b"".join(part + bytes(-len(part) % 4096) for part in bundles)
+    return Library([Part(".hip_fatbin", data)]).build()
+
+
+def metallib(system: int = 0x81, release: tuple[int, int] = (14, 0), size: int = 256) -> bytes:
+    """A Metal library: its header alone is read."""
+    return struct.pack("<4sHHHBBHHQ", b"MTLB", 0x8001, 2, 8, 0, system, *release, size).ljust(size, b"\xaa")

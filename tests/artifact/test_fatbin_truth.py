@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.artifact import toolkit
+from torchsmith.artifact.container import Container
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import Container, containers_of, containers_of_file
+from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.source import open_file
 from torchsmith.catalog import GpuTarget
 

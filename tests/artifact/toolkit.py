@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.artifact.fatbin import Container
+from torchsmith.artifact.container import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
 from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.core.files import cache_dir, exclusive

@@ -169,7 +169,7 @@ def test_a_build_with_cuda_is_wrong_under_a_name_of_another_backend(call: Call) 
     assert result.code == 1
     assert checks["cuda"]["status"] == "wrong"
     assert checks["cuda"]["text"].endswith("rocm6_4-gfx942")
-    assert checks["gpu"]["status"] == "unjudged"
+    assert checks["gpu"]["status"] == "wrong"
 
 
 APPLE = "pytorch-python313-darwin-mps"

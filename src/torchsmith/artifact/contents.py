@@ -23,7 +23,8 @@ from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, ope
 from torchsmith.core.problem import CannotRead, Lacking, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
-GPU_FILES = re.compile(r"\.(a|cubin|fatbin)$")  # static libraries, and GPU code that lies in files of its own
+# Static libraries, and GPU code that lies in files of its own.
+GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
 MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
@@ -83,7 +84,10 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     else:
         with open_file(path):  # refuses what is no file before anything is asked of it
             item = Item(printable(path.name), found.st_size, lambda: open_file(path), path.resolve())
-        yield Contents(path, "library", owners, [item])
+        if GPU_FILES.search(item.name):
+            yield Contents(path, "library", owners, gpu_files=[item])
+        else:
+            yield Contents(path, "library", owners, [item])
 
 
 def _folder(root: Path, owners: Owners) -> Contents:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from torchsmith.artifact.fatbin import RELOCATABLE, CodeKind, Container
-from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
-from torchsmith.catalog.runs import Code, Runs, gpu_code_runs
+from torchsmith.artifact.container import CodeEntry, CodeKind, Container
+from torchsmith.artifact.fatbin import RELOCATABLE
+from torchsmith.catalog import Catalog, Gpu, GpuTarget
+from torchsmith.catalog.axes import CodeTarget, NamedTarget
+from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.runs import Code, Runs, gfx_code_runs, gpu_code_runs
+from torchsmith.core.words import grouped
 
 NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
 
 
-CodeKey = tuple[CodeKind, GpuTarget]
+MACHINE_CODE = (CodeKind.CUBIN, CodeKind.HSACO)
+RUNNABLE = (CodeKind.CUBIN, CodeKind.PTX)  # of NVIDIA's kinds
+CodeKey = tuple[CodeKind, CodeTarget]
 GpuVerdict = Literal["native", "jit", "partly", "no"]
 
 
@@ -23,11 +29,14 @@ class TargetRow:
     """All code of one kind for one target."""
 
     kind: CodeKind
-    target: GpuTarget
+    target: CodeTarget
     entries: int
     size: int
     containers: int
     stray: bool  # only in some containers, in every library that has it
+
+
+P = TypeVar("P", TargetRow, CodeEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class GpuCode:
 class Service:
     """How a GPU is served: containers that run at once, by compiling first, and not."""
 
-    sm: Sm
+    sm: str  # or another maker's architecture
     title: str
     native: int
     jit: int
@@ -76,9 +85,19 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
         throughout.update(key for key, count in here.items() if count >= NEARLY_ALL * len(holding))
     rows = tuple(
         TargetRow(*key, entries[key], sizes[key], having[key], key not in throughout)
-        for key in sorted(entries, key=lambda key: key[::-1])
+        for key in sorted(entries, key=_order)
     )
     return GpuCode(rows, total, sizes.total())
+
+
+def _order(key: CodeKey) -> tuple[object, ...]:
+    """NVIDIA's targets first; gfx90a before gfx1030."""
+    kind, target = key
+    return isinstance(target, NamedTarget), _number(target), target, kind
+
+
+def _number(target: CodeTarget) -> int:
+    return target.sm.number if isinstance(target, GpuTarget) else len(target.arch)
 
 
 def words_of(rows: Iterable[TargetRow]) -> list[str]:
@@ -93,14 +112,14 @@ def launched(containers: Iterable[Container]) -> list[Container]:
 
 
 def services(
-    libraries: Iterable[Iterable[Container]], gpus: Iterable[Gpu], catalog: Catalog
+    libraries: Iterable[Iterable[Container]], gpus: Iterable[Gpu | Gfx], catalog: Catalog
 ) -> list[Service]:
     """How each GPU is served: as well as by the library that serves it worst."""
     parts = [alike(part) for part in map(launched, libraries) if part]
     return [_together([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
 
 
-def _together(parts: list[Service], gpu: Gpu) -> Service:
+def _together(parts: list[Service], gpu: Gpu | Gfx) -> Service:
     verdicts = {part.verdict for part in parts}
     if len(verdicts) == 1:
         verdict = verdicts.pop()
@@ -110,7 +129,7 @@ def _together(parts: list[Service], gpu: Gpu) -> Service:
         verdict = "jit" if verdicts == {"native", "jit"} else "partly"
     native, jit, none = (sum(getattr(part, name) for part in parts) for name in ("native", "jit", "none"))
     exact = bool(parts) and all(part.exact for part in parts)
-    return Service(gpu.sm, gpu.title, native, jit, none, verdict, exact)
+    return Service(gpu.name, gpu.title, native, jit, none, verdict, exact)
 
 
 def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
@@ -118,14 +137,14 @@ def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
     return Counter(frozenset([(entry.kind, entry.target) for entry in part.entries]) for part in containers)
 
 
-def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu, catalog: Catalog) -> Service:
+def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu | Gfx, catalog: Catalog) -> Service:
     """How a GPU is served by the containers of one library."""
     counts = {"native": 0, "jit": 0, "none": 0}
     own = 0
     for codes, count in containers.items():
         ways = {way_of(*code, gpu, catalog) for code in codes}
         counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += count
-        own += count * any(kind == CodeKind.CUBIN and target.sm == gpu.sm for kind, target in codes)
+        own += count * any(kind in MACHINE_CODE and target.arch == gpu.name for kind, target in codes)
     enough = NEARLY_ALL * containers.total()
     if counts["native"] + counts["jit"] == 0:
         verdict: GpuVerdict = "no"
@@ -136,18 +155,32 @@ def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu, catalog: Catal
     else:
         verdict = "partly"
     exact = own >= enough
-    return Service(gpu.sm, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
+    return Service(gpu.name, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 
-def way_of(kind: CodeKind, target: GpuTarget, gpu: Gpu, catalog: Catalog) -> str:
+def way_of(kind: CodeKind, target: CodeTarget, gpu: Gpu | Gfx, catalog: Catalog) -> str:
     """How a GPU takes a piece of code: native, jit or none."""
-    if kind not in (CodeKind.CUBIN, CodeKind.PTX):
+    if isinstance(target, NamedTarget):
+        jit = kind == CodeKind.SPIRV and isinstance(gpu, Gfx)
+        fits = kind == CodeKind.HSACO and isinstance(gpu, Gfx) and gfx_code_runs(target, gpu)
+        return "jit" if jit else "native" if fits else "none"
+    if not isinstance(target, GpuTarget) or kind not in RUNNABLE or isinstance(gpu, Gfx):
         return "none"
     code: Code = "cubin" if kind == CodeKind.CUBIN else "ptx"
     verdict = gpu_code_runs(code, target, catalog.gpus.get(target.sm), gpu)
     return verdict.how if isinstance(verdict, Runs) else "none"
 
 
-def waste(code: GpuCode, sm: Sm | None) -> int:
+def taken(pieces: Iterable[P], gpu: Gpu | Gfx, catalog: Catalog) -> list[P]:
+    """The pieces that a GPU takes: machine code made for it, else the closest, else what it compiles."""
+    ranked = grouped(
+        ((way == "native", piece.target.arch == gpu.name, _number(piece.target)), piece)
+        for piece in pieces
+        if (way := way_of(piece.kind, piece.target, gpu, catalog)) != "none"
+    )
+    return ranked[max(ranked)] if ranked else []
+
+
+def waste(code: GpuCode, arch: str) -> int:
     """Bytes of code for other targets than this one; all of them for a build without a GPU."""
-    return sum(row.size for row in code.rows if sm is None or row.target.sm != sm)
+    return sum(row.size for row in code.rows if row.target.arch != arch)

@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, ElfMachine, Links
 from torchsmith.artifact.features import closure, known_features
-from torchsmith.artifact.known import Owners, Provider, known
+from torchsmith.artifact.known import Owners, Provider, ReleaseWords, known
 from torchsmith.artifact.source import FileSlice, open_file
 from torchsmith.catalog import CudaVersion, Isa, Package, PythonVersion
+from torchsmith.catalog.axes import BackendVersion
 from torchsmith.core.problem import Problem
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
@@ -53,45 +54,63 @@ def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedCuda:
-    """A CUDA release, or only its major number, and who says so."""
+class StatedToolkit:
+    """A release of CUDA or another backend, or only its major number, and who says so."""
 
-    release: CudaVersion | int
+    backend: str
+    release: CudaVersion | BackendVersion | int
     by: str
 
     @property
     def major(self) -> int:
         return self.release if isinstance(self.release, int) else self.release.major
 
-    def agrees(self, other: CudaVersion | int) -> bool:
+    def agrees(self, other: CudaVersion | BackendVersion | int) -> bool:
         if isinstance(self.release, int) or isinstance(other, int):
             return self.major == (other if isinstance(other, int) else other.major)
         return self.release == other
 
 
-def cuda_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[StatedCuda]:
-    """All that an artifact says of its CUDA release, each word once, the most exact first."""
-    found: dict[CudaVersion | int, str] = {}
-    for name, text in sorted(texts.items()):
-        if PurePosixPath(name).name != "version.py" or owners.package_of(name) is None:
-            continue
-        stated = re.search(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})", text, re.MULTILINE)
+def toolkits_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[StatedToolkit]:
+    """All that an artifact says of the releases of backends, each word once, the most exact first."""
+    versions = {
+        name: text
+        for name, text in sorted(texts.items())
+        if PurePosixPath(name).name == "version.py" and owners.package_of(name) is not None
+    }
+    linked = list(links)
+    rows = [
+        StatedToolkit(backend, release, by)
+        for backend, words in known().releases.items()
+        for release, by in _releases(backend, words, versions, linked).items()
+    ]
+    return sorted(rows, key=lambda row: isinstance(row.release, int))
+
+
+def _releases(
+    backend: str, words: ReleaseWords, versions: dict[str, str], links: Iterable[Links]
+) -> dict[CudaVersion | BackendVersion | int, str]:
+    found: dict[CudaVersion | BackendVersion | int, str] = {}
+
+    def keep(stated: re.Match[str] | None, by: str) -> None:
         if stated:
-            found.setdefault(CudaVersion.parse(stated[1]), name)
-        local = re.search(r"^__version__\s*=\s*['\"][\w.]+\+cu(\d{2})(\d)['\"]", text, re.MULTILINE)
-        if local:
-            found.setdefault(CudaVersion(int(local[1]), int(local[2])), f"the release in {name}")
+            major, minor = int(stated[1]), int(stated[2])
+            cuda = backend == "cuda"
+            found.setdefault(CudaVersion(major, minor) if cuda else BackendVersion(backend, major, minor), by)
+
+    for name, text in versions.items():
+        variable = rf"^{words.stated}\b[^=\n]*=\s*['\"](\d{{1,3}})\.(\d{{1,3}})"
+        keep(re.search(variable, text, re.MULTILINE), name)
+        local = rf"^__version__\s*=\s*['\"][\w.]+\+{words.local}['\"]"
+        keep(re.search(local, text, re.MULTILINE), f"the release in {name}")
     for link in links:
         for path in link.runpath:  # Nix names what a folder holds
-            named = re.search(r"cuda_cudart-(\d{1,3})\.(\d{1,3})\.", path)
-            if named:
-                found.setdefault(CudaVersion(int(named[1]), int(named[2])), path)
+            keep(re.search(rf"\b{words.folder}-(\d{{1,3}})\.(\d{{1,3}})\.", path), path)
         for needed in link.needed:
-            linked = re.fullmatch(r"libcudart[\w.-]*\.so\.(\d{1,3})(\.\d+)*", needed)
+            linked = re.fullmatch(rf"{words.library}[\w.-]*\.so\.(\d{{1,3}})(\.\d+)*", needed)
             if linked:
                 found.setdefault(int(linked[1]), needed)
-    rows = [StatedCuda(release, by) for release, by in found.items()]
-    return sorted(rows, key=lambda row: isinstance(row.release, int))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,25 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from torchsmith.artifact import iced
+from torchsmith.artifact.container import UNNAMED, Container
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
-from torchsmith.artifact.fatbin import Container, containers_of, containers_of_file
 from torchsmith.artifact.identity import (
     PythonBuild,
-    StatedCuda,
+    StatedToolkit,
     blas_of,
     compile_flags,
-    cuda_of,
     is_portable,
     provided,
     python_of,
     released_as,
+    toolkits_of,
     versions_of,
 )
 from torchsmith.artifact.known import Owners, Role, came_along, known
 from torchsmith.artifact.origin import origins_of
+from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
@@ -39,6 +40,7 @@ LOADER_PLACES = tuple(
     for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
 )
 BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
+BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
 
@@ -83,7 +85,7 @@ class Inspection:
     packages: frozenset[Package]  # whose libraries these are, as far as their places tell
     foreign: dict[str, str]  # of a wheel that is none of ours: what it says it is
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
-    cuda: list[StatedCuda]
+    toolkits: list[StatedToolkit]
     python: PythonBuild | None
     needs: list[Need]
     strange_paths: list[str]
@@ -138,10 +140,10 @@ def inspect(
         items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
         items = items or list(_anything(contents, package))
-        if contents.kind == "library":
+        if contents.kind == "library" and contents.libraries:
             _refuse_other_files(contents.libraries[0])
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries
-        gpu_files = [] if recognised or package is not None else contents.gpu_files
+        gpu_files = _gpu_files(contents, package, recognised)
         if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
             raise Invalid(
                 f"{path} holds no library of {package.title if package else 'any known package'}",
@@ -156,12 +158,13 @@ def inspect(
             library = Library(item.name, role, item.size, owner, item.place)
             _look(library, item, spaces)
             # A tool that makes wheels portable moves a package's own libraries too.
-            if not recognised and library.containers and not _by_nvidia(item.name):
+            if not recognised and library.containers and not _by_vendor(item.name):
                 library.role = "own"
             libraries.append(library)
             done += item.size
-        libraries += [_gpu_file(item) for item in gpu_files]
-        _check_the_rest(contents, {library.name for library in libraries})
+        libraries += [_gpu_file(files) for files in gpu_files]
+        read = {item.name for item, _ in items} | {item.name for files in gpu_files for item in files}
+        _check_the_rest(contents, read)
         progress("", total, total)
         return _inspection(contents, libraries, recognised)
 
@@ -180,7 +183,7 @@ def _refuse_other_files(item: Item) -> None:
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
     """The libraries to look at; the one that was named is looked at whatever it is called."""
     if contents.kind == "library":
-        return [(contents.libraries[0], "own")]
+        return [(item, "own") for item in contents.libraries]
     owners = contents.owners
     roles: list[tuple[Item, Role]] = [(item, owners.role_of(item.name)) for item in contents.libraries]
     chosen = [
@@ -198,18 +201,39 @@ def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     return [(item, "bundled" if came_along(item.name) else "own") for item in contents.libraries]
 
 
-def _by_nvidia(name: str) -> bool:
-    return PurePosixPath(name).name.startswith(known().names.cuda)
+def _by_vendor(name: str) -> bool:
+    return PurePosixPath(name).name.startswith(known().names.vendor)
 
 
-def _gpu_file(item: Item) -> Library:
-    """A static library or a file of GPU code; what has none is not judged for anything else."""
-    library = Library(item.name, "own", item.size, place=item.place)
-    try:
-        with item.open() as source:
-            library.containers = list(containers_of_file(source, item.name))
-    except Damaged as fault:
-        library.fault = f"damaged: {fault.message}"
+def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
+    """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
+    together where they lie in one folder; of a package of ours only such files of its own are looked at."""
+    files: dict[str, list[Item]] = {}
+    for item in contents.gpu_files:
+        folder, _, name = item.name.rpartition("/")
+        loaded = name.endswith(BY_TARGET)
+        owner = contents.owners.package_of(item.name)
+        ours = loaded and owner is not None and package in (owner, None)
+        if ours or (not recognised and package is None):
+            files.setdefault(folder if loaded else item.name, []).append(item)
+    return list(files.values())
+
+
+def _gpu_file(files: Sequence[Item]) -> Library:
+    """A static library or a file of GPU code, or files of which each is for another GPU; what has none is not
+    judged for anything else."""
+    first, *others = files
+    name = f"{first.name} and {len(others)} more" if others else first.name
+    library = Library(name, "own", sum(item.size for item in files), place=first.place)
+    for item in files:
+        try:
+            with item.open() as source:
+                library.containers += containers_of_file(source, item.name)
+        except Damaged as fault:
+            library.fault = library.fault or f"{item.name} is damaged: {fault.message}"
+    if others:
+        entries = tuple(entry for container in library.containers for entry in container.entries)
+        library.containers = [Container(UNNAMED, 0, entries)]
     library.role = "own" if library.containers or library.fault else "bundled"
     return library
 
@@ -257,7 +281,7 @@ def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     if names.cpu_code in library.name:
         library.flags = compile_flags(elf)
         library.blas = blas_of(elf, library.links)
-    if names.gpu_code in library.name:
+    if any(name in library.name for name in names.gpu_code):
         library.magma = provided(elf, library.links, known().magma)
     if spaces is not None and library.containers:
         library.origins = origins_of(elf)
@@ -279,7 +303,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         packages=frozenset(library.package for library in libraries if library.package),
         foreign={} if recognised else released_as(contents.texts),
         known=recognised,
-        cuda=cuda_of(contents.texts, (library.links for library in libraries), contents.owners),
+        toolkits=toolkits_of(contents.texts, (library.links for library in libraries), contents.owners),
         python=python_of([library.name for library in libraries], contents.texts),
         needs=needs_of(own, names, installed=not wheel, local=local),
         strange_paths=[
@@ -327,9 +351,9 @@ def _where(needed: str, library: Library, names: Collection[str], installed: boo
         return "driver"
     if needed.startswith((*like.own, *like.brought)) and not torch:
         return "elsewhere"  # a companion finds torch's libraries loaded
-    if needed.startswith(like.cuda) and not torch and not library.links.runpath:
+    if needed.startswith(like.vendor) and not torch and not library.links.runpath:
         return "elsewhere"  # torch, or the program, has loaded CUDA's libraries before
-    if not installed and (library.links.runpath or needed.startswith(like.cuda)):
+    if not installed and (library.links.runpath or needed.startswith(like.vendor)):
         return "elsewhere"
     return "optional" if PurePosixPath(library.name).name.startswith(like.optional) else "missing"
 

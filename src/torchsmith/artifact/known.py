@@ -24,13 +24,22 @@ class LibraryNames(Table, frozen=True):
 
     required: tuple[str, ...]
     cpu_code: str
-    gpu_code: str
+    gpu_code: tuple[str, ...]
     optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
-    cuda: tuple[str, ...]
+    vendor: tuple[str, ...]
+
+
+class ReleaseWords(Table, frozen=True):
+    """What names a backend's release: patterns."""
+
+    stated: str  # a variable of version.py
+    local: str  # in the local part of a release
+    folder: str  # of the run time, as Nix calls it
+    library: str  # the run time
 
 
 class Known(Table, frozen=True):
@@ -38,6 +47,7 @@ class Known(Table, frozen=True):
 
     source: str
     names: LibraryNames
+    releases: dict[str, ReleaseWords]
     blas: dict[str, Provider]
     magma: Provider
     linked_in: dict[str, Provider]

@@ -9,11 +9,12 @@ from pathlib import Path
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
+from torchsmith.artifact.container import Container
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import Container, containers_of
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.known import Owners
+from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.core.words import some_of
@@ -32,8 +33,10 @@ def check_objects(
         spaces = Owners.of(catalog).spaces_of(variant.package)
         checks += [*_cpu_flags(commands, isa), *_cpu_code(folder, isa, spaces)]
     if variant.sm is not None:
-        checks += [*_gpu_flags(commands, variant.sm), *_gpu_code(folder, variant.sm)]
+        checks += _gpu_flags(commands, variant.sm)
         checks += _host_half(commands, isa) if isa is not None else ()
+    if variant.arch:
+        checks += _gpu_code(folder, variant.arch)
     return checks
 
 
@@ -99,8 +102,8 @@ def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
         yield Check("gpu-flags", "right", f"nvcc compiles all {len(cuda)} units for {sm} only")
 
 
-def _gpu_code(folder: Path, sm: Sm) -> Iterator[Check]:
-    """The SM in the fat binaries of the objects that were compiled."""
+def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
+    """The GPU architecture in the GPU code of the objects that were compiled."""
     found: dict[str, list[Container]] = {}
     for path in sorted(folder.rglob("*.o")):
         try:
@@ -114,12 +117,12 @@ def _gpu_code(folder: Path, sm: Sm) -> Iterator[Check]:
     if not found:
         yield Check("gpu-code", "unjudged", "no object of the sample holds GPU code")
         return
-    targets = {entry.target.sm for one in found.values() for box in one for entry in box.entries}
-    names = ", ".join(map(str, sorted(targets)))
-    if targets == {sm}:
-        yield Check("gpu-code", "right", f"{len(found)} objects hold code for {sm} alone")
+    targets = {entry.target.arch for one in found.values() for box in one for entry in box.entries}
+    if targets == {arch}:
+        yield Check("gpu-code", "right", f"{len(found)} objects hold code for {arch} alone")
     else:
-        yield Check("gpu-code", "wrong", f"{len(found)} objects hold code for {names}, the name says {sm}")
+        text = f"{len(found)} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
+        yield Check("gpu-code", "wrong", text)
 
 
 def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.check import Check, passed, proved
+from torchsmith.artifact.container import CodeKind
 from torchsmith.artifact.cpu_promise import WORDS, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
@@ -15,6 +16,7 @@ from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import BackendVersion, NamedTarget
 from torchsmith.matrix.variant import Variant
 
 
@@ -85,6 +87,7 @@ class Report:
     libraries: dict[str, int]
     gpu_by_library: dict[str, list[str]]  # kinds and targets
     needs: tuple[Need, ...]
+    releases: dict[str, str] = field(default_factory=dict)  # of CUDA and other backends, by their titles
 
 
 def verify(
@@ -106,8 +109,9 @@ def verify(
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
     """Whether a library is loaded by a variant, or another one stands for it; without a variant all are."""
     beginning = variant.package.alternatives if variant else ""
-    cuda = variant.cuda if variant else None
-    own = f"{beginning}{f'cuda{cuda.major}{cuda.minor}' if cuda else 'cpu'}."
+    toolkit = variant.toolkit if variant else None
+    backend = toolkit.backend if isinstance(toolkit, BackendVersion) else "cuda"
+    own = f"{beginning}{f'{backend}{toolkit.major}{toolkit.minor}' if toolkit else 'cpu'}."
 
     def loaded(name: str) -> bool:
         file = PurePosixPath(name).name
@@ -123,7 +127,9 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
     own = sum(library.size for library in seen.own)
     bundled = sum(library.size for library in seen.libraries if library.role != "own")
     machine = seen.machine or ""
-    here = [gpu for gpu in catalog.gpus.values() if any(one.startswith(machine) for one in gpu.platforms)]
+    nvidia = [gpu for gpu in catalog.gpus.values() if any(one.startswith(machine) for one in gpu.platforms)]
+    makers = {isinstance(row.target, NamedTarget) for row in code.rows if row.kind != CodeKind.METALLIB}
+    here = [*(nvidia if False in makers else ()), *(catalog.gfx.values() if True in makers else ())]
     return Report(
         path=seen.path,
         kind=seen.kind,
@@ -133,16 +139,19 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         checks=tuple(checks),
         machine=machine,
         versions={str(package): version for package, version in seen.versions.items()} | seen.foreign,
-        cuda=", ".join(str(stated.release) for stated in (seen.cuda[:1] if seen.known else seen.cuda)),
+        cuda=_releases(seen, "cuda"),
+        releases={
+            backend.title: stated
+            for name, backend in catalog.backends.items()
+            if (stated := _releases(seen, name))
+        },
         python=str(seen.python or ""),
         blas=_first(library.blas for library in seen.own),
         magma=_first(library.magma for library in seen.own),
         flags=_first(library.flags for library in seen.own),
         gpu=code.rows,
         containers=code.containers,
-        services=tuple(services((library.containers for library in seen.own), here, catalog))
-        if code.containers
-        else (),
+        services=tuple(services((library.containers for library in seen.own), here, catalog)),
         cpu=_cpu_summary(seen, catalog),
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},
@@ -151,6 +160,11 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         },
         needs=tuple(seen.needs),
     )
+
+
+def _releases(seen: Inspection, backend: str) -> str:
+    stated = [toolkit.release for toolkit in seen.toolkits if toolkit.backend == backend]
+    return ", ".join(map(str, stated[:1] if seen.known else stated))
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -245,7 +259,10 @@ def _differences(this: Report, other: Report) -> list[str]:
     """Single facts that differ, in words."""
     pairs = {
         "architecture": (this.machine, other.machine),
-        "CUDA": (this.cuda, other.cuda),
+        **{
+            title: (this.releases.get(title, "none"), other.releases.get(title, "none"))
+            for title in sorted({*this.releases, *other.releases})
+        },
         "Python": (this.python, other.python),
         "BLAS": (this.blas, other.blas),
         "MAGMA": (this.magma or "none", other.magma or "none"),

@@ -15,12 +15,17 @@ from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu import JUDGED
 from torchsmith.artifact.cpu_promise import LINKS_ALONE, TELLING, cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
-from torchsmith.artifact.identity import PythonBuild, StatedCuda
+from torchsmith.artifact.identity import PythonBuild, StatedToolkit
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
+from torchsmith.artifact.readers import is_read
 from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.facts import Gfx, GpuBackend
+from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import NotKnown, did_you_mean
-from torchsmith.matrix.variant import Accelerator, Cuda, Variant
+from torchsmith.core.words import grouped
+from torchsmith.matrix.variant import CUDA, CpuOnly, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
@@ -53,9 +58,9 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
 
 def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:
     """All checks that apply; the promises of a name only where there is one."""
-    checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_cuda(seen)]
+    checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_release(seen, catalog)]
     if variant is not None:
-        checks += [*_identity(seen, variant), *_gpu_code(seen, variant, catalog)]
+        checks += [*_identity(seen, variant, catalog), *_gpu_code(seen, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
         if isa is not None:
             checks += cpu_promise(seen, isa, catalog)
@@ -116,14 +121,14 @@ def _unjudged(seen: Inspection) -> Iterator[Check]:
             yield Check("library", "unjudged", text, TELLING)
 
 
-def _one_cuda(seen: Inspection) -> Iterator[Check]:
-    """That all that names a CUDA release names the same one."""
-    if seen.cuda and seen.known and not seen.alternatives:
-        first, *others = seen.cuda
-        for other in others:
+def _one_release(seen: Inspection, catalog: Catalog) -> Iterator[Check]:
+    """That all that names a release of a backend names the same one."""
+    for name, (first, *others) in grouped((toolkit.backend, toolkit) for toolkit in seen.toolkits).items():
+        for other in others if seen.known and not seen.alternatives else ():
             if not other.agrees(first.release):
                 text = f"{first.by} says {first.release}, {other.by} says {other.release}"
-                yield Check("cuda", "wrong", f"it is built with two releases of CUDA: {text}")
+                title = catalog.backends[name].title
+                yield Check(name, "wrong", f"it is built with two releases of {title}: {text}")
 
 
 def _libraries(seen: Inspection) -> Iterator[Check]:
@@ -144,7 +149,7 @@ def _libraries(seen: Inspection) -> Iterator[Check]:
         yield Check("libraries", "right", f"all {len(seen.needs)} needed shared libraries are accounted for")
 
 
-def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
+def _identity(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     if seen.versions and variant.package not in {*seen.versions, *seen.packages}:
         having = ", ".join(f"{package} {version}" for package, version in seen.versions.items())
         yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
@@ -152,55 +157,69 @@ def _identity(seen: Inspection, variant: Variant) -> Iterator[Check]:
         same = seen.python == PythonBuild(variant.python, free_threaded=False)
         text = f"for Python {seen.python}" + ("" if same else f", the name says {variant.python}")
         yield Check("python", "right" if same else "wrong", text)
-    yield from _cuda(seen.cuda, variant)
+    yield from _toolkit(seen.toolkits, variant, catalog)
 
 
-def _cuda(found: list[StatedCuda], variant: Variant) -> Iterator[Check]:
-    wanted = variant.cuda
-    if wanted is None:
-        if found:
-            text = f"it is built with CUDA {found[0].release}, the name says {variant.target}"
-            yield Check("cuda", "wrong", text)
+def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """That it is built with the release of the backend that the name says, and with no other backend."""
+    wanted, name = variant.toolkit, _backend(variant)
+    titles = {backend.name: backend.title for backend in catalog.backends.values()}
+    foreign = next((toolkit for toolkit in stated if toolkit.backend != name), None)
+    if foreign is not None:
+        what = f"{titles[foreign.backend]} {foreign.release}"
+        yield Check(foreign.backend, "wrong", f"it is built with {what}, the name says {variant.target}")
+    if wanted is None or name not in known().releases:
         return
-    if not found:
-        # Only torch says its CUDA; another package may have its run time linked in, as nvcc does by itself.
+    own = [toolkit for toolkit in stated if toolkit.backend == name]
+    if not own:
+        # Only torch says its release; others may have the run time linked in, as nvcc does by itself.
         status: Status = "wrong" if variant.package.is_torch else "note"
-        yield Check("cuda", status, f"it names no CUDA, the name says {wanted}")
-    other = next((stated for stated in found if not stated.agrees(wanted)), None)
+        yield Check(name, status, f"it names no {titles[name]}, the name says {wanted}")
+        return
+    other = next((toolkit for toolkit in own if not toolkit.agrees(wanted)), None)
     if other is not None:
-        yield Check("cuda", "wrong", f"CUDA {other.release} by {other.by}, the name says {wanted}")
-    elif found and isinstance(found[0].release, int):
-        text = f"linked to CUDA {found[0].release}.x ({found[0].by}); the minor release is not stated"
-        yield Check("cuda", "right", text)
-    elif found:
-        yield Check("cuda", "right", f"CUDA {wanted}")
+        text = f"{titles[name]} {other.release} by {other.by}, the name says {wanted}"
+        yield Check(name, "wrong", text)
+    elif isinstance(own[0].release, int):
+        text = f"linked to {titles[name]} {own[0].release}.x ({own[0].by}); the minor release is not stated"
+        yield Check(name, "right", text)
+    else:
+        yield Check(name, "right", f"{titles[name]} {wanted}")
+
+
+def _backend(variant: Variant) -> str:
+    """The name of a variant's backend."""
+    toolkit = variant.toolkit
+    return CPU if toolkit is None else toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
 
 
 def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """The target of the name is there, throughout, and how much is there for others."""
     code = gpu_code(library.containers for library in seen.own)
-    if isinstance(variant.target, Accelerator):
-        backend = catalog.backends[variant.target.version.backend].title
-        yield Check("gpu", "unjudged", f"nothing here reads code of {backend} for {variant.arch}")
-        return
-    if not isinstance(variant.target, Cuda):
+    backend = catalog.backends[_backend(variant)]
+    if isinstance(variant.target, CpuOnly):
         if code.size:
             yield Check("gpu", "wrong", f"{megabytes(code.size)} of GPU code, the name says cpu")
         else:
             yield Check("gpu", "right", "no GPU code, as the name says")
         return
-    gpu = catalog.gpus.get(variant.target.sm)
+    if not is_read(backend.code):
+        yield Check("gpu", "unjudged", f"nothing here reads code of {backend.title} for {variant.arch}")
+        return
+    gpu = catalog.gpus.get(variant.sm) if variant.sm else catalog.gfx.get(variant.arch)
     if gpu is None:
-        text = f"{variant.target.sm} is not in the catalog: it cannot be judged"
+        text = f"{variant.arch} is not in the catalog: it cannot be judged"
         yield Check("gpu", "wrong", text)
         return
     if not code.containers:
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
         return
-    yield from _by_library(seen, gpu, catalog)
-    spare = waste(code, gpu.sm)
+    yield from _by_library(seen, gpu, backend, catalog)
+    if variant.sm is None:
+        yield from _came_along(seen, gpu, catalog)
+    spare = waste(code, gpu.name)
     if spare:
-        others = [str(target) for target in sorted({row.target for row in code.rows}) if target.sm != gpu.sm]
+        others = dict.fromkeys(str(row.target) for row in code.rows if row.target.arch != gpu.name)
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
         yield Check("waste", "note", f"{amount}: {', '.join(others)}{_whose(seen, variant)}", hint)
@@ -213,7 +232,7 @@ def _whose(seen: Inspection, variant: Variant) -> str:
     itself = f"{variant.package.title} itself"
     for library in seen.own:
         for container in library.containers:
-            spare = sum(entry.size for entry in container.entries if entry.target.sm != variant.sm)
+            spare = sum(entry.size for entry in container.entries if entry.target.arch != variant.arch)
             if spare:
                 origin = library.origins.get((container.section, container.offset), itself)
                 sizes[origin] += spare
@@ -224,7 +243,7 @@ def _whose(seen: Inspection, variant: Variant) -> str:
     return f" ({', '.join(parts)})"
 
 
-def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]:
+def _by_library(seen: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: Catalog) -> Iterator[Check]:
     """One check for each library that does not hold the target throughout, or one for all that do."""
     right = total = 0
     wrong = []
@@ -233,7 +252,7 @@ def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]
         if not containers:
             continue
         service = service_of(alike(containers), gpu, catalog)
-        check = _served(service, library.name)
+        check = _served(service, library.name, backend)
         if check is None:
             right, total = right + service.native, total + service.total
         else:
@@ -243,16 +262,29 @@ def _by_library(seen: Inspection, gpu: Gpu, catalog: Catalog) -> Iterator[Check]
         yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
 
 
-def _served(service: Service, library: str) -> Check | None:
+def _came_along(seen: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
+    """The libraries of others beside the package's own that lack code for the GPU: CUDA's have it for all,
+    but ROCm's may be loaded and of no use."""
+    for library in seen.libraries:
+        containers = launched(library.containers) if library.role != "own" else []
+        if containers and service_of(alike(containers), gpu, catalog).verdict != "native":
+            text = (
+                f"{library.name} came along and has not all for {gpu.name}: whether it is used was not judged"
+            )
+            yield Check("gpu", "unjudged", text)
+
+
+def _served(service: Service, library: str, backend: GpuBackend) -> Check | None:
     """What is wrong with a library's code for a GPU."""
     if service.exact and service.verdict == "native":
         return None
     if service.verdict == "native":
         text = f"runs on {service.sm}, but its code was compiled for another GPU of the same generation"
-        hint = "TORCH_CUDA_ARCH_LIST did not arrive, or named another target"
+        hint = f"{backend.variable or 'TORCH_CUDA_ARCH_LIST'} did not arrive, or named another target"
     elif service.verdict == "jit":
-        text = f"{service.jit} of {service.total} containers have only PTX for {service.sm}: slow first start"
-        hint = "build with the target's own cubins"
+        only = f"{service.jit} of {service.total} containers have only code to be compiled"
+        text = f"{only} for {service.sm}, as PTX or SPIR-V: slow first start"
+        hint = "build with the target's own machine code"
     elif service.verdict == "partly":
         text = f"{service.none} of {service.total} containers hold nothing that runs on {service.sm}"
         hint = "calls into them fail with `no kernel image`"

@@ -10,11 +10,12 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Literal
 
+from torchsmith.artifact.container import Container
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.fatbin import Container, containers_of
-from torchsmith.artifact.gpu import way_of
+from torchsmith.artifact.gpu import taken
 from torchsmith.artifact.known import Owners
+from torchsmith.artifact.readers import containers_of
 from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
 from torchsmith.benchmark.statistics import COARSE, RatioOutcome, differing, estimate, fewest_rounds, outcome
 from torchsmith.benchmark.subject import BuildSubject
@@ -223,10 +224,6 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
 
 
 def _used(container: Container, gpu: Gpu, catalog: Catalog) -> int:
-    """Bytes of the one piece that a GPU takes from a container: the closest machine code, else PTX."""
-    fitting = [
-        (entry.kind == "cubin", entry.target, entry.size)
-        for entry in container.entries
-        if way_of(entry.kind, entry.target, gpu, catalog) != "none"
-    ]
-    return max(fitting)[2] if fitting else 0
+    """Bytes of the one piece that a GPU takes from a container."""
+    pieces = taken(container.entries, gpu, catalog)
+    return max(pieces, key=lambda piece: (str(piece.target), piece.size)).size if pieces else 0

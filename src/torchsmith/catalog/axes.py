@@ -152,7 +152,16 @@ class Sm(Axis):
         return cls(int(found[1]))
 
 
-class GpuTarget(Axis):
+class CodeTarget(Axis):
+    """What GPU code is compiled for."""
+
+    @property
+    def arch(self) -> str:
+        """The architecture as names write it."""
+        raise NotImplementedError
+
+
+class GpuTarget(CodeTarget):
     """What a compiler is asked for: an SM in its plain, `a` (exact) or `f` (family) form."""
 
     sm: Sm
@@ -161,10 +170,33 @@ class GpuTarget(Axis):
     def __str__(self) -> str:
         return f"{self.sm.number}{self.form}"
 
+    @property
+    def arch(self) -> str:
+        return str(self.sm)
+
     @classmethod
     def parse(cls, text: str) -> Self:
         form: Form = "a" if text.endswith("a") else "f" if text.endswith("f") else ""
         return cls(Sm.parse(text.removesuffix(form)), form)
+
+
+class NamedTarget(CodeTarget):
+    """A target that goes by a name, and modes that its code is for alone: gfx90a:xnack-, macos14.0."""
+
+    name: str
+    modes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join((self.name, *self.modes))
+
+    @property
+    def arch(self) -> str:
+        return self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        name, *modes = text.split(":")
+        return cls(name, tuple(modes))
 
 
 class DriverVersion(Axis):

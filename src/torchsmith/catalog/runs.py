@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from torchsmith.catalog.axes import DriverVersion, GpuTarget
-from torchsmith.catalog.facts import CudaToolkit, Gpu, Isa
+from torchsmith.catalog.axes import DriverVersion, GpuTarget, NamedTarget
+from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa
 
 Code = Literal["cubin", "ptx"]
 
@@ -59,6 +59,20 @@ def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu
 
 def _native(kind: Code, reason: str) -> Runs:
     return Runs("native" if kind == "cubin" else "jit", reason)
+
+
+# Modes that AMD's GPUs are not in unless somebody switches: retried page faults are off, ECC is on.
+UNUSUAL = {"xnack+": "HSA_XNACK=1", "sramecc-": "a GPU whose ECC is off"}
+
+
+def gfx_code_runs(target: NamedTarget, gpu: Gfx) -> Verdict:
+    """Whether machine code for `target` runs on one of AMD's GPUs as it is started by default."""
+    if target.arch not in (gpu.name, gpu.generic):
+        return RunsNot(f"{target.arch} code does not run on {gpu.name}")
+    if unusual := [needs for mode, needs in UNUSUAL.items() if mode in target.modes]:
+        return RunsNot(f"{target} code needs {' and '.join(unusual)}")
+    word = "its own" if target.arch == gpu.name else f"the generic {target.arch}"
+    return Runs("native", f"{gpu.name} runs {word} code")
 
 
 def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:

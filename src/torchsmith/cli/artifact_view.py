@@ -48,7 +48,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
     versions = ", ".join(f"{package} {version}" for package, version in report.versions.items())
     rows = [
         ("versions", versions),
-        ("CUDA", report.cuda),
+        *report.releases.items(),
         ("Python", report.python),
         ("architecture", report.machine),
         ("BLAS", report.blas),

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchsmith.artifact.check import megabytes
-from torchsmith.artifact.gpu import TargetRow
+from torchsmith.artifact.gpu import taken
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.catalog.runs import gpu_code_runs
+from torchsmith.catalog.facts import Gfx
 from torchsmith.core.words import counted, duration, grouped
 from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
@@ -60,30 +60,16 @@ def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
     return draw.curve(words, [served, best], words, width=width)
 
 
-def used_rows(rows: Sequence[TargetRow], gpu: Gpu, catalog: Catalog) -> list[TargetRow]:
-    """The code that a GPU loads: what was made for it, else the newest that runs there, else PTX."""
-    for kind in ("cubin", "ptx"):
-        runs = [
-            row
-            for row in rows
-            if row.kind == kind and gpu_code_runs(kind, row.target, catalog.gpus.get(row.target.sm), gpu)
-        ]
-        newest = max((row.target.sm for row in runs), default=None)
-        if runs:
-            return [row for row in runs if row.target.sm == newest]
-    return []
-
-
 def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
     """For every GPU that a build serves, how much of its GPU code that GPU uses (the rest is hollow); and
     what there is."""
-    total = sum(row.size for row in report.gpu)
+    total, gpus = sum(row.size for row in report.gpu), _gpus(catalog)
     rows: list[draw.BarRow | str] = [f"What a GPU uses of {megabytes(total)} of GPU code"]
     for service in report.services:
-        gpu = catalog.gpus.get(service.sm)
+        gpu = gpus.get(service.sm)
         if service.verdict == "no" or gpu is None:
             continue
-        used = sum(row.size for row in used_rows(report.gpu, gpu, catalog))
+        used = sum(row.size for row in taken(report.gpu, gpu, catalog))
         words = f"uses {megabytes(used)}, not {megabytes(total - used)}"
         rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, words, "b", total - used))
     rows.append("What there is")
@@ -91,11 +77,15 @@ def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
     return draw.bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
 
 
+def _gpus(catalog: Catalog) -> dict[str, Gpu | Gfx]:
+    return {gpu.name: gpu for gpu in catalog.gpus.values()} | dict(catalog.gfx)
+
+
 def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
     """What the page keeps of a verified build: its GPU code, and which of it its own GPU uses."""
     targets = {f"{row.kind} {row.target}": row.size for row in report.gpu}
-    gpus = [gpu for gpu in catalog.gpus.values() if f"-{gpu.name}-" in report.variant]
-    used = [row for gpu in gpus for row in used_rows(report.gpu, gpu, catalog)]
+    gpus = [gpu for name, gpu in _gpus(catalog).items() if f"-{name}-" in report.variant]
+    used = [row for gpu in gpus for row in taken(report.gpu, gpu, catalog)]
     return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
 
 

@@ -1,0 +1,260 @@
+"""AMD's GPU code: clang's offload bundles, plain and compressed, and code objects in files of their own."""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Protocol
+
+from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer
+from torchsmith.artifact.contents import MOST_RATIO, MOST_UNPACKED
+from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, printable
+from torchsmith.artifact.tables import Table, read_table
+from torchsmith.catalog.axes import NamedTarget
+from torchsmith.core.problem import Lacking
+
+try:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+except ImportError:  # pragma: no cover - an installation without it
+    zstd = None  # type: ignore[assignment]
+
+SECTION = ".hip_fatbin"
+MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+COUNT = struct.Struct("<Q")
+ENTRY = struct.Struct("<QQQ")  # offset in the bundle, size, length of the name
+LONGEST_NAME = 4096
+MOST_OBJECTS = 1000  # of one bundle
+
+COMPRESSED = b"CCOB"
+VERSIONED = struct.Struct("<4sHH")
+# By version: the size with all headers (not in the first), the unpacked size, a hash.
+SIZES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
+ZLIB, ZSTD = 0, 1
+BLOCK = 64 << 10
+ALWAYS_FINE = 64 << 10  # bytes that any bundle may unpack to
+MOST_WINDOW = 28  # 256 MiB, as a power of two: what zstd keeps to look back at
+
+TARGET = re.compile(r"-(gfx[0-9a-z-]+(?::[a-z]+[+-])*)$")  # hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-
+HEADER = struct.Struct("<16sHHIQQQI")  # of an ELF file, as far as its flags
+AMDGPU = 224
+BITCODE = b"BC\xc0\xde"
+MACHINE = 0xFF
+XNACK, SRAMECC = 0x300, 0xC00  # since the fourth version of code objects: any, off, on
+MODES = {0x200: "xnack-", 0x300: "xnack+", 0x800: "sramecc-", 0xC00: "sramecc+"}
+ABI_VERSION, FOURTH = 8, 2  # where an ELF file keeps that version, and its number
+
+
+class Machines(Table, frozen=True):
+    """data/amdgpu.toml."""
+
+    source: str
+    machines: dict[str, int]
+
+
+@cache
+def _names() -> dict[int, str]:
+    return {number: name for name, number in read_table("amdgpu.toml", Machines).machines.items()}
+
+
+class _Bytes(Protocol):
+    """Bytes that are asked for in the order in which they stand."""
+
+    def read(self, at: int, length: int) -> bytes: ...
+
+
+class _Unpacked:
+    """What was compressed, as it is unpacked: nothing that lies behind is kept."""
+
+    def __init__(self, chunks: Iterator[bytes], size: int) -> None:
+        self.chunks, self.size, self.at, self.held = chunks, size, 0, b""
+
+    def read(self, at: int, length: int) -> bytes:
+        if at < self.at or at + length > self.size:
+            raise Damaged(f"{length} bytes at {at:#x} lie outside a bundle of {self.size} bytes")
+        while self.at + len(self.held) < at + length:
+            behind = min(at - self.at, len(self.held))
+            self.at, self.held = self.at + behind, self.held[behind:] + self._next()
+        return self.held[at - self.at : at - self.at + length]
+
+    def _next(self) -> bytes:
+        chunk = next(self.chunks, b"")
+        if not chunk:
+            raise Damaged(f"it unpacks to less than the {self.size} bytes that it claims")
+        return chunk
+
+    def finish(self) -> None:
+        """Unpack the rest, whose end tells whether all of it is there."""
+        done = self.at + len(self.held)
+        for chunk in self.chunks:
+            done += len(chunk)
+            if done > self.size:
+                break
+        if done != self.size:
+            raise Damaged(f"it unpacks to {'more' if done > self.size else 'less'} than {self.size} bytes")
+
+
+def bundle(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
+    """The bundle at a place: its code objects, and where it ends."""
+    magic = source.read(at, min(len(MAGIC), end - at))
+    if magic.startswith(COMPRESSED):
+        return _compressed(source, at, end, place)
+    if magic != MAGIC:
+        raise NoContainer(f"no bundle of GPU code at {place}")
+    whole = FileSlice(source.handle, source.start + at, end - at)
+    try:
+        entries, size = _objects(whole, whole.size)
+    except Damaged as fault:
+        raise Damaged(f"the bundle of GPU code at {place} is damaged: {fault.message}") from fault
+    return entries, at + size
+
+
+def _compressed(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
+    head = source.read(at, min(VERSIONED.size, end - at))
+    _, version, method = VERSIONED.unpack(head) if len(head) == VERSIONED.size else (b"", 0, 0)
+    sizes = SIZES.get(version)
+    if sizes is None or method not in (ZLIB, ZSTD) or at + VERSIONED.size + sizes.size > end:
+        raise NoContainer(f"no compressed bundle of GPU code at {place}")
+    stored, size = (0, *sizes.unpack(source.read(at + VERSIONED.size, sizes.size)))[-3:-1]
+    start = at + VERSIONED.size + sizes.size
+    last = at + stored if stored else end
+    if not start < last <= end:
+        raise Damaged(f"the compressed bundle of GPU code at {place} reaches beyond its section")
+    _refuse_bomb(size, last - start, place)
+    packed = _Packed(FileSlice(source.handle, source.start + start, last - start), method)
+    unpacked = _Unpacked(packed.chunks(), size)
+    try:
+        entries, _ = _objects(unpacked, size)
+        unpacked.finish()
+    except Damaged as fault:
+        raise Damaged(f"the compressed bundle of GPU code at {place} is damaged: {fault.message}") from fault
+    _refuse_bomb(size, packed.used, place)
+    whole = last - at if stored else VERSIONED.size + sizes.size + packed.used
+    taken = [CodeEntry(entry.kind, entry.target, entry.size * whole // size) for entry in entries]
+    return tuple(taken), at + whole
+
+
+def _refuse_bomb(size: int, stored: int, place: str) -> None:
+    if size > MOST_UNPACKED or size > ALWAYS_FINE + MOST_RATIO * stored:
+        raise Damaged(f"the compressed bundle of GPU code at {place} claims {size} bytes: a bomb")
+
+
+class _Inflater:
+    """zlib with the questions that zstd's decompressor answers."""
+
+    def __init__(self) -> None:
+        self.stream = zlib.decompressobj()
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self.stream.decompress(self.stream.unconsumed_tail + data, most)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self.stream.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self.stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.stream.unused_data
+
+
+class _Packed:
+    """A compressed stream; `used` are the bytes that it has."""
+
+    def __init__(self, source: FileSlice, method: int) -> None:
+        self.source, self.method, self.used = source, method, 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """What it unpacks to, piece by piece."""
+        if self.method == ZSTD and zstd is None:
+            raise Lacking("this GPU code is compressed by zstd", hint="pip install backports.zstd")
+        window = {int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW}
+        stream = _Inflater() if self.method == ZLIB else zstd.ZstdDecompressor(options=window)
+        try:
+            while not stream.eof:
+                block = b""
+                if stream.needs_input:
+                    block = self.source.read(self.used, min(BLOCK, self.source.size - self.used))
+                    self.used += len(block)
+                chunk = stream.decompress(block, CHUNK)
+                if chunk:
+                    yield chunk
+                elif not block and self.used == self.source.size:
+                    return  # whoever reads knows how much is missing
+        except (zlib.error, zstd.ZstdError) as error:
+            raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
+        self.used -= len(stream.unused_data)
+
+
+def _objects(data: _Bytes, size: int) -> tuple[tuple[CodeEntry, ...], int]:
+    """The code objects of a bundle of at most `size` bytes, and where the last one ends."""
+    if data.read(0, len(MAGIC)) != MAGIC:
+        raise Damaged("it does not begin as a bundle does")
+    at = len(MAGIC)
+    (count,) = COUNT.unpack(data.read(at, COUNT.size))
+    if count > MOST_OBJECTS:
+        raise Damaged(f"it claims {count} code objects")
+    rows, at = [], at + COUNT.size
+    for _ in range(count):
+        start, length, named = ENTRY.unpack(data.read(at, ENTRY.size))
+        if named > LONGEST_NAME:
+            raise Damaged(f"a target's name claims {named} bytes")
+        name = data.read(at + ENTRY.size, named).decode("ascii", "replace")
+        rows.append((start, length, name))
+        at += ENTRY.size + named
+    entries = []
+    for start, length, name in sorted(rows):
+        if not length:
+            continue  # the host's own entry is empty
+        if start < at or start + length > size:
+            raise Damaged(f"the code object for {printable(name)} lies outside of it")
+        at = start + length
+        if not name.startswith("host-"):
+            head = data.read(start, min(HEADER.size, length))
+            entries.append(CodeEntry(*_named(printable(name), head), length))
+    return tuple(entries), at
+
+
+def _named(name: str, head: bytes) -> tuple[CodeKind, NamedTarget]:
+    """What a bundle's entry of some name holds, by its first bytes: the name is what the run time goes by."""
+    if name.endswith("-amdgcnspirv"):
+        return CodeKind.SPIRV, NamedTarget("amdgcnspirv")
+    stated = TARGET.search(name)
+    if stated is None:
+        return CodeKind.OTHER, NamedTarget(name)
+    target = NamedTarget.parse(stated[1])
+    if head.startswith(BITCODE):
+        return CodeKind.LTO, target
+    real, exact = target_of(head)
+    if (real if exact else real.arch) != (target if exact else target.arch):
+        raise Damaged(f"its entry for {target} holds code for {real}")
+    return CodeKind.HSACO, target
+
+
+def target_of(head: bytes) -> tuple[NamedTarget, bool]:
+    """The target that a code object's own header names, and whether it names the modes too."""
+    fields = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0, 0)
+    ident, machine, flags = fields[0], fields[2], fields[-1]
+    if ident[:4] != b"\x7fELF" or machine != AMDGPU:
+        raise Damaged("no code object of an AMD GPU")
+    name = _names().get(flags & MACHINE, f"target {flags & MACHINE:#x}")
+    modes = [MODES[flags & mask] for mask in (SRAMECC, XNACK) if flags & mask in MODES]
+    exact = ident[ABI_VERSION] >= FOURTH
+    return NamedTarget(name, tuple(modes) if exact else ()), exact
+
+
+def code_object(source: FileSlice) -> tuple[CodeEntry, ...]:
+    """A file that is a bundle, or one code object."""
+    head = source.read(0, min(HEADER.size, source.size))
+    if not head.startswith(b"\x7fELF"):
+        return bundle(source, 0, source.size, "its beginning")[0]
+    return (CodeEntry(CodeKind.HSACO, target_of(head)[0], source.size),)

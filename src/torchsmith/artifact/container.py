@@ -1,0 +1,110 @@
+"""GPU code of a library or a file: containers of one compilation each, whoever's format they are in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torchsmith.artifact.elf import Section
+from torchsmith.artifact.source import Damaged, FileSlice
+from torchsmith.catalog.axes import CodeTarget
+
+UNNAMED = "(no section)"  # found by its magic number alone
+ALIGNMENT = 8
+LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
+MOST_ENTRIES = 500_000
+SCANNED = 4 << 20  # bytes read at a time
+MOST_FALSE = 8  # containers that turn out to be none
+
+
+class CodeKind(StrEnum):
+    """What an entry holds."""
+
+    PTX = "ptx"
+    CUBIN = "cubin"
+    LTO = "lto"
+    HSACO = "hsaco"  # machine code of an AMD GPU
+    SPIRV = "spirv"
+    METALLIB = "metallib"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeEntry:
+    """One piece of GPU code: for which target, in which form, and the bytes it takes with its header."""
+
+    kind: CodeKind
+    target: CodeTarget
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The GPU code of one compilation: the same functions for several targets."""
+
+    section: str
+    offset: int  # in its section
+    entries: tuple[CodeEntry, ...]
+
+
+# What is at a place that ends before another, as people call the place: the entries, and where they end.
+Reader = Callable[[FileSlice, int, int, str], tuple[tuple[CodeEntry, ...], int]]
+
+
+def walk(source: FileSlice, section: Section, read: Reader) -> Iterator[Container]:
+    """The containers of a section, which stand one after the other with zeros between them."""
+    at, end = section.offset, section.offset + section.size
+    while (at := _next_start(source, section, at, end)) < end:
+        start = at
+        entries, at = read(source, start, end, f"{section.name} + {start - section.offset:#x}")
+        yield Container(section.name, start - section.offset, entries)
+
+
+def _next_start(source: FileSlice, section: Section, at: int, end: int) -> int:
+    """The next place that is not padding; `end` when only zeros are left."""
+    at += -(at - section.offset) % ALIGNMENT
+    start = at
+    while at < end:
+        block = source.read(at, min(4096, end - at))
+        rest = block.lstrip(b"\0")
+        if rest:
+            return at + (len(block) - len(rest)) // ALIGNMENT * ALIGNMENT
+        at += len(block)
+        if at - start > LONGEST_GAP:
+            place = f"{start - section.offset:#x}"
+            raise Damaged(f"{section.name} holds more than {LONGEST_GAP} zeros at {place}")
+    return end
+
+
+def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]:
+    """Containers anywhere in a file by their formats' magic bytes, which may stand in other places too: where
+    their headers hold throughout."""
+    end, false = 0, 0
+    for at, magic in _magic_places(source, tuple(readers)):
+        if at < end:
+            continue
+        try:
+            entries, end = readers[magic](source, at, source.size, f"{at:#x}")
+        except NoContainer:
+            continue
+        except Damaged:
+            false += 1
+            if false > MOST_FALSE:
+                raise
+            continue
+        yield Container(UNNAMED, at, entries)
+
+
+class NoContainer(Damaged):
+    """A place that should hold a container of GPU code and does not begin as one."""
+
+
+def _magic_places(source: FileSlice, magics: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+    pattern, longest = re.compile(b"|".join(map(re.escape, magics))), max(map(len, magics))
+    for start in range(0, source.size, SCANNED):
+        block = source.read(start, min(SCANNED + longest - 1, source.size - start))
+        for found in pattern.finditer(block):
+            if found.start() < SCANNED:
+                yield start + found.start(), found[0]
