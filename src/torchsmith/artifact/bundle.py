@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Protocol
 
-from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer
+from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer, read_at
 from torchsmith.artifact.contents import MOST_RATIO, MOST_UNPACKED
 from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, printable
 from torchsmith.artifact.tables import Table, read_table
@@ -256,5 +256,5 @@ def code_object(source: FileSlice) -> tuple[CodeEntry, ...]:
     """A file that is a bundle, or one code object."""
     head = source.read(0, min(HEADER.size, source.size))
     if not head.startswith(b"\x7fELF"):
-        return bundle(source, 0, source.size, "its beginning")[0]
+        return read_at(bundle, source, 0, source.size, "its beginning")[0]
     return (CodeEntry(CodeKind.HSACO, target_of(head)[0], source.size),)

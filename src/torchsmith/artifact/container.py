@@ -49,8 +49,22 @@ class Container:
     entries: tuple[CodeEntry, ...]
 
 
+class NoContainer(Exception):
+    """A place that does not begin as a container of GPU code does."""
+
+
 # What is at a place that ends before another, as people call the place: the entries, and where they end.
 Reader = Callable[[FileSlice, int, int, str], tuple[tuple[CodeEntry, ...], int]]
+
+
+def read_at(
+    read: Reader, source: FileSlice, at: int, end: int, place: str
+) -> tuple[tuple[CodeEntry, ...], int]:
+    """What is at a place where a container must be."""
+    try:
+        return read(source, at, end, place)
+    except NoContainer as fault:
+        raise Damaged(str(fault)) from fault
 
 
 def walk(source: FileSlice, section: Section, read: Reader) -> Iterator[Container]:
@@ -58,7 +72,7 @@ def walk(source: FileSlice, section: Section, read: Reader) -> Iterator[Containe
     at, end = section.offset, section.offset + section.size
     while (at := _next_start(source, section, at, end)) < end:
         start = at
-        entries, at = read(source, start, end, f"{section.name} + {start - section.offset:#x}")
+        entries, at = read_at(read, source, start, end, f"{section.name} + {start - section.offset:#x}")
         yield Container(section.name, start - section.offset, entries)
 
 
@@ -95,10 +109,6 @@ def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]
                 raise
             continue
         yield Container(UNNAMED, at, entries)
-
-
-class NoContainer(Damaged):
-    """A place that should hold a container of GPU code and does not begin as one."""
 
 
 def _magic_places(source: FileSlice, magics: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:

@@ -63,12 +63,16 @@ class StatedToolkit:
 
     @property
     def major(self) -> int:
-        return self.release if isinstance(self.release, int) else self.release.major
+        return _major(self.release)
 
     def agrees(self, other: CudaVersion | BackendVersion | int) -> bool:
         if isinstance(self.release, int) or isinstance(other, int):
-            return self.major == (other if isinstance(other, int) else other.major)
+            return self.major == _major(other)
         return self.release == other
+
+
+def _major(release: CudaVersion | BackendVersion | int) -> int:
+    return int(str(release).partition(".")[0] or 0)
 
 
 def toolkits_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[StatedToolkit]:
@@ -94,9 +98,9 @@ def _releases(
 
     def keep(stated: re.Match[str] | None, by: str) -> None:
         if stated:
-            major, minor = int(stated[1]), int(stated[2])
-            cuda = backend == "cuda"
-            found.setdefault(CudaVersion(major, minor) if cuda else BackendVersion(backend, major, minor), by)
+            number = f"{stated[1]}.{stated[2]}"
+            version = CudaVersion.parse(number) if backend == "cuda" else BackendVersion(backend, number)
+            found.setdefault(version, by)
 
     for name, text in versions.items():
         variable = rf"^{words.stated}\b[^=\n]*=\s*['\"](\d{{1,3}})\.(\d{{1,3}})"

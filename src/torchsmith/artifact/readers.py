@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 
 from torchsmith.artifact import bundle, fatbin
-from torchsmith.artifact.container import MOST_ENTRIES, UNNAMED, Container, Reader, scan, walk
+from torchsmith.artifact.container import MOST_ENTRIES, UNNAMED, Container, Reader, read_at, scan, walk
 from torchsmith.artifact.elf import Elf, NotElf, links_of, read_elf
 from torchsmith.artifact.metallib import metallib
 from torchsmith.artifact.source import Damaged, FileSlice
@@ -63,7 +63,7 @@ def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
         case "cubin":
             yield fatbin.cubin(source)
         case "metallib":
-            yield Container(UNNAMED, 0, metallib(source, 0, source.size, "its beginning")[0])
+            yield Container(UNNAMED, 0, read_at(metallib, source, 0, source.size, "its beginning")[0])
         case _:
             yield Container(UNNAMED, 0, bundle.code_object(source))
 

@@ -111,7 +111,7 @@ def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
     beginning = variant.package.alternatives if variant else ""
     toolkit = variant.toolkit if variant else None
     backend = toolkit.backend if isinstance(toolkit, BackendVersion) else "cuda"
-    own = f"{beginning}{f'{backend}{toolkit.major}{toolkit.minor}' if toolkit else 'cpu'}."
+    own = f"{beginning}{f'{backend}{toolkit}'.replace('.', '') if toolkit else 'cpu'}."
 
     def loaded(name: str) -> bool:
         file = PurePosixPath(name).name

@@ -203,7 +203,7 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         else:
             yield Check("gpu", "right", "no GPU code, as the name says")
         return
-    if not is_read(backend.code):
+    if not is_read(backend.code) or variant.arch in backend.archs:
         yield Check("gpu", "unjudged", f"nothing here reads code of {backend.title} for {variant.arch}")
         return
     gpu = catalog.gpus.get(variant.sm) if variant.sm else catalog.gfx.get(variant.arch)
