@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
+# Without bytecode each process that a test starts would compile what it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help matrix test test-all check lint pages site golden facts flips verify-real mutations faults load bench clean
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cli.conftest import call as call
 from tools import browser
 
 # How long an example takes says more about the machine than about the code.

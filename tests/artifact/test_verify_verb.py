@@ -10,10 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.artifact import elves
-from tests.cli.conftest import Call, call
+from tests.cli.conftest import Call
 from torchsmith.record import Built, VerificationRow, open_record
 
-__all__ = ["call"]
 NAME = "torchvision-python313-cuda13_0-sm120-avx2"
 TEXT = "{http://www.w3.org/2000/svg}text"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.auditing.finding import Finding, Severity, fixed
 from torchsmith.auditing.rule import Rule, all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
@@ -17,7 +17,6 @@ from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
 from torchsmith.recipe.read.open import Asker
 from torchsmith.workspace.subject import FACTS, Subject
 
-PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 HELLO = '{ stdenv }: stdenv.mkDerivation { name = "hello"; }\n'
 
 
@@ -45,10 +44,12 @@ def test_names_of_files_that_flox_does_not_build_are_nobodys_business(name: str,
     assert told(audit((tmp_path,), jobs=1)) == []
 
 
-def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(tmp_path: Path) -> None:
+def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(
+    tmp_path: Path, call: Call
+) -> None:
     (tmp_path / "default.nix").write_text("{ torch }: torch\n")
-    (done := run([PROGRAM, "audit", "."], cwd=tmp_path))
-    assert (done.code, done.stdout.splitlines()[0].split(":")[0]) == (
+    (done := call("audit", ".", cwd=tmp_path))
+    assert (done.code, done.out.splitlines()[0].split(":")[0]) == (
         0,
         "1 Nix file read, 1 concerns torch or CUDA (judged by text)",
     )
@@ -114,19 +115,21 @@ def test_hashes_are_read_as_nix_reads_them(hash: str, wrong: bool, tmp_path: Pat
     assert ("TS902 error" in told(judged(tmp_path, source=SOURCE % hash))) == wrong
 
 
-def test_files_below_are_read_and_counted_by_what_they_concern(tmp_path: Path) -> None:
+def test_files_below_are_read_and_counted_by_what_they_concern(tmp_path: Path, call: Call) -> None:
     report = judged(tmp_path, a__b__hello=HELLO, a__overlay="final: prev: { torch = prev.torch; }", c=HELLO)
     assert (report.searched, report.concerned, report.named, report.recipes) == (3, 1, 0, 0)
-    document = json.loads(run([PROGRAM, "audit", ".", "--json"], cwd=tmp_path).stdout)
+    document = json.loads(call("audit", ".", "--json", cwd=tmp_path).out)
     assert [document[name] for name in ("searched", "concerned", "named")] == [3, 1, 0]
 
 
-def test_a_checkout_without_torch_is_fine_and_one_without_nix_is_a_wrong_request(tmp_path: Path) -> None:
-    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
+def test_a_checkout_without_torch_is_fine_and_one_without_nix_is_a_wrong_request(
+    tmp_path: Path, call: Call
+) -> None:
+    done = call("audit", ".", cwd=tmp_path)
     assert done.code == 2
     judged(tmp_path, a__b__hello=HELLO)
-    done = run([PROGRAM, "audit", "."], cwd=tmp_path)
-    assert (done.code, "none concerns torch" in done.stdout) == (0, True)
+    done = call("audit", ".", cwd=tmp_path)
+    assert (done.code, "none concerns torch" in done.out) == (0, True)
 
 
 def test_words_in_comments_make_no_file_concern_torch(tmp_path: Path) -> None:
@@ -148,12 +151,12 @@ def test_syntax_that_this_reader_does_not_know_is_no_error_of_the_file(tmp_path:
     assert unread == {"piped.nix": Severity.NOTE, "broken.nix": wanted}
 
 
-def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path) -> None:
+def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path, call: Call) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "overlay.nix").write_text("final: prev: { torch = prev.torch; }")
-    done = run([PROGRAM, "align", "one", "two", "--json"], cwd=tmp_path)
-    message = json.loads(done.stdout)["error"]["message"]
+    done = call("align", "one", "two", "--json", cwd=tmp_path)
+    message = json.loads(done.out)["error"]["message"]
     assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.cli.conftest import Call, Result
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
@@ -21,11 +22,9 @@ from torchsmith.auditing.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import NotKnown, Where
-from torchsmith.core.process import Finished, run
 from torchsmith.recipe.read import Edit, edited
 from torchsmith.workspace.settings import AuditSettings
 
-PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 BY_HAND = Path(__file__).parent.parent / "edit/by-hand"
 BROKEN = "pytorch-python313-cuda13_0-sm110-armv9.nix"
 CANONICAL = "pytorch-python313-cuda13_0-sm120-avx512.nix"
@@ -40,33 +39,38 @@ def repo(tmp_path: Path) -> Path:
     return tmp_path / "build-pytorch"
 
 
-def torchsmith(repo: Path, *words: str) -> Finished:
-    return run([PROGRAM, "audit", "build-pytorch", *words], cwd=repo.parent)
+Audit = Callable[..., Result]
 
 
-def test_people_see_the_line_the_words_and_what_to_do(repo: Path) -> None:
-    told = torchsmith(repo)
+@pytest.fixture
+def audited(repo: Path, call: Call) -> Audit:
+    """`torchsmith audit build-pytorch` with more words."""
+    return lambda *words: call("audit", "build-pytorch", *words, cwd=repo.parent)
+
+
+def test_people_see_the_line_the_words_and_what_to_do(repo: Path, audited: Audit) -> None:
+    told = audited()
     assert told.code == 1
-    assert f"build-pytorch/.flox/pkgs/{BROKEN}:9:53" in told.stdout
-    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.stdout  # its words, here alone
-    assert re.search(r"9:53 error +TS201 ", torchsmith(repo, "--verbose").stdout)
-    assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.stdout
-    assert told.stdout.rstrip().splitlines()[-1].startswith("2 recipes: ")
+    assert f"build-pytorch/.flox/pkgs/{BROKEN}:9:53" in told.out
+    assert "error   TS201 nixpkgs fe5e41d has no CUDA 13.0" in told.out  # its words, here alone
+    assert re.search(r"9:53 error +TS201 ", audited("--verbose").out)
+    assert "archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz" in told.out
+    assert told.out.rstrip().splitlines()[-1].startswith("2 recipes: ")
 
 
-def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path) -> None:
-    told = run([PROGRAM, "audit", f".flox/pkgs/{CANONICAL}"], cwd=repo)
-    assert told.ok
-    assert [line.split(":")[0] for line in told.stdout.splitlines()] == ["1 recipe"]  # and no finding
+def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path, call: Call) -> None:
+    told = call("audit", f".flox/pkgs/{CANONICAL}", cwd=repo)
+    assert told.code == 0
+    assert [line.split(":")[0] for line in told.out.splitlines()] == ["1 recipe"]  # and no finding
 
 
-def test_programs_get_json_and_sarif(repo: Path) -> None:
-    table = json.loads(torchsmith(repo, "--json").stdout)
+def test_programs_get_json_and_sarif(repo: Path, audited: Audit) -> None:
+    table = json.loads(audited("--json").out)
     assert table["recipes"] == 2
     assert table["format"] == 3
     (first, *_) = [one for one in table["findings"] if one["rule"] == "TS201"]
     assert first["where"]["file"].endswith(BROKEN)
-    sarif = json.loads(torchsmith(repo, "--format", "sarif").stdout)
+    sarif = json.loads(audited("--format", "sarif").out)
     (told,) = sarif["runs"]
     assert sarif["version"] == "2.1.0"
     for one in told["results"]:
@@ -76,10 +80,10 @@ def test_programs_get_json_and_sarif(repo: Path) -> None:
     assert all(place["artifactLocation"]["uri"].startswith("build-pytorch/") for place in places)
 
 
-def test_pages_and_github_get_their_own_form(repo: Path) -> None:
-    page = torchsmith(repo, "--format", "markdown").stdout
+def test_pages_and_github_get_their_own_form(repo: Path, audited: Audit) -> None:
+    page = audited("--format", "markdown").out
     assert "\n| 9 | TS201 | error | " in page
-    commands = torchsmith(repo, "--format", "github").stdout.splitlines()
+    commands = audited("--format", "github").out.splitlines()
     assert any(
         line.startswith(f"::error file=build-pytorch/.flox/pkgs/{BROKEN},line=9,col=53") for line in commands
     )
@@ -91,13 +95,13 @@ def test_github_commands_escape_what_would_end_them() -> None:
     assert line == "::error file=x%2Cy.nix,line=3,col=1,title=TS001 a%2C b%3A c::50%25%0Alost"
 
 
-def test_rules_are_chosen_by_id_or_by_its_start(repo: Path) -> None:
-    only = json.loads(torchsmith(repo, "--json", "--select", "TS2").stdout)["findings"]
+def test_rules_are_chosen_by_id_or_by_its_start(repo: Path, audited: Audit) -> None:
+    only = json.loads(audited("--json", "--select", "TS2").out)["findings"]
     assert {one["rule"][:3] for one in only} == {"TS2"}
-    without = json.loads(torchsmith(repo, "--json", "--ignore", "TS3,TS201").stdout)["findings"]
+    without = json.loads(audited("--json", "--ignore", "TS3,TS201").out)["findings"]
     assert not {"TS201", "TS301", "TS306"} & {one["rule"] for one in without}
-    wrong = torchsmith(repo, "--select", "TS99", "--json")
-    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "not-known")
+    wrong = audited("--select", "TS99", "--json")
+    assert (wrong.code, json.loads(wrong.out)["error"]["code"]) == (2, "not-known")
 
 
 def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
@@ -112,44 +116,44 @@ def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
     assert report.silenced > 5
 
 
-def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path) -> None:
-    none = torchsmith(repo, "--baseline", "debts.json", "--json")
-    assert (none.code, json.loads(none.stdout)["error"]["code"]) == (2, "not-found")
-    assert torchsmith(repo, "--baseline", "debts.json", "--write-baseline").ok
-    assert torchsmith(repo, "--baseline", "debts.json").ok
+def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path, audited: Audit) -> None:
+    none = audited("--baseline", "debts.json", "--json")
+    assert (none.code, json.loads(none.out)["error"]["code"]) == (2, "not-found")
+    assert audited("--baseline", "debts.json", "--write-baseline").code == 0
+    assert audited("--baseline", "debts.json").code == 0
     file = repo / ".flox/pkgs" / CANONICAL
     file.write_text(file.read_text().replace('gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'))
-    told = torchsmith(repo, "--baseline", "debts.json")
+    told = audited("--baseline", "debts.json")
     assert told.code == 1
-    assert "TS401" in told.stdout
-    assert "TS201" not in told.stdout
+    assert "TS401" in told.out
+    assert "TS201" not in told.out
     (repo.parent / "debts.json").write_text("[]")
-    wrong = torchsmith(repo, "--baseline", "debts.json", "--json")
-    assert (wrong.code, json.loads(wrong.stdout)["error"]["code"]) == (2, "invalid")
+    wrong = audited("--baseline", "debts.json", "--json")
+    assert (wrong.code, json.loads(wrong.out)["error"]["code"]) == (2, "invalid")
 
 
-def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path) -> None:
-    remembered = json.loads(torchsmith(repo, "--baseline", "b", "--write-baseline", "--json").stdout)
-    mended = json.loads(torchsmith(repo, "--fix", "--json").stdout)
+def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path, audited: Audit) -> None:
+    remembered = json.loads(audited("--baseline", "b", "--write-baseline", "--json").out)
+    mended = json.loads(audited("--fix", "--json").out)
     assert len(mended["findings"]) < len(remembered["findings"])
     assert mended["mended"] > 0
     assert mended["diff"].startswith("--- a/")
 
 
-def test_safe_fixes_are_shown_before_they_are_made(repo: Path) -> None:
+def test_safe_fixes_are_shown_before_they_are_made(repo: Path, audited: Audit) -> None:
     file = repo / ".flox/pkgs" / CANONICAL
     text = file.read_text()
     wrong = text.replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"').replace(
         "i9InbxD5Htfon", "XXXXXXXXXXXXX"
     )
     file.write_text(wrong)
-    shown = torchsmith(repo, "--diff")
-    assert '-  gpuArchSM = "sm_120";' in shown.stdout
-    assert '+  gpuArchSM = "12.0";' in shown.stdout
+    shown = audited("--diff")
+    assert '-  gpuArchSM = "sm_120";' in shown.out
+    assert '+  gpuArchSM = "12.0";' in shown.out
     assert file.read_text() == wrong
-    mended = torchsmith(repo, "--fix")
-    assert "TS402" not in mended.stdout
-    assert "TS201" in mended.stdout  # what has no safe fix stays
+    mended = audited("--fix")
+    assert "TS402" not in mended.out
+    assert "TS201" in mended.out  # what has no safe fix stays
     assert file.read_text() == text
 
 
@@ -158,7 +162,7 @@ def test_edits_that_overlap_are_made_once() -> None:
     assert edited("é = 1".encode(), [Edit(5, 6, "2")]) == "é = 2"
 
 
-def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
+def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(
         'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
     )
@@ -166,7 +170,7 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
     file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
     wrong = file.read_text()
-    assert "TS010" in run([PROGRAM, "audit", tmp_path, "--fix"]).stdout
+    assert "TS010" in call("audit", tmp_path, "--fix").out
     assert file.read_text() == wrong
 
 
@@ -174,9 +178,9 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path) -> None:
     ("words", "code"),
     [(["nowhere"], "not-found"), (["."], "not-found"), ([".", "--write-baseline"], "incomplete")],
 )
-def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], code: str) -> None:
-    told = run([PROGRAM, "audit", *words, "--json"], cwd=tmp_path)
-    error = json.loads(told.stdout)["error"]
+def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], code: str, call: Call) -> None:
+    told = call("audit", *words, "--json", cwd=tmp_path)
+    error = json.loads(told.out)["error"]
     assert (told.code, error["code"], words[-1] in error["message"]) == (2, code, True)
 
 
@@ -236,11 +240,11 @@ def test_evaluation_takes_the_forms_that_the_text_rules_made(
     assert len(made) == len(set(made)) > 20
 
 
-def test_a_rule_is_explained_offline(repo: Path) -> None:
-    told = run([PROGRAM, "audit", "--explain", "ts401"])
-    assert told.ok
-    assert re.match(r"TS401 .*\n\w+, certain", told.stdout)
-    assert run([PROGRAM, "audit", "--explain", "TS4O1"]).code == 2
+def test_a_rule_is_explained_offline(repo: Path, call: Call) -> None:
+    told = call("audit", "--explain", "ts401")
+    assert told.code == 0
+    assert re.match(r"TS401 .*\n\w+, certain", told.out)
+    assert call("audit", "--explain", "TS4O1").code == 2
 
 
 def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> None:
@@ -269,30 +273,30 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
     )
 
 
-def test_the_default_workspace_is_told_on_one_screen_with_its_notes(tmp_path: Path) -> None:
-    assert run([PROGRAM, "init", "."], cwd=tmp_path).ok
+def test_the_default_workspace_is_told_on_one_screen_with_its_notes(tmp_path: Path, call: Call) -> None:
+    assert call("init", ".", cwd=tmp_path).code == 0
     generate(GenerateRequest(workspace=tmp_path, git=False))
-    told = run([PROGRAM, "audit", ".", "--notes"], cwd=tmp_path)
-    assert told.ok
-    assert "notes" in told.stdout.splitlines()[-1]
-    assert len(told.stdout.splitlines()) <= 24
+    told = call("audit", ".", "--notes", cwd=tmp_path)
+    assert told.code == 0
+    assert "notes" in told.out.splitlines()[-1]
+    assert len(told.out.splitlines()) <= 24
 
 
-def test_junit_has_a_failure_for_each_finding(repo: Path) -> None:
-    root = ElementTree.fromstring(torchsmith(repo, "--format", "junit").stdout)
-    table = json.loads(torchsmith(repo, "--json").stdout)
+def test_junit_has_a_failure_for_each_finding(repo: Path, audited: Audit) -> None:
+    root = ElementTree.fromstring(audited("--format", "junit").out)
+    table = json.loads(audited("--json").out)
     assert len(root.findall(".//failure")) == len(table["findings"])
 
 
-def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path) -> None:
-    before = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path, audited: Audit) -> None:
+    before = json.loads(audited("--json").out)["findings"]
     settings = repo.parent / "torchsmith.toml"
     settings.write_text('format = 1\n[audit]\nignore = ["TS201"]\nper_path = { "*sm110*" = ["TS3"] }\n')
-    after = json.loads(torchsmith(repo, "--json").stdout)["findings"]
+    after = json.loads(audited("--json").out)["findings"]
     assert {"TS201"} <= {one["rule"] for one in before} - {one["rule"] for one in after}
     assert not [one for one in after if "sm110" in one["where"]["file"] and one["rule"].startswith("TS3")]
     settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
-    assert torchsmith(repo).code == 2
+    assert audited().code == 2
 
 
 # Each setting of [audit]: its text, and what it takes away from and adds to what is said.

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.building.farm import LoopbackBuilder, loopback
-from tests.cli.conftest import call as call
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 

@@ -33,6 +33,7 @@ def collecting() -> Iterator[None]:
     def work() -> None:
         while not stop.is_set():
             collect()
+            stop.wait(0.05)
 
     thread = threading.Thread(target=work)
     thread.start()

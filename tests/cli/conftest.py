@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run `torchsmith ARGS`; anything but an exit escapes and fails the test."""
+    """Run `torchsmith ARGS`, in a folder if one is given; anything but an exit escapes and fails the test."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
     fail, told = torchsmith.cli.main.fail, list[str]()
@@ -38,10 +39,12 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(torchsmith.cli.main, "fail", failing)
 
-    def run(*args: str) -> Result:
+    def run(*args: str | Path, cwd: Path | None = None) -> Result:
         told.clear()
+        if cwd:
+            monkeypatch.chdir(cwd)
         torchsmith.cli.console.ANSWERED.set(False)
-        monkeypatch.setattr(sys, "argv", ["torchsmith", *args])
+        monkeypatch.setattr(sys, "argv", ["torchsmith", *map(str, args)])
         code = 0
         try:
             main()

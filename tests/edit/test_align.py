@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import run
 from torchsmith.edit.align import align_repositories, make_missing, write_missing
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.start import derive_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
-PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 TOML = """format = 1
 [[matrix]]
 line = "2.10"
@@ -63,7 +61,7 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 
 
-def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
+def test_recipes_that_no_row_can_hold_are_named(apart: Path, call: Call) -> None:
     pkgs = apart / "build-pytorch/.flox/pkgs"
     cell = "python313-cuda13_0-sm90-avx2"
     for name in ("pytorch-python313-xpu-arc", f"pytorch-{cell}-magma", f"torchvision-{cell}"):
@@ -71,9 +69,9 @@ def test_recipes_that_no_row_can_hold_are_named(apart: Path) -> None:
     left = {one.path.stem: one.why for one in align_repositories((apart,)).left}
     assert set(left) == {"pytorch-python313-xpu-arc", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
     assert "xpu" in left["pytorch-python313-xpu-arc"]
-    told = run([PROGRAM, "align", apart])
-    assert [name for name in left if name not in told.stderr] == []
-    assert len(json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["left"]) == 3
+    shown = call("align", apart)
+    assert [name for name in left if name not in shown.err] == []
+    assert len(json.loads(call("align", apart, "--json").out)["left"]) == 3
 
 
 def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart: Path) -> None:
@@ -101,53 +99,55 @@ def test_one_repository_cannot_be_aligned(apart: Path) -> None:
     assert "torchsmith align" in caught.value.hint
 
 
-def test_the_verb_says_it_and_creates_it(apart: Path) -> None:
-    shown = run([PROGRAM, "align", "build-pytorch", "build-torchvision"], cwd=apart)
+def test_the_verb_says_it_and_creates_it(apart: Path, call: Call) -> None:
+    shown = call("align", "build-pytorch", "build-torchvision", cwd=apart)
     assert shown.code == 1
-    grid = [line.split() for line in shown.stdout.splitlines()]
+    grid = [line.split() for line in shown.out.splitlines()]
     assert [["avx2", "-B"] in grid, ["avx2", "A-", "AB"] in grid] == [True, True]
-    rows = json.loads(run([PROGRAM, "align", apart, "--json"]).stdout)["cells"]
+    rows = json.loads(call("align", apart, "--json").out)["cells"]
     assert sum(len(row["missing"]) for row in rows) == 2
-    assert run([PROGRAM, "align", apart, "--create"]).ok
-    assert run([PROGRAM, "align", apart]).ok
+    assert call("align", apart, "--create").code == 0
+    assert call("align", apart).code == 0
 
 
-def test_a_grid_has_a_row_for_each_instruction_set_and_none_where_nothing_is_missing(tmp_path: Path) -> None:
+def test_a_grid_has_a_row_for_each_instruction_set_and_none_where_nothing_is_missing(
+    tmp_path: Path, call: Call
+) -> None:
     wide = (
         'cuda = ["12.9", "13.0"]\nsm = ["sm80", "sm86", "sm89", "sm90", "sm120"]\nisa = ["avx2", "avx512"]\n'
     )
     (tmp_path / "torchsmith.toml").write_text(TOML.partition("cuda =")[0] + wide)
     generate(GenerateRequest(workspace=tmp_path, git=False))
-    shown = run([PROGRAM, "align", tmp_path])
-    assert [shown.ok, len(shown.stdout.splitlines())] == [True, 3 + 1 + 2]
+    shown = call("align", tmp_path)
+    assert [shown.code, len(shown.out.splitlines())] == [0, 3 + 1 + 2]
     (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm90-avx2.nix").unlink()
-    shown = run([PROGRAM, "align", tmp_path])
-    assert [shown.code, len(shown.stdout.splitlines())] == [1, 3 + 1 + 3 + 1]
+    shown = call("align", tmp_path)
+    assert [shown.code, len(shown.out.splitlines())] == [1, 3 + 1 + 3 + 1]
 
 
-def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path) -> None:
+def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(
         TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(
             '"13.0", "cpu"', '"12.9", "13.0"'
         )
     )
     generate(GenerateRequest(workspace=tmp_path, git=False))
-    assert run([PROGRAM, "align", tmp_path]).ok
-    assert run([PROGRAM, "align", "-w", tmp_path]).ok
+    assert call("align", tmp_path).code == 0
+    assert call("align", "-w", tmp_path).code == 0
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
-    shown = run([PROGRAM, "align"], cwd=tmp_path)
+    shown = call("align", cwd=tmp_path)
     assert shown.code == 1
-    grid = [line.split() for line in shown.stdout.splitlines()]
+    grid = [line.split() for line in shown.out.splitlines()]
     assert ["python313-cuda12_9", "sm90", "sm120"] in grid
     assert ["avx2", "A-", "AB"] in grid
     assert ["avx2", "Ax", "Ax"] in grid
-    said = json.loads(run([PROGRAM, "align", tmp_path, "--json"]).stdout)
+    said = json.loads(call("align", tmp_path, "--json").out)
     assert sum(len(row["missing"]) for row in said["cells"]) == 1
     cannot = {row["cell"]: why for row in said["cells"] for why in row["cannot"].values()}
     assert set(cannot) == {f"python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm120")}
     assert all("cuDNN" in why for why in cannot.values())
-    created = run([PROGRAM, "align", tmp_path, "--create"])
-    assert created.stdout.count("create  ") == 1
+    created = call("align", tmp_path, "--create")
+    assert created.out.count("create  ") == 1
 
 
 def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def subsets(candidates: frozenset[int], must: frozenset[int], most: int) -> list
 
 
 @given(problems(), st.integers(1, SIZE))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_the_best_few_are_as_good_as_trying_every_subset(
     problem: tuple[list[Demand], frozenset[int], frozenset[int]], count: int
 ) -> None:

@@ -103,7 +103,7 @@ def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
 
 
 @given(hosts())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> None:
     answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
     served = {sm for one in answer.choice.variants for sm in one.gpus}

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, call
+from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import Accepted, Rejected, Variant, assess
 
-__all__ = ["call"]
 TOML = """\
 format = 1
 packages = ["pytorch", "torchvision", "flash-attn", "vllm", "onnxruntime"]

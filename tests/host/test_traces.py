@@ -134,7 +134,7 @@ PREFIXES = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     trace=st.sampled_from(TRACES),
     others=st.lists(st.sampled_from(HARMLESS), max_size=4),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.cli.conftest import Call, call
+from tests.cli.conftest import Call
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.page import html
@@ -20,7 +20,6 @@ from torchsmith.page.document import PageCell, PageReport
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.workspace.load import open_workspace
 
-__all__ = ["call"]
 SETTINGS = """
 format = 1
 usable = true

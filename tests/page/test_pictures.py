@@ -7,14 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.conftest import Call, call
+from tests.cli.conftest import Call
 from torchsmith.artifact.gpu import TargetRow, taken
 from torchsmith.catalog import GpuTarget, Sm, builtin_catalog
 from torchsmith.page.document import PageJob, PageRevision, PageRun, SharedBuild
 from torchsmith.page.draw import BarRow, Picture, bars, clipped, ticks
 from torchsmith.page.pictures import history_picture, run_picture, shared_picture
 
-__all__ = ["call"]
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</text><script>alert(1)</script>&\"'"
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"

@@ -2,7 +2,6 @@
 
 from tests.building.conftest import _pattern as _pattern
 from tests.building.conftest import _store as _store
-from tests.building.conftest import call as call
 from tests.building.conftest import nix_here as nix_here
 from tests.building.conftest import own_store as own_store
 from tests.building.conftest import place as place

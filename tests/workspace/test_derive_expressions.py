@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.catalog import load_catalog
 from torchsmith.core.problem import Empty
-from torchsmith.core.process import run
 from torchsmith.workspace.derive import torch_elsewhere
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import derive_workspace, write_derived
 
-PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 FLAKE = """{
   outputs = { nixpkgs, ... }: {
     packages.x86_64-linux.default = (import nixpkgs {
@@ -107,16 +105,16 @@ def test_templates_of_a_workspace_are_no_overlays(checkout: Path) -> None:
     assert torch_elsewhere(checkout, load_catalog(checkout / "catalog")) == [f"{checkout}/flake.nix:5"]
 
 
-def test_plan_names_what_sets_torch_beside_the_recipes(checkout: Path) -> None:
+def test_plan_names_what_sets_torch_beside_the_recipes(checkout: Path, call: Call) -> None:
     (checkout / "flake.nix").write_text(FLAKE)
     (checkout / "hello.nix").write_text("{ hello }: hello")
-    assert run([PROGRAM, "init", "--from", "."], cwd=checkout).ok
-    planned = run([PROGRAM, "plan"], cwd=checkout)
-    assert "flake.nix:5" in planned.stderr
-    assert "hello.nix" not in planned.stderr
+    assert call("init", "--from", ".", cwd=checkout).code == 0
+    planned = call("plan", cwd=checkout)
+    assert "flake.nix:5" in planned.err
+    assert "hello.nix" not in planned.err
 
 
-def test_the_verb_takes_a_flake_along_and_says_what_it_took(checkout: Path) -> None:
+def test_the_verb_takes_a_flake_along_and_says_what_it_took(checkout: Path, call: Call) -> None:
     (checkout / "flake.nix").write_text(FLAKE)
-    done = run([PROGRAM, "init", "--from", "."], cwd=checkout)
-    assert (done.code, "avx2" in done.stdout, (checkout / "torchsmith.toml").is_file()) == (0, True, True)
+    done = call("init", "--from", ".", cwd=checkout)
+    assert (done.code, "avx2" in done.out, (checkout / "torchsmith.toml").is_file()) == (0, True, True)

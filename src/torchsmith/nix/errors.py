@@ -19,13 +19,17 @@ from torchsmith.core.words import printable
 
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What says nothing of a recipe: files that may come, the network, the store, limits of this machine.
-OUTSIDE = re.compile(
-    r"(?i)does not exist|not found in the Nix search path|forbidden|is not valid|during evaluation|download"
-    r"|connect|network|timed out|interrupt|memory|stack|sqlite|locking|daemon|end-of-file|disk|"
-    + "|".join(sorted({re.escape(os.strerror(code)) for code in errno.errorcode}))
-)
 AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
+
+
+@cache
+def _outside() -> re.Pattern[str]:
+    """What says nothing of a recipe: files that may come, the network, the store, limits of this machine."""
+    return re.compile(
+        r"(?i)does not exist|not found in the Nix search path|forbidden|is not valid|during evaluation"
+        r"|download|connect|network|timed out|interrupt|memory|stack|sqlite|locking|daemon|end-of-file|disk|"
+        + "|".join(sorted({re.escape(os.strerror(code)) for code in errno.errorcode}))
+    )
 
 
 @cache
@@ -67,7 +71,7 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
     where = None
     if file and not file.startswith(("(", "«")):
         where = Where(file, int(event.get("line") or 0), int(event.get("column") or 0))
-    return replace(shorten(message, where), lasting=not OUTSIDE.search(message))
+    return replace(shorten(message, where), lasting=not _outside().search(message))
 
 
 def shorten(message: str, where: Where | None = None) -> Cause:

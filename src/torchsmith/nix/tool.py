@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -92,12 +93,18 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
     if program is None:
         hint = "install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show"
         raise Lacking("Nix is not installed, and this needs it", hint=hint)
-    told = run([program, "--version"], timeout=30)
-    version = parse_version(told.stdout or told.stderr)
+    version = _version(program, program.stat().st_mtime_ns)
     if version < OLDEST:
         hint = f"{'.'.join(map(str, OLDEST))} or newer is needed"
         raise Lacking(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
     return Nix(program, version, store or _usable_store(env or {}), env or {})
+
+
+@cache
+def _version(program: Path, _changed: int) -> tuple[int, ...]:
+    """Asked once of each program, until it is another."""
+    done = run([program, "--version"], timeout=30)
+    return parse_version(done.stdout or done.stderr)
 
 
 def parse_version(text: str) -> tuple[int, ...]:

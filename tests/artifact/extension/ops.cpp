@@ -16,7 +16,7 @@ double area(const std::vector<Shape>& shapes) {
 }  // namespace
 std::vector<Any> cpu_ops() {
   std::vector<Any> all;
-  list<24>(all);
+  list<12>(all);
   return all;
 }
 double total(const std::vector<Shape>& shapes) {
