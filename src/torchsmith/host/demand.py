@@ -70,17 +70,19 @@ def demands(
     """The fleet as demands, in the order of its first machines, and which machines have which."""
     found: dict[tuple[object, ...], tuple[int, Demand]] = {}
     groups: Counter[tuple[int, ...]] = Counter()
-    by_host: dict[Capability, list[tuple[int, Demand]]] = {}
+    by_host: dict[int, tuple[tuple[int, ...], list[Demand]]] = {}
     place = {cell: index for index, cell in enumerate(cells)}
     for kind, host in _hosts(kinds, catalog):
-        if host not in by_host:
-            own = _demands_of(host, place, catalog, workload)
-            by_host[host] = [found.setdefault(one.key, (len(found), one)) for one in own]
-        for _, demand in by_host[host]:
+        if id(host) not in by_host:
+            asked = _demands_of(host, place, catalog, workload)
+            placed = [found.setdefault(demand.key, (len(found), demand)) for demand in asked]
+            by_host[id(host)] = tuple(at for at, _ in placed), [demand for _, demand in placed]
+        places, own = by_host[id(host)]
+        for demand in own:
             demand.machines += kind.count
-            demand.weight += kind.count * kind.weight / len(by_host[host])
+            demand.weight += kind.count * kind.weight / len(own)
             demand.names[kind.name] = None
-        groups[tuple(at for at, _ in by_host[host])] += kind.count
+        groups[places] += kind.count
     return (
         tuple(demand for _, demand in found.values()),
         tuple(HostGroup(count, places) for places, count in groups.items()),
@@ -88,16 +90,18 @@ def demands(
 
 
 def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[MachineKind, Capability]]:
-    """Each kind with what of its machine decides; equal facts are resolved once."""
+    """Each kind with what of its machine decides; equal facts are resolved once, and equal hosts are one."""
     asked = frozenset[str]().union(*(isa.needs for isa in catalog.isas.values()))
     seen: dict[int, Capability] = {}
+    hosts: dict[Capability, Capability] = {}
     for kind in kinds:
         if not kind.count:
             continue
         if id(kind.facts) not in seen:
             host = capability_of(resolve(kind.facts, catalog))
             features = host.features & asked if host.features is not None else None
-            seen[id(kind.facts)] = replace(host, features=features)
+            host = replace(host, features=features)
+            seen[id(kind.facts)] = hosts.setdefault(host, host)
         yield kind, seen[id(kind.facts)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,7 +206,7 @@ def rank(
     host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload, *, able: bool = False
 ) -> Ranking:
     """Judge every cell for a machine and order the answers; `able`: those that run alone."""
-    judged = (cell for cell in cells if not able or _may_run(host, cell, catalog))
+    judged = _able(host, cells, catalog) if able else cells
     verdicts = [judge(host, cell, catalog) for cell in judged]
     fits = [verdict for verdict in verdicts if isinstance(verdict, Compatible)]
     misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Incompatible)]
@@ -215,14 +215,17 @@ def rank(
     return Ranking(tuple(fits), tuple(misses))
 
 
-def _may_run(host: Capability, cell: Cell, catalog: Catalog) -> bool:
-    """Whether a cell is worth judging: of another system, or for GPUs of another major, it never runs."""
-    target = cell.variant.target
-    if isinstance(target, Cuda) and not any(sm.major == target.sm.major for sm in host.sms or ()):
-        return False
-    if isinstance(target, Accelerator) and target.arch not in host.archs:
-        return False
-    return may_be(host.system, catalog.isas[cell.variant.isa].platform)
+def _able(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Iterator[Cell]:
+    """The cells worth judging: of another system, or for GPUs of another major, none ever runs."""
+    majors = {sm.major for sm in host.sms or ()}
+    for cell in cells:
+        target = cell.variant.target
+        if isinstance(target, Cuda) and target.sm.major not in majors:
+            continue
+        if isinstance(target, Accelerator) and target.arch not in host.archs:
+            continue
+        if may_be(host.system, catalog.isas[cell.variant.isa].platform):
+            yield cell
 
 
 HARDEST = 20

@@ -39,7 +39,8 @@ class CoverModel:
         z[demand, cost] <= sum of x over the candidates that serve the demand at that cost or better
 
     Candidates that serve no demand better than another one does are left out before, which changes no
-    optimum. Between answers that serve equal weight, the cost decides; both are solved to proved optimality.
+    optimum. Between answers that serve equal weight, the cost decides; both are solved to proved optimality:
+    first without asking for whole candidates, which is quick and mostly gives whole ones, then with.
     """
 
     def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
@@ -97,8 +98,7 @@ class CoverModel:
         self._limit(count, 0.0)
         self._objective(None, self.served, maximise=True)
         self._solve(start)
-        served = self.highs.getInfo().objective_function_value
-        self._limit(count, served)
+        self._limit(count, self.highs.getInfo().objective_function_value)
         self._objective(None, self.quality, maximise=True)
         return self._solve(start)
 
@@ -107,10 +107,8 @@ class CoverModel:
             self.highs.changeColBounds(len(self.columns) + at, float(required and last), 1.0)
 
     def _limit(self, count: int, served: float) -> None:
-        infinite = _highs()[0].kHighsInf
         self.highs.changeRowBounds(self.count_row, 0.0, float(count))
-        slack = SLACK * min((weight for weight in self.served if weight), default=0.0)
-        self.highs.changeRowBounds(self.served_row, served - slack, infinite)
+        self.least = served
 
     def _objective(self, x: list[float] | None, z: list[float] | None, *, maximise: bool) -> None:
         highspy, np = _highs()
@@ -121,14 +119,24 @@ class CoverModel:
         self.highs.changeObjectiveSense(sense)
 
     def _solve(self, start: float) -> Solution:
-        self.highs.run()
-        status = self.highs.modelStatusToString(self.highs.getModelStatus())
+        status, values = self._run(whole=False)
+        if gap := float(status != "Optimal" or any(SURE < value < 1 - SURE for value in values)):
+            status, values = self._run(whole=True)
+            gap = self.highs.getInfo().mip_gap
         if status != "Optimal":
             raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
-        values = self.highs.getSolution().col_value
-        chosen = tuple(index for index, value in zip(self.columns, values, strict=False) if value > 0.5)
-        gap = self.highs.getInfo().mip_gap
+        chosen = tuple(index for index, value in zip(self.columns, values, strict=True) if value > 0.5)
         return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
+
+    def _run(self, *, whole: bool) -> tuple[str, list[float]]:
+        """How the solver ends, and how much of each candidate is chosen."""
+        slack = SLACK * min(filter(None, self.served), default=0.0) if whole else 0.0
+        self.highs.changeRowBounds(self.served_row, self.least - slack, _highs()[0].kHighsInf)
+        self.highs.setOptionValue("solve_relaxation", not whole)
+        self.highs.setOptionValue("presolve", "choose" if whole else "off")
+        self.highs.run()
+        status: str = self.highs.modelStatusToString(self.highs.getModelStatus())
+        return status, self.highs.getSolution().col_value[: len(self.columns)]
 
 
 def _highs() -> tuple[Any, Any]:
