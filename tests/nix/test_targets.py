@@ -12,7 +12,7 @@ from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.api.writing import ChangeReport
 from torchsmith.building.jobs import jobs_of
-from torchsmith.catalog import Sm, builtin_catalog
+from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.console import tell
 from torchsmith.cli.plan_view import print_changes
 from torchsmith.nix.derivation import read_derivation
@@ -42,12 +42,26 @@ GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=co
         ({"cmakeFlags": "-DCOMPUTE_CAPABILITY=80 -DCOMPUTE_CAPABILITY=90-real"}, {90}),
         ({"makeFlags": f"NVCC_GENCODE={GENCODE}"}, {90, 121}),
         ({"FLASH_ATTN_CUDA_ARCHS": "90"}, {90}),
+        ({"cmakeFlags": "-DGPU_TARGET:STRING=900,906,1030"}, {"gfx900", "gfx906", "gfx1030"}),
+        ({"cmakeFlags": "-DGPU_TARGET=sm_90,sm_120"}, {90, 120}),
+        (
+            {"cmakeFlags": "-DGPU_TARGETS:STRING=gfx908;gfx90a:xnack-;gfx942 -DX=gfx900"},
+            {"gfx908", "gfx90a", "gfx942"},
+        ),
+        (
+            {"preConfigure": 'export PYTORCH_ROCM_ARCH="gfx900;gfx906"\nexport PYTORCH_ROCM_ARCH="gfx942"'},
+            {"gfx942"},
+        ),
         ({"preConfigure": 'echo "$TORCH_CUDA_ARCH_LIST"'}, set()),
         ({}, set()),
     ],
 )
-def test_what_a_build_is_told_is_read_the_last_word_counting(env: dict[str, str], expected: set[int]) -> None:
-    assert gpu_targets(drv("x", **env)) == expected
+def test_what_a_build_is_told_is_read_the_last_word_counting(
+    env: dict[str, str], expected: set[int | str]
+) -> None:
+    assert gpu_targets(drv("x", **env), builtin_catalog()) == {
+        arch if isinstance(arch, str) else f"sm{arch}" for arch in expected
+    }
 
 
 @pytest.mark.parametrize("newer", [False, True])
@@ -63,15 +77,15 @@ def test_structured_attributes_are_read_as_variables(newer: bool) -> None:
     assert read.pname == "magma"
     assert read.env["PYTORCH_BUILD_VERSION"] == "2.14.1"
     assert (read.env["USE_NNPACK"], read.env["OFF"]) == ("1", "")
-    assert gpu_targets(read) == {90}
+    assert gpu_targets(read, builtin_catalog()) == {"sm90"}
 
 
 def test_a_stranger_is_what_is_compiled_for_another_gpu_below_a_recipe_for_one() -> None:
     magma = drv("magma", cmakeFlags="-DCMAKE_CUDA_ARCHITECTURES=75;90")
     torch = drv("torch", magma, TORCH_CUDA_ARCH_LIST="9.0")
     graph = Graph({one.path: one for one in (magma, torch)}, {"torch-sm90": torch.path, "cpu": torch.path})
-    [found] = strangers(graph, {"torch-sm90": Sm.parse("sm90")})
-    assert (found.recipe, found.derivation, found.others) == ("torch-sm90", "magma", (75,))
+    [found] = strangers(graph, {"torch-sm90": "sm90"}, builtin_catalog())
+    assert (found.recipe, found.derivation, found.others) == ("torch-sm90", "magma", ("sm75",))
 
 
 def test_magma_costs_less_for_one_gpu_and_more_in_nine_builds_than_in_one_for_nine() -> None:
@@ -104,8 +118,8 @@ def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
     graph = graph_of(
         nix, evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, instantiate=True))
     )
-    own = {one.name: one.variant.sm for one in recipes if one.variant and one.variant.sm}
-    others = strangers(graph, own)
+    own = {one.name: one.variant.arch for one in recipes if one.variant}
+    others = strangers(graph, own, builtin_catalog())
     for package in ("pytorch", "torchvision", "torchaudio"):
         cells = {name for name in own if name.startswith(package)}
         assert len(cells) == 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -61,13 +61,14 @@ class OtherTargets(msgspec.Struct, frozen=True, kw_only=True):
     """A derivation that compiles for GPUs besides the own one of recipes above it."""
 
     name: str
-    gpus: tuple[int, ...]
+    gpus: tuple[str, ...]  # sm90, gfx942
     recipes: tuple[str, ...]
 
 
 class GraphReport(msgspec.Struct, frozen=True, kw_only=True):
     """What lies below recipes."""
 
+    FORMAT: ClassVar = 2
     recipes: Mapping[str, str]  # the derivation of each
     derivations: int
     downloads: int
@@ -83,9 +84,10 @@ def graph(request: GraphRequest, watch: Watch = SILENT) -> GraphReport:
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, watch=watch)
     results = ask(chosen)
     below = graph_of(nix, results)
-    own = {recipe.name: recipe.variant.sm for recipe in chosen if recipe.variant and recipe.variant.sm}
+    own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
     others = grouped(
-        ((stranger.derivation, stranger.others), stranger.recipe) for stranger in strangers(below, own)
+        ((stranger.derivation, stranger.others), stranger.recipe)
+        for stranger in strangers(below, own, opened.catalog)
     )
     return GraphReport(
         recipes=below.recipes,

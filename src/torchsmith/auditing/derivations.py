@@ -34,7 +34,7 @@ class BuiltRecipe:
     essence: str  # equal for derivations that differ in names alone
     architectures: str
     below: frozenset[str]
-    others: Mapping[str, tuple[int, ...]]  # builds below it that are for other GPUs besides, and for which
+    others: Mapping[str, tuple[str, ...]]  # builds below it that are for other GPUs besides, and for which
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,10 @@ def judge_derivations(
         EvaluationOptions(trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True),
     )
     graph = graph_of(nix, results)
-    own = {name: sm for name, recipe in recipes.items() if recipe.variant and (sm := recipe.variant.sm)}
+    own = {name: recipe.variant.arch for name, recipe in recipes.items() if recipe.variant}
     others = grouped(
-        (stranger.recipe, (stranger.derivation, stranger.others)) for stranger in strangers(graph, own)
+        (stranger.recipe, (stranger.derivation, stranger.others))
+        for stranger in strangers(graph, {name: arch for name, arch in own.items() if arch}, context.catalog)
     )
     torch = {
         variant.stack: result.evaluated.drv_path
@@ -90,7 +91,7 @@ def judge_derivations(
 
 
 def _recipe(
-    recipe: RecipeFile, file: str, derivation: Derivation, others: Mapping[str, tuple[int, ...]]
+    recipe: RecipeFile, file: str, derivation: Derivation, others: Mapping[str, tuple[str, ...]]
 ) -> BuiltRecipe:
     return BuiltRecipe(
         file=file,

@@ -89,7 +89,7 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         size=len(paths),
-        gpus=len(gpu_targets(derivation)) or 1,
+        gpus=len(gpu_targets(derivation, catalog)) or 1,
     )
     named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
     variant = next(filter(None, named), None)

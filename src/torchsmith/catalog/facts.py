@@ -93,6 +93,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
     package_set: str = ""  # of nixpkgs, whose members named after an architecture are narrowed to it
     release_of: str = ""  # the member of that set whose version is the backend's release
+    lists: tuple[str, ...] = ()  # variables and CMake flags by which builds in nixpkgs are told architectures
     variable: str = ""  # by which builds of companions are told the architecture
     packages: tuple[str, ...] | None = None  # that can have it; None: all
     refused: Mapping[str, str] = {}  # why others cannot
@@ -283,6 +284,13 @@ class StatedRelease(msgspec.Struct, frozen=True):
         return digits.get(package, digits.get(TORCH, ""))
 
 
+def build_name(toolkit: CudaVersion | BackendVersion | None) -> str:
+    """What a build of a line is called: 13.0 of CUDA, `cpu` without a GPU, else such as `rocm 6.4`."""
+    if isinstance(toolkit, BackendVersion):
+        return f"{toolkit.backend} {toolkit}".strip()
+    return str(toolkit or "cpu")
+
+
 class Line(Entry, frozen=True, kw_only=True):
     """A torch release with its official companions, pins and fixes."""
 
@@ -309,8 +317,13 @@ class Line(Entry, frozen=True, kw_only=True):
 
     @property
     def every_build(self) -> dict[str, LineBuild]:
-        """How it is built, by CUDA release; `cpu` without one."""
-        return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda)
+        """How it is built, by `build_name`."""
+        others = {
+            build_name(BackendVersion(backend, release)): build
+            for backend, releases in self.backends.items()
+            for release, build in releases.items()
+        }
+        return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda) | others
 
     def version_of(self, package: str) -> str:
         """The release of a package in this line; empty where it is whatever nixpkgs has."""

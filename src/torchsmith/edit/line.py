@@ -22,6 +22,7 @@ from torchsmith.edit.pin import (
     builds_at,
     laid_over,
     pin_at,
+    place_build,
     release_of,
     to_learn,
 )
@@ -45,6 +46,7 @@ class LineRow(msgspec.Struct, frozen=True):
     companions: Mapping[str, str]
     pins: list[str]
     cudas: list[str]
+    backends: list[str]  # others than CUDA, with their releases
     own: bool
     unproved: str
     cells: int
@@ -67,6 +69,11 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
         companions={name: version for name, version in line.versions.items() if version},
         pins=pins,
         cudas=[*map(str, line.cuda)],
+        backends=[
+            f"{catalog.backends[name].title} {release}".strip()
+            for name, releases in line.backends.items()
+            for release in releases
+        ],
         own=builtin_catalog().lines.get(line.name) != line,
         unproved=line.unproved,
         cells=cells,
@@ -106,7 +113,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
         text = f"{before.rstrip()}\n\n{_matrix_text(workspace, line, after.catalog)}"
         edits.append(Change("rewrite", FILE, "the line's cells", before, text))
         after = workspace.with_texts({**texts, FILE: text})
-    unknown = to_learn(line, after.catalog, {CPU, *map(str, line.cuda)})
+    unknown = to_learn(line, after.catalog, {*line.every_build})
     return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
 
 
@@ -156,19 +163,25 @@ def _facts(new: str, move: Move, catalog: Catalog) -> dict[str, FactTable]:
         facts |= {"pins": {pin.name: table}} if table else {}
     made = builds_at(pin, builds, move.torch, catalog)
     made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
-    entry |= {CPU: made.pop(CPU)} if CPU in made else {}
-    return facts | {"lines": {new: entry | {"cuda": made}}}
+    for name, build in made.items():
+        place_build(entry, name, build)
+    return facts | {"lines": {new: entry}}
 
 
 def _builds_of(pin: Pin, builds: Mapping[str, LineBuild], catalog: Catalog) -> dict[str, LineBuild]:
-    """Builds for all CUDA releases of a pin, each as the nearest older one of its major release; at a pin
-    that nobody asked as they are."""
+    """Builds for all CUDA releases of a pin, each as the nearest older one of its major release, and for the
+    releases that it has of other backends; at a pin that nobody asked as they are."""
     if not pin.asked:
         return dict(builds)
     made = {CPU: builds[CPU]} if CPU in builds else {}
     for cuda in (str(cuda) for cuda in pin.cudas if cuda in catalog.cuda):
-        older = [name for name in builds if name != CPU and version_key(name) <= version_key(cuda)]
+        older = [name for name in builds if name[0].isdigit() and version_key(name) <= version_key(cuda)]
         nearest = max(older, key=version_key, default="")
         if nearest.partition(".")[0] == cuda.partition(".")[0]:
             made[cuda] = builds[nearest]
+    for name, build in builds.items():
+        backend, _, release = name.partition(" ")
+        if backend in catalog.backends and backend != CPU:
+            offer = pin.backends.get(backend)
+            made |= {f"{backend} {offer.release}": build} if offer else {} if release else {name: build}
     return made

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
-from torchsmith.catalog.facts import SOURCE
+from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.load import merge
 from torchsmith.catalog.package import CPU
 from torchsmith.core.files import read_text
@@ -75,7 +75,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
         raise Empty(f"no cell of this workspace is of line {line.name}")
-    used = {str(cell.variant.cuda or "cpu") for cell in opened.matrix.cells if cell.line == line.name}
+    used = {build_name(cell.variant.toolkit) for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {one.path: one.after for one in edits if one.after is not None}
@@ -148,9 +148,10 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         if not old:
             raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
         pin, table = pin_at(move, catalog)
-        builds = {name: build for name, build in builds.items() if build.pin in old and has_cuda(pin, name)}
+        builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
         if lacking := sorted(used - builds.keys()):
-            raise CannotBuild(f"nixpkgs {pin.name} has no CUDA {', '.join(lacking)}")
+            titles = ", ".join(f"CUDA {name}" if name[0].isdigit() else name for name in lacking)
+            raise CannotBuild(f"nixpkgs {pin.name} has no {titles}")
         facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:
         entry |= release_of(line, move, catalog)
@@ -160,9 +161,15 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
     return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
-def has_cuda(pin: Pin, cuda: str) -> bool:
-    """Whether a pin may have a CUDA release; of one that nobody asked that is not known."""
-    return cuda == CPU or not pin.asked or cuda in map(str, pin.cudas)
+def has_build(pin: Pin, name: str) -> bool:
+    """Whether a pin may have what a build needs: a release of CUDA or of another backend; of one that nobody
+    asked that is not known."""
+    backend, _, release = name.partition(" ")
+    if name == CPU or not pin.asked:
+        return True
+    if not release:  # CUDA, or a backend without releases
+        return name in map(str, pin.cudas) or not name[0].isdigit()
+    return backend in pin.backends and pin.backends[backend].release == release
 
 
 def builds_at(
@@ -199,8 +206,18 @@ def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mappi
         build = before[name]
         changed = {key: value for key, value in table.items() if value != _plain(getattr(build, key))}
         if changed:
-            place = entry if name == CPU else entry.setdefault("cuda", {})
-            place[name] = changed
+            place_build(entry, name, changed)
+
+
+def place_build(entry: FactTable, name: str, build: FactTable) -> None:
+    """Put a build where a line's entry has it."""
+    backend, _, release = name.partition(" ")
+    if name == CPU:
+        entry[CPU] = build
+    elif name[0].isdigit():
+        entry.setdefault("cuda", {})[name] = build
+    else:
+        entry.setdefault("backends", {}).setdefault(backend, {})[release] = build
 
 
 def _plain(value: object) -> object:

@@ -23,9 +23,14 @@ HEAVY = {
     "triton": re.compile(r"triton(?:-llvm|-llvm-.*)?"),
     "nccl": re.compile(r"(?:cuda[\d.]+-)?nccl"),
     "opencv": re.compile(r"opencv\d?"),
+    "composable_kernel": re.compile(r"composable_kernel(?:-.*)?"),
+    "rocm": re.compile(
+        r"(?:aotriton|hipblaslt|miopen|rccl|rocblas|rocfft|rocrand|rocsolver|rocsparse)(?:-gfx\w+)?"
+    ),
 }
 
-CUDA = re.compile(r"cuda[\d.]+-")  # what nixpkgs calls what it makes of NVIDIA's archives
+# What nixpkgs calls what it makes of NVIDIA's archives, and libraries of ROCm that are narrowed to a target.
+NOT_CACHED = re.compile(r"cuda[\d.]+-|.*-gfx\w+-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +108,10 @@ class Graph:
     @cached_property
     def own(self) -> frozenset[str]:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
-        not be passed on, and whatever is built with either of them."""
-        seeds = {path for path, one in self.derivations.items() if not one.fixed and CUDA.match(one.name)}
+        not be passed on, libraries for one target of ROCm, and whatever is built with any of them."""
+        seeds = {
+            path for path, one in self.derivations.items() if not one.fixed and NOT_CACHED.match(one.name)
+        }
         todo = [*seeds, *self.recipes.values()]
         above = grouped((below, path) for path, one in self.derivations.items() for below in one.inputs)
         found = set(todo)

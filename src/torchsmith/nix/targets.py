@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from torchsmith.catalog import Sm
+from torchsmith.catalog import Catalog
+from torchsmith.matrix.variant import CUDA
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph
 
 PHASES = ("postPatch", "preConfigure", "postConfigure", "preBuild")  # in their order
-# Variables and CMake flags by which builds in nixpkgs are told their GPUs.
-NAMES = (
-    "TORCH_CUDA_ARCH_LIST",
-    "CMAKE_CUDA_ARCHITECTURES",
-    "CUDA_ARCH_BIN",
-    "CUDA_ARCH_PTX",
-    "CUTLASS_NVCC_ARCHS_ENABLED",
-    "COMPUTE_CAPABILITY",
-    "FLASH_ATTN_CUDA_ARCHS",
-    "GPU_TARGET",
-)
-LISTED = "|".join(NAMES)
-EXPORT = re.compile(rf"^\s*(?:export\s+)?({LISTED})=[\"']?([^\s\"']*)", re.MULTILINE)
-FLAG = re.compile(rf"-D({LISTED})(?::\w+)?=(\S+)")
 GENCODE = re.compile(r"\b(?:compute|sm)_(\d+)[af]?\b")
-TARGET = re.compile(r"(?:sm_?)?(\d+)\.?(\d)[af]?(?:-real|-virtual|\+PTX)?", re.IGNORECASE)
+LARGEST = 199  # of NVIDIA's architectures, by their numbers
+CAPABILITY = re.compile(r"(?:sm_?)?(\d+)\.?(\d)[af]?(?:-real|-virtual|\+PTX)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +24,63 @@ class Stranger:
 
     recipe: str
     derivation: str
-    others: tuple[int, ...]  # as in sm_90
+    others: tuple[str, ...]  # sm90, gfx942
 
 
-def gpu_targets(derivation: Derivation) -> frozenset[int]:
+class _Lists:
+    """How builds in nixpkgs are told their GPUs, by the catalog's backends."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.names = [name for backend in catalog.backends.values() for name in backend.lists]
+        listed = "|".join(self.names)
+        self.export = re.compile(rf"^\s*(?:export\s+)?({listed})=[\"']?([^\s\"']*)", re.MULTILINE)
+        self.flag = re.compile(rf"-D({listed})(?::\w+)?=(\S+)")
+        others = [one for name, one in catalog.backends.items() if one.arch and name != CUDA]
+        self.arch = re.compile(rf"({'|'.join(one.arch for one in others)})(?::[\w+-]+)*")
+        self.letters = [re.sub(r"\d.*", "", one.example) for one in others]  # gfx of gfx942
+
+    def archs(self, words: str) -> Iterator[str]:
+        """`9.0;10.0+PTX`, `90-real` or `gfx90a:xnack-` as names write them; a shell's variable is none."""
+        for word in re.split(r"[;,\s]+", words):
+            capability = CAPABILITY.fullmatch(word)
+            if capability and int(capability[1] + capability[2]) <= LARGEST:
+                yield f"sm{capability[1]}{capability[2]}"
+                continue
+            # MAGMA is told AMD's targets without their letters: 906,1030.
+            whole = (self.arch.fullmatch(letters + word) for letters in ("", *self.letters))
+            yield from (match[1] for match in whole if match)
+
+
+_lists = lru_cache(4)(_Lists)
+
+
+def gpu_targets(derivation: Derivation, catalog: Catalog) -> frozenset[str]:
     """The GPUs that a derivation names to its compilers; the last word on a variable counts."""
     if derivation.fixed:
         return frozenset()
-    env = derivation.env
-    told = {name: env[name] for name in NAMES if env.get(name)}
+    lists, env = _lists(catalog), derivation.env
+    stated = {name: env[name] for name in lists.names if env.get(name)}
     for phase in PHASES:
-        told |= {found[1]: found[2] for found in EXPORT.finditer(env.get(phase, ""))}
-    flags = {found[1]: found[2] for found in FLAG.finditer(env.get("cmakeFlags", ""))}
-    numbers = {number for words in (*told.values(), *flags.values()) for number in _numbers(words)}
+        stated |= {match[1]: match[2] for match in lists.export.finditer(env.get(phase, ""))}
+    flags = {match[1]: match[2] for match in lists.flag.finditer(env.get("cmakeFlags", ""))}
+    archs = {arch for words in (*stated.values(), *flags.values()) for arch in lists.archs(words)}
     for name in ("makeFlags", "NVCC_GENCODE"):
-        numbers |= {int(found[1]) for found in GENCODE.finditer(env.get(name, ""))}
-    return frozenset(numbers)
+        archs |= {f"sm{match[1]}" for match in GENCODE.finditer(env.get(name, ""))}
+    return frozenset(archs)
 
 
-def _numbers(words: str) -> Iterator[int]:
-    """`9.0;10.0+PTX`, `90-real` or `sm_90 sm_100` as numbers; a variable of the shell says nothing."""
-    for word in re.split(r"[;,\s]+", words):
-        if found := TARGET.fullmatch(word):
-            yield int(found[1] + found[2])
-
-
-def strangers(graph: Graph, own: Mapping[str, Sm]) -> tuple[Stranger, ...]:
-    """Below each recipe for a GPU, what compiles for another one."""
-    targets = {path: gpu_targets(one) for path, one in graph.derivations.items()}
-    compiling = frozenset(path for path, found in targets.items() if found)
-    found = (
-        Stranger(name, graph.derivations[path].name, tuple(sorted(targets[path] - {own[name].number})))
+def strangers(graph: Graph, own: Mapping[str, str], catalog: Catalog) -> tuple[Stranger, ...]:
+    """Below each recipe for a GPU architecture, what compiles for another one."""
+    targets = {path: gpu_targets(derivation, catalog) for path, derivation in graph.derivations.items()}
+    compiling = frozenset(path for path, archs in targets.items() if archs)
+    below = (
+        Stranger(name, graph.derivations[path].name, _ordered(targets[path] - {own[name]}))
         for name in graph.recipes
         if name in own
         for path in sorted(graph.below[name] & compiling)
     )
-    return tuple(one for one in found if one.others)
+    return tuple(stranger for stranger in below if stranger.others)
+
+
+def _ordered(archs: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(archs, key=lambda arch: (len(arch), arch)))  # sm90 before sm100

@@ -45,13 +45,21 @@ def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defec
 def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """`gpuTargets` narrows only torch. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
     compiled for all default GPUs of nixpkgs unless `config.cudaCapabilities` names the recipe's own: a build
-    for one GPU then contains more code for others than for its own. Keep it if you depend on a public cache
-    of nixpkgs' defaults."""
+    for one GPU then contains more code for others than for its own. For ROCm, whose libraries nixpkgs
+    compiles for thirteen targets, `rocmPackages.gfx942` and its siblings are narrowed sets. Keep it if you
+    depend on a public cache of nixpkgs' defaults."""
     for recipe in built.recipes:
-        if recipe.others and recipe.variant and recipe.variant.sm:
-            gpus = sorted({f"sm{number}" for numbers in recipe.others.values() for number in numbers})
-            message = f"{', '.join(sorted(recipe.others))} below it: compiled for {', '.join(gpus)} besides"
-            hint = f'cudaCapabilities = [ "{recipe.variant.sm.capability}" ]; in the config of the import'
+        variant = recipe.variant
+        if variant is None or not variant.arch:
+            continue
+        backend = built.catalog.backends[variant.backend]
+        others = {name: gpus for name, gpus in recipe.others.items() if not name.startswith(backend.wide)}
+        if others:
+            gpus = sorted({gpu for listed in others.values() for gpu in listed})
+            message = f"{', '.join(sorted(others))} below it: compiled for {', '.join(gpus)} besides"
+            hint = f"{backend.package_set} = prev.{backend.package_set}.{variant.arch}; in an overlay"
+            if variant.sm:
+                hint = f'cudaCapabilities = [ "{variant.sm.capability}" ]; in the config of the import'
             yield Defect(message, hint=hint, file=recipe.file)
 
 

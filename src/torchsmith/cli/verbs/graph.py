@@ -73,8 +73,8 @@ def _print_graph(report: GraphReport) -> None:
 def print_other_gpus(report: GraphReport) -> None:
     """What below recipes for a GPU is compiled for others, and how many recipes have nothing of it."""
     for row in report.other_gpus:
-        gpus = ", ".join(f"sm{number}" for number in row.gpus)
-        tell(f"{row.name} is compiled for {gpus} too, below {counted(len(row.recipes), 'recipe')}")
+        below = counted(len(row.recipes), "recipe")
+        tell(f"{row.name} is compiled for {', '.join(row.gpus)} too, below {below}")
     if gpu_recipes := report.gpu_recipes:
         alone = gpu_recipes - len({name for row in report.other_gpus for name in row.recipes})
         tell(f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU")
