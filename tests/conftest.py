@@ -31,6 +31,7 @@ PARTS = {
     "shells": ("bash", "zsh", "fish"),
     "ssh": ("sshd", "ssh", "ssh-keygen"),
     "mounts": ("unshare", "mount"),
+    "ccache": ("ccache",),
     "nix": ("nix-instantiate", "nix-build", "patch"),  # the miniature patches its MAGMA
 }
 

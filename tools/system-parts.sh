@@ -12,6 +12,7 @@ case $(uname -m) in
     x86_64) want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu; want x86_64-linux-gnu-g++ g++ ;;
     aarch64) want x86_64-linux-gnu-g++ g++-x86-64-linux-gnu; want aarch64-linux-gnu-g++ g++ ;;
 esac
+want ccache ccache
 want chromium-headless-shell chromium-headless-shell
 want clang++ clang
 want clang-19 clang-19 # compiles for AMD GPUs, with what follows

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.benchmark.measure import settled
+from torchsmith.benchmark.compare import rows_of
+from torchsmith.benchmark.measure import Measurements, settled
 from torchsmith.benchmark.statistics import (
     COARSE,
     LEVEL,
@@ -146,3 +147,16 @@ def test_turns_side_by_side_tell_what_the_best_of_each_would_not() -> None:
 def test_who_is_settled_first_does_not_matter() -> None:
     a, b = [1.0, 2.0, 3.0], [1.1, 1.9, 3.3]
     assert settled(a, b) == pytest.approx(tuple(reversed(settled(b, a))))
+
+
+def test_a_row_shows_values_that_agree_with_its_ratio() -> None:
+    """Half of the rounds are slow for both: A takes less in each, though its own median is the larger one."""
+    slow, fast = [(1.9, 2.2)] * 7, [(1.1, 1.3)] * 7
+    rounds = [*slow, *fast, (1.6, 1.85), (1.45, 1.31)]
+    found = Measurements()
+    found.values[("start", "import torch")] = [one for one, _ in rounds], [other for _, other in rounds]
+    (row,) = rows_of(found)
+    assert row.outcome == "lower"
+    assert row.a is not None
+    assert row.b is not None
+    assert row.a / row.b == pytest.approx(row.ratio)

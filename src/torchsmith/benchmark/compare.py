@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Literal
@@ -52,7 +53,7 @@ class BuildSide:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One measure of both builds: medians, spreads, A over B, and what may be said."""
+    """One measure of both builds: a typical round, spreads, A over B, and what may be said."""
 
     where: str  # start, cpu or cuda
     kind: str
@@ -128,14 +129,16 @@ def rows_of(found: Measurements) -> tuple[MeasureRow, ...]:
         differ = differing({key[1]: one.chance for key, one in estimates.items()})
         for key, (a, b) in family.items():
             one = estimates[key]
+            # Rounds may be slow and fast ones: medians of each side alone could contradict the paired ratio.
+            typical = median(sqrt(left * right) for left, right in zip(a, b, strict=True))
             rows[key] = MeasureRow(
                 where=where,
                 kind=found.kinds.get(key, where),
                 name=key[1],
                 unit="bytes" if "memory" in key[1] and where == "start" else "s",
                 outcome=outcome(one, key[1] in differ),
-                a=median(a),
-                b=median(b),
+                a=typical * sqrt(one.ratio),
+                b=typical / sqrt(one.ratio),
                 spread_a=_spread(a),
                 spread_b=_spread(b),
                 ratio=one.ratio,
@@ -173,16 +176,16 @@ def _notes(
     needed = fewest_rounds(max(families.values(), default=1))
     if runs < needed:
         notes.append(f"{runs} runs cannot tell any difference among so many operations: take --runs {needed}")
+    elif noisy := sum(row.outcome == "noisy" for row in rows):
+        notes.append(
+            f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {COARSE:.0%} could hide"
+            " there; more --runs or an idler machine would tell"
+        )
     crowded = [
         f"core {core} is {shares[core]:.0%} busy" for core in way.cores if shares.get(core, 0) > CROWDED
     ]
     if crowded:
         notes.append(f"others use this machine: {', '.join(crowded)}")
-    if noisy := sum(row.outcome == "noisy" for row in rows):
-        notes.append(
-            f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {COARSE:.0%} could hide"
-            " there; more --runs or an idler machine would tell"
-        )
     return notes
 
 

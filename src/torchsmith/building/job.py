@@ -39,6 +39,7 @@ class Job:
     stability: str = ""  # what `flox build --stability` needs
     size: int = 1  # derivations in it
     gpus: int = 1  # that it compiles for
+    objects: tuple[str, ...] = ()  # of its GPU, of its instruction set: what a compile cache shares
 
     @property
     def derivation(self) -> str:

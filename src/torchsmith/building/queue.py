@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from torchsmith.building.job import Job
 from torchsmith.building.schedule import Chains, Task, longest_chain_first
+from torchsmith.core.words import grouped
 from torchsmith.record import Expected
 
 
@@ -31,9 +33,10 @@ class JobQueue:
         self.failed: dict[str, Job] = {}
         self.skipped: dict[str, Job] = {}
         self.cores = dict.fromkeys(self.waiting, limits.cores)
-        tasks = [Task(job.key, job.name, expected[job.key].seconds, job.system, job.needs) for job in jobs]
-        first = longest_chain_first(Chains(tasks))
-        self._order = [task.key for task in sorted(tasks, key=first)]
+        costs = {key: cost.seconds + cost.cached_seconds for key, cost in expected.items()}
+        tasks = [Task(job.key, job.name, costs[job.key], job.system, job.needs) for job in jobs]
+        order = sorted(tasks, key=longest_chain_first(Chains(tasks)))
+        self._order = _one_gpu_after_the_other([self.waiting[task.key] for task in order])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -43,22 +46,29 @@ class JobQueue:
 
     def startable(self, resting: Collection[str] = ()) -> list[Job]:
         """The jobs to start now; those that rest before another attempt are passed over."""
-        chosen: list[Job] = []
-        held = list(self.running.values())
-        used = {system: sum(job.system == system for job in held) for system in self.limits.slots}
-        memory = sum(map(self._memory, held))
-        for job in (self.waiting[key] for key in self._order if key in self.waiting):
-            if len(held) + len(chosen) >= self.limits.total:
+        started = list(self.running.values())
+        used = {system: sum(job.system == system for job in started) for system in self.limits.slots}
+        memory = sum(map(self._memory, started))
+        cached = {objects for job in self.done.values() for objects in job.objects}
+        compiling = {objects for job in started for objects in job.objects} - cached
+        ready = (self.waiting[key] for key in self._order if key in self.waiting and key not in resting)
+        later: list[Job] = []  # what they compile another compiles now, and a cache has it once that is done
+        for job in chain(ready, later):
+            if len(started) >= self.limits.total:
                 break
-            if job.key in resting or any(need in self.waiting or need in self.running for need in job.needs):
+            if any(need in self.waiting or need in self.running for need in job.needs):
                 continue
-            fits = memory + self._memory(job) <= self.limits.memory_gb or not (held or chosen)
+            if compiling.intersection(job.objects) and job not in later:
+                later.append(job)
+                continue
+            fits = memory + self._memory(job) <= self.limits.memory_gb or not started
             if used.get(job.system, 0) >= self.limits.slots.get(job.system, 0) or not fits:
                 continue
-            chosen.append(job)
+            started.append(job)
             used[job.system] += 1
             memory += self._memory(job)
-        return chosen
+            compiling |= set(job.objects) - cached
+        return started[len(self.running) :]
 
     def _memory(self, job: Job) -> float:
         return self.expected[job.key].memory_gb * self.cores[job.key] / max(self.limits.cores, 1)
@@ -75,3 +85,9 @@ class JobQueue:
                 skipped.append(self.waiting.pop(job.key))
         self.skipped |= {job.key: job for job in skipped}
         return skipped
+
+
+def _one_gpu_after_the_other(jobs: Sequence[Job]) -> list[str]:
+    """Jobs that share CUDA objects follow the first of them, so that a small cache still holds these."""
+    groups = grouped((job.objects[0] if job.objects else job.key, job.key) for job in jobs)
+    return [key for keys in groups.values() for key in keys]

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from torchsmith.building.backends import FloxBackend, NixBackend, require_flox
+from torchsmith.building.compile_cache import with_compile_cache
 from torchsmith.building.events import RecipeVerified, Remark
 from torchsmith.building.farm import LOCAL, Builder, ask_isas, configured, require_able
 from torchsmith.building.job import Backend, Job, Outcome, Tell
@@ -277,6 +278,7 @@ def prepare(
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
         plan = plan_with_flox(recipes, workspace, past, machine, request.means)
+        plan = with_compile_cache(plan, workspace.catalog) if workspace.settings.ccache else plan
         return Prepared(request, workspace, record, plan, machine, recipes=recipes, look=look)
     nix = find_nix()
     keeper = Keeper(nix)
@@ -289,7 +291,10 @@ def prepare(
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
     machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
-    plan = as_rehearsals(plan) if request.rehearse else plan
+    if request.rehearse:
+        plan = as_rehearsals(plan)
+    elif workspace.settings.ccache:
+        plan = with_compile_cache(plan, workspace.catalog)
     builders = _builders(request, workspace, nix, plan)
     return Prepared(
         request=request,

@@ -474,6 +474,8 @@ class Estimate(Entry, frozen=True, kw_only=True):
     gpu: bool
     hours: float  # on `cores` cores
     gpu_hours: float = 0.0  # besides, for each GPU that it compiles for
+    gpu_share: float = 0.0  # of the hours: objects that every cell of one GPU has alike
+    isa_share: float = 0.0  # objects that every cell of one instruction set has alike
     cores: int
     memory_gb: float  # while it builds
     build_gb: float  # disk while it builds

@@ -265,6 +265,8 @@ def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
         counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
         line(f"{counts} below are this workspace's own; the public cache of nixpkgs can have the others")
     costs = [job.expected for job in plan.jobs]
+    if cached := sum(cost.cached_seconds for cost in costs):
+        line(f"a compile cache saves {duration(cached)} of that, if all builders share one")
     if guessed := sum(bool(cost.guesses) for cost in costs):
         line(f"guesses stand in the costs of {counted(guessed, 'job')}; finished builds replace them", "dim")
     scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])

@@ -57,6 +57,7 @@ class Expected:
     basis: Basis  # of the time
     guesses: tuple[str, ...] = ()  # the figures here that nobody ever measured
     steps: int = 0  # of the compiler's own count; 0: not known
+    cached_seconds: float = 0.0  # besides, that a compile cache saves
 
 
 def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Expected:

@@ -43,10 +43,14 @@ customPytorch =
     #? if ccache
     # Flags that ccache does not see, the compiler wrapper's and nvcc's: unhashed, an object of other flags would pass
     # for this one. Store hashes are left out, so that libraries which differ by their GPU alone share their users.
+    # preBuild configures: CMake asks compilers which folders they search, and out of a cache would get no answer.
     preBuild = ''
+      export CCACHE_DISABLE=1
       echo "$NIX_CFLAGS_COMPILE $NIX_HARDENING_ENABLE ''${NVCC_PREPEND_FLAGS:-} ''${NVCC_APPEND_FLAGS:-}" \
         | sed -E 's,/nix/store/[a-z0-9]{32}-,,g; s/-frandom-seed=[^ ]*//g' > "$NIX_BUILD_TOP/ccache-environment"
-    '' + (oldAttrs.preBuild or "");
+    '' + (oldAttrs.preBuild or "") + ''
+      unset CCACHE_DISABLE
+    '';
 
     #? end
     # Whys stand outside the strings: a reworded one inside would compile torch again.

@@ -33,7 +33,13 @@ def command(source: str, more: list[str], output: str, flags: str = "CXXFLAGS") 
     """How one object below build/ is compiled."""
     given = os.environ.get(flags, "").split()
     made = Path.cwd() / "build" / output
-    return [os.environ["CC"], "-O3", "-fPIC", *given, *more, "-c", source, "-o", str(made)]
+    compiler = [*launcher("C"), os.environ["CC"]]
+    return [*compiler, "-O3", "-fPIC", *given, *more, "-c", source, "-o", str(made)]
+
+
+def launcher(language: str) -> list[str]:
+    """What CMake runs a compiler by, as its variable says."""
+    return os.environ.get(f"CMAKE_{language}_COMPILER_LAUNCHER", "").split()
 
 
 def nvcc(source: str, arch_list: str, output: str, number: int) -> list[str]:
@@ -48,6 +54,7 @@ def nvcc(source: str, arch_list: str, output: str, number: int) -> list[str]:
         codes += ["-gencode", f"arch=compute_{sm},code=compute_{sm}"] if ptx else []
     made = Path.cwd() / "build" / output
     return [
+        *launcher("CUDA"),
         str(program),
         *codes,
         "-Xcompiler",
