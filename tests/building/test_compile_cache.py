@@ -181,7 +181,7 @@ def test_a_build_out_of_the_cache_is_verified_like_one_that_was_compiled(
 
     other_set = cells.build(cells.name(0, 1))
     assert other_set["CPU"] == (0, objects["CPU"]), "other flags are no hit"
-    # Without a sandbox the build folder has another name, which ccache hashes for nvcc and torch's settings embed.
+    # Without a sandbox the build folder has another name: ccache hashes it for nvcc, torch embeds it.
     other_gpu = cells.build(cells.name(1, 0))
     assert other_gpu == {"CPU": (objects["CPU"] - 1, 1), "CUDA": (0, objects["CUDA"])}
     for name in (cells.name(0, 1), cells.name(1, 0)):

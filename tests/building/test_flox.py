@@ -64,6 +64,34 @@ def test_a_failed_build_is_not_taken_for_the_old_one_whose_link_is_still_there(
     assert not backend.build(job(), 4, tmp_path / "log", lambda _: None).ok
 
 
+def test_a_failed_build_leaves_the_log_of_the_one_before_and_ends_the_run(
+    backend: FloxBackend, tmp_path: Path
+) -> None:
+    repo = tmp_path / "builds"
+    assert backend.build(job(), 4, tmp_path / "log", lambda _: None).ok
+    before = (repo / "result-mine-log").readlink()
+    for name, text in (("a", GOOD), ("mine", BAD), ("z", GOOD)):
+        write(repo, text, name)
+    done = subprocess.run([backend.program, "build", "-d", repo, "a", "mine", "z"], capture_output=True)
+    assert done.returncode == 1
+    assert (repo / "result-mine-log").readlink() == before
+    assert (repo / "result-a").is_symlink()
+    assert not (repo / "result-z").is_symlink()
+
+
+def test_a_change_that_is_not_committed_is_built(backend: FloxBackend, tmp_path: Path) -> None:
+    first = backend.build(job(), 4, tmp_path / "log", lambda _: None)
+    (tmp_path / "builds/.flox/pkgs/mine.nix").write_text(GOOD.replace("mkdir", "mkdir -p"))
+    assert backend.build(job(), 4, tmp_path / "log", lambda _: None).outputs != first.outputs
+
+
+def test_names_that_differ_in_a_dash_alone_cannot_both_be_built(backend: FloxBackend, tmp_path: Path) -> None:
+    for name in ("x-y", "x_y"):
+        write(tmp_path / "builds", GOOD, name)
+    assert not backend.build(job("x-y"), 4, tmp_path / "log", lambda _: None).ok
+    assert not (tmp_path / "builds/result-x_y-log").exists()
+
+
 def test_a_package_that_git_does_not_know_cannot_be_built(backend: FloxBackend, tmp_path: Path) -> None:
     (tmp_path / "builds/.flox/pkgs/other.nix").write_text(GOOD)
     assert not backend.build(job("other"), 4, tmp_path / "log", lambda _: None).ok
