@@ -142,7 +142,8 @@ class Cells:
     def verified(self, name: str) -> dict[str, object]:
         shown = self.call("verify", name, "--workspace", str(self.root), "--json")
         assert shown.code == 0, shown.err
-        return json.loads(shown.out)
+        report: dict[str, object] = json.loads(shown.out)
+        return report
 
     def forget(self, name: str) -> None:
         """Take a build out of the store."""
