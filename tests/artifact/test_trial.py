@@ -492,3 +492,73 @@ def test_a_driver_that_a_build_does_not_find_fails_with_the_command_that_helps(
     found = tried(tmp_path / "found", source)
     assert step(found, "libcuda").outcome == "passed"
     assert step(found, "libcuda").detail == str(library)
+
+
+ROCM = "pytorch-python313-rocm6_4-gfx942-avx512"
+OF_ROCM = FACTS | {"cuda": "", "hip": "6.4.43483", "arch_list": ["gfx942:sramecc+:xnack-"]}
+APPLE = "pytorch-python313-darwin-mps"
+OF_APPLE = FACTS | {"cuda": "", "machine": "arm64", "arch_list": [], "metal": True}
+HIP = (
+    "version.hip = '6.4.43483'\n"
+    "class Properties:\n"
+    "    gcnArchName = 'gfx942:sramecc+:xnack-'\n"
+    "class cuda(metaclass=Lenient):\n"
+    "    has_magma = False\n"
+    "    def device_count(): return COUNT\n"
+    "    def get_device_name(device): return 'AMD Instinct MI300X'\n"
+    "    def get_device_capability(device): return (9, 4)\n"
+    "    def get_device_properties(device): return Properties\n"
+    "class _C:\n"
+    "    def _cuda_getArchFlags(): return 'gfx942'\n"
+)
+METAL = (
+    "class mps:\n"
+    "    def device_count(): return COUNT\n"
+    "    def is_built(): return True\n"
+    "class backends(metaclass=Lenient):\n"
+    "    mps = mps\n"
+)
+
+
+def amd(arch: str) -> dict[str, object]:
+    return {"event": "gpu", "device": "cuda:0", "name": "AMD", "capability": [9, 4], "arch": arch}
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "device", "failed"),
+    [
+        (ROCM, OF_ROCM, amd("gfx942"), ""),
+        (ROCM, OF_ROCM, amd("gfx1100"), "the variant's GPU"),
+        (ROCM, OF_ROCM | {"arch_list": ["gfx1100"]}, amd("gfx942"), "list of GPU targets"),
+        (ROCM, OF_ROCM | {"hip": "7.1.2"}, amd("gfx942"), "ROCm release"),
+        (ROCM, FACTS, amd("gfx942"), "ROCm release"),
+        (NAME, OF_ROCM, amd("gfx942"), "CUDA release"),
+        (APPLE, OF_APPLE, amd("mps"), ""),
+        (APPLE, OF_APPLE | {"metal": False}, amd("mps"), "GPU backend"),
+        (APPLE, OF_APPLE | {"machine": "x86_64"}, amd("mps"), "CPU architecture"),
+    ],
+)
+def test_builds_of_other_backends_are_held_against_their_names(
+    name: str, facts: dict[str, object], device: dict[str, object], failed: str
+) -> None:
+    trial = told(facts, device, {"event": "done"}, name=name)
+    assert trial.ok == (not failed), trial.results
+    if failed:
+        assert step(trial, failed).outcome == "failed"
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize(
+    ("change", "where", "skipped"), [(HIP, "GPU 0", "ROCm"), (METAL, "the GPU", "Metal")]
+)
+def test_amd_and_apple_gpus_are_tried_like_nvidia_s_or_skipped_with_a_reason(
+    change: str, where: str, skipped: str, count: int, tmp_path: Path
+) -> None:
+    trial = standing_in(tmp_path, change.replace("COUNT", str(count)))
+    assert trial.ok, trial.results
+    if count:
+        assert step(trial, f"matrix product on {where}").outcome == "passed"
+        assert trial.gpus[0]["arch"] in ("gfx942", "mps")
+    else:
+        (reason,) = [result.detail for result in trial.results if result.step == "GPU"]
+        assert skipped in reason

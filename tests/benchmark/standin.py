@@ -24,7 +24,8 @@ for line in sys.stdin:
     do, name = asked["do"], asked.get("name")
     if do == "load":
         answer = {"import": jitter(), "memory": 1 << 27, "file": os.environ["FILE"], "version": "2.10.0",
-                  "cuda": "", "capability": "AVX2", "gpu": None, "clock_step": 1e-9, "import_cpu": jitter()}
+                  "cuda": "", "capability": "AVX2", "gpu": None,
+                  "hip": os.environ.get("HIP", ""), "clock_step": 1e-9, "import_cpu": jitter()}
         if fail == "load": answer = {"failed": "ImportError: libmissing.so"}
     elif do == "open":
         answer = {"first": 0.0, "operations": dict.fromkeys(names, "kind")}

@@ -112,6 +112,14 @@ def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
     assert any("--runs 10" in note for note in found.notes)
 
 
+def test_a_build_for_a_gpu_that_is_not_here_is_compared_on_the_cpu_and_the_notes_say_so(
+    tmp_path: Path,
+) -> None:
+    found = compared(tmp_path, runs=3, HIP="6.4.43483")
+    assert [note for note in found.notes if note.startswith("A: ") and "ROCm" in note]
+    assert not [note for note in found.notes if note.startswith("B: ")]
+
+
 def test_ctrl_c_ends_it_with_what_was_measured(tmp_path: Path) -> None:
     found = compared(tmp_path, runs=20, stop=12, SLOW="op7")
     assert found.runs == 11

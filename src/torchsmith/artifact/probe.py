@@ -36,6 +36,7 @@ def tell(out: Any, **event: Any) -> None:
 
 Grid = list[list[float]]
 NUMBERS = random.Random(0)  # eighths, which every floating-point type here holds exactly
+KERNEL_DRIVER = "/dev/kfd"  # by which programs reach AMD GPUs
 SIDE = 48  # of matrices whose eigenvalues are known
 
 
@@ -92,6 +93,8 @@ def in_both(
     """An operation in both floating-point types, against numbers that no torch computed."""
     said = []
     for dtype, limit in zip((torch.float32, torch.float64), LIMITS[name], strict=True):
+        if dtype is torch.float64 and device == "mps":
+            continue  # Metal has no such numbers
 
         def tensor(values: Any, dtype: Any = dtype) -> Any:
             return torch.tensor(values, dtype=dtype).to(device)
@@ -215,9 +218,29 @@ def audio_transform(torch: Any, device: str) -> str:
 
 def compiled_targets(torch: Any) -> list[str]:
     """The GPU targets of a build; get_arch_list() says nothing on a machine without a GPU."""
-    if torch.version.cuda is None:
+    if torch.version.cuda is None and not hip_release(torch):
         return []
     return str(torch._C._cuda_getArchFlags()).split()
+
+
+def hip_release(torch: Any) -> str:
+    """The release of HIP that a build for AMD GPUs has; empty of every other."""
+    return str(getattr(torch.version, "hip", None) or "")
+
+
+def has_metal(torch: Any) -> bool:
+    """Whether a build is for Apple's GPUs."""
+    backend = getattr(torch.backends, "mps", None)
+    return backend is not None and backend.is_built() is True
+
+
+def why_no_amd_gpu() -> str:
+    """What keeps ROCm from seeing a GPU."""
+    reason = "no GPU that ROCm can see on this machine"
+    if not os.path.exists(KERNEL_DRIVER):
+        return f"{reason}: {KERNEL_DRIVER} is missing (the amdgpu driver)"
+    readable = os.access(KERNEL_DRIVER, os.R_OK | os.W_OK)
+    return reason if readable else f"{reason}: {KERNEL_DRIVER} is not yours to open (groups render, video)"
 
 
 def gpus_of_driver() -> int:
@@ -267,6 +290,9 @@ class Probe:
             detail = value if isinstance(value, str) else ""
         except Skip as reason:
             status, detail = "skipped", str(reason)
+        except NotImplementedError as error:
+            status = "skipped" if "mps" in args else "failed"
+            detail = f"{type(error).__name__}: {error}"[:4000]
         except BaseException as error:  # whatever a broken build raises is the answer
             status, detail = "failed", f"{type(error).__name__}: {error}"[:4000]
         tell(self.out, event="end", step=name, status=status, detail=detail, seconds=time.monotonic() - start)
@@ -312,6 +338,8 @@ class Probe:
             python=".".join(map(str, sys.version_info[:3])),
             machine=platform.machine(),
             cuda=str(torch.version.cuda or ""),
+            hip=hip_release(torch),
+            metal=has_metal(torch),
             arch_list=compiled_targets(torch),
             cpu_capability=str(torch.backends.cpu.get_cpu_capability()),
             free_threaded=bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
@@ -333,13 +361,15 @@ class Probe:
 
     def gpus(self, torch: Any, companions: list[dict[str, Any]]) -> None:
         """Every GPU, one after the other; without one, a skip that says so."""
-        if torch.version.cuda is None:
-            self.skip("GPU", "a build without CUDA")
+        if torch.version.cuda is None and not hip_release(torch):
+            self.apple_gpu(torch, companions)
             return
-        count = self.step("find GPUs", torch.cuda.device_count)
-        self.driver(torch)
+        count = self.step("find GPUs", torch.cuda.device_count)  # of AMD too
+        if torch.version.cuda is not None:
+            self.driver(torch)
         if not count:
-            self.skip("GPU", "no GPU that CUDA can see on this machine")
+            cuda = torch.version.cuda is not None
+            self.skip("GPU", "no GPU that CUDA can see on this machine" if cuda else why_no_amd_gpu())
             return
         for index in range(count):
             device, where = f"cuda:{index}", f"GPU {index}"
@@ -348,6 +378,17 @@ class Probe:
             self.operations(torch, device, where)
             self.step(f"MAGMA on {where}", magma, torch, device)
             self.companions(torch, companions, device, where)
+
+    def apple_gpu(self, torch: Any, companions: list[dict[str, Any]]) -> None:
+        """The GPU of a Mac, in a build that has Metal."""
+        if not has_metal(torch):
+            self.skip("GPU", "a build for the CPU alone")
+        elif not self.step("find GPUs", torch.mps.device_count):
+            self.skip("GPU", "no GPU that Metal can see on this machine")
+        else:
+            tell(self.out, event="gpu", device="mps", name="Apple", capability=[0, 0], arch="mps")
+            self.operations(torch, "mps", "the GPU")
+            self.companions(torch, companions, "mps", "the GPU")
 
     def driver(self, torch: Any) -> None:
         """The driver's library as the loader really mapped it; counting devices alone may not need it."""
@@ -361,8 +402,11 @@ class Probe:
 
     def device(self, torch: Any, device: str) -> str:
         name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-        tell(self.out, event="gpu", device=device, name=name, capability=list(capability))
-        return f"{name}, capability {capability[0]}.{capability[1]}"
+        arch = ""
+        if hip_release(torch):  # gfx942:sramecc+:xnack-
+            arch = str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
+        tell(self.out, event="gpu", device=device, name=name, capability=list(capability), arch=arch)
+        return f"{name}, {arch or f'capability {capability[0]}.{capability[1]}'}"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.core import driver
 from torchsmith.core.process import Finished, signal_name
-from torchsmith.matrix.variant import Cuda, Variant
+from torchsmith.matrix.variant import Accelerator, Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
@@ -62,6 +62,8 @@ class BuildFacts(msgspec.Struct, tag_field="event", tag="facts"):
     arch_list: list[str]
     cpu_capability: str
     free_threaded: bool = False
+    hip: str = ""  # of a build for AMD GPUs
+    metal: bool = False
 
 
 class Device(msgspec.Struct, tag_field="event", tag="gpu"):
@@ -70,6 +72,7 @@ class Device(msgspec.Struct, tag_field="event", tag="gpu"):
     device: str
     name: str
     capability: tuple[int, int]
+    arch: str = ""  # of another maker than NVIDIA
 
 
 class LoadedDriver(msgspec.Struct, tag_field="event", tag="driver"):
@@ -248,14 +251,30 @@ def _promises(
     python = ".".join(facts.python.split(".")[:2]) + ("t" if facts.free_threaded else "")
     isa = catalog.isas.get(variant.isa)
     if isa is not None:
-        yield _same("CPU architecture", facts.machine, isa.platform.removesuffix("-linux"))
+        machine = {"arm64": "aarch64"}.get(facts.machine, facts.machine)  # as macOS calls it
+        yield _same("CPU architecture", machine, isa.platform.partition("-")[0])
     yield _same("Python release", python, str(variant.python))
     yield _same("CUDA release", facts.cuda or "none", str(variant.cuda or "none"))
-    if isinstance(variant.target, Cuda):
-        if variant.package.is_torch:
-            yield _arch_list(facts.arch_list, variant.target.sm)
-        for gpu in gpus:
-            yield _right_gpu(gpu, variant, variant.target, catalog)
+    target = variant.target
+    other = target.version if isinstance(target, Accelerator) else None
+    if facts.hip or (other and other.number):
+        release = ".".join(facts.hip.split(".")[:2]) or "none"
+        yield _same("ROCm release", release, str(other or "none"))
+    if other and not other.number:
+        yield _same("GPU backend", "Metal" if facts.metal else "none", "Metal")
+    if variant.package.is_torch and variant.arch and (variant.sm or facts.hip):
+        yield _arch_list(facts.arch_list, f"sm_{variant.sm.number}" if variant.sm else variant.arch)
+    for gpu in gpus:
+        if isinstance(target, Cuda):
+            yield _right_gpu(gpu, variant, target, catalog)
+        elif isinstance(target, Accelerator):
+            step, words = (
+                f"{gpu.device} is the variant's GPU",
+                f"{gpu.name} is {gpu.arch or 'of another maker'}",
+            )
+            right = gpu.arch == target.arch
+            text = words if right else f"{words}, the variant is for {target.arch}"
+            yield StepResult(step, "passed" if right else "failed", text)
 
 
 def _same(what: str, found: str, wanted: str) -> StepResult:
@@ -264,8 +283,8 @@ def _same(what: str, found: str, wanted: str) -> StepResult:
     return StepResult(what, "failed", f"{found}, the variant's name says {wanted}")
 
 
-def _arch_list(names: list[str], sm: Sm) -> StepResult:
-    wanted = f"sm_{sm.number}"
+def _arch_list(names: list[str], wanted: str) -> StepResult:
+    names = [name.partition(":")[0] for name in names]
     if wanted in names:
         return StepResult("list of GPU targets", "passed", " ".join(names))
     if not names:

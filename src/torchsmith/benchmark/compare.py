@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import sqrt
@@ -21,6 +21,7 @@ from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnC
 from torchsmith.benchmark.statistics import COARSE, RatioOutcome, differing, estimate, fewest_rounds, outcome
 from torchsmith.benchmark.subject import BuildSubject
 from torchsmith.catalog import Catalog, Gpu, Sm
+from torchsmith.catalog.facts import Gfx
 from torchsmith.core.problem import Problem
 
 CROWDED = 0.2  # of a core's time that others take
@@ -116,8 +117,16 @@ def compare_builds(
         gpu=gpu["name"] if gpu else "",
         rows=rows,
         noise=_noise(rows),
-        notes=tuple(_notes(rows, found.rounds, way, shares)),
+        notes=(*_not_measured(subjects, found), *_notes(rows, found.rounds, way, shares)),
     )
+
+
+def _not_measured(subjects: Sequence[BuildSubject], found: Measurements) -> Iterator[str]:
+    """Builds for a GPU that this machine does not have: only their CPU part is compared."""
+    for build, facts in zip(subjects, found.told, strict=True):
+        backend = "CUDA" if facts["cuda"] else "ROCm" if facts.get("hip") else ""
+        if backend and not facts["gpu"]:
+            yield f"{build.label}: no GPU that {backend} can see here, so it was measured on the CPU alone"
 
 
 def rows_of(found: Measurements) -> tuple[MeasureRow, ...]:
@@ -216,7 +225,10 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
         for item in contents.libraries:
             with suppress(Problem), item.open() as source:  # what is damaged has no GPU code that runs
                 containers += containers_of(read_elf(source))
-    here = catalog.gpus.get(Sm.of_capability(*gpu["capability"])) if gpu else None
+    here: Gpu | Gfx | None = None
+    if gpu:
+        arch = gpu.get("arch")
+        here = catalog.gfx.get(arch) if arch else catalog.gpus.get(Sm.of_capability(*gpu["capability"]))
     return DiskUse(
         folder=total,
         libraries=sum(item.size for item in contents.libraries),
@@ -226,7 +238,7 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
     )
 
 
-def _used(container: Container, gpu: Gpu, catalog: Catalog) -> int:
+def _used(container: Container, gpu: Gpu | Gfx, catalog: Catalog) -> int:
     """Bytes of the one piece that a GPU takes from a container."""
     pieces = taken(container.entries, gpu, catalog)
     return max(pieces, key=lambda piece: (str(piece.target), piece.size)).size if pieces else 0

@@ -147,16 +147,20 @@ class Measured:
             "file": str(torch.__file__),
             "version": str(torch.__version__),
             "cuda": str(torch.version.cuda or ""),
+            "hip": str(getattr(torch.version, "hip", None) or ""),
             "capability": str(torch.backends.cpu.get_cpu_capability()),
             "gpu": self.gpu(),
             "clock_step": clock_step(),
         }
 
     def gpu(self) -> dict[str, Any] | None:
-        if self.torch.version.cuda is None or not self.torch.cuda.is_available():
+        """The first GPU that a build for CUDA or ROCm sees."""
+        hip = getattr(self.torch.version, "hip", None)
+        if (self.torch.version.cuda is None and not hip) or not self.torch.cuda.is_available():
             return None
         name, capability = self.torch.cuda.get_device_name(0), self.torch.cuda.get_device_capability(0)
-        return {"name": name, "capability": list(capability)}
+        arch = str(self.torch.cuda.get_device_properties(0).gcnArchName).partition(":")[0] if hip else ""
+        return {"name": name, "capability": list(capability), "arch": arch}
 
     def open(self, device: str) -> dict[str, Any]:
         """Lay the operations out on a device; on a GPU the first call is timed."""

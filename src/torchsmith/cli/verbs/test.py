@@ -49,6 +49,7 @@ def _print_trial(trial: SmokeTest) -> None:
     facts = trial.facts
     if facts:
         cuda = f", CUDA {facts['cuda']}" if facts.get("cuda") else ""
+        cuda += f", HIP {facts['hip']}" if facts.get("hip") else ""
         python = f"Python {facts['python']}, CPU dispatch {facts['cpu_capability']}"
         write(f"torch {facts['torch']}{cuda}, {python}")
     for one in trial.results:
