@@ -62,7 +62,7 @@ LISTS = {  # what may stand in a list besides what is there
 }
 
 PROPERTIES = {file: {"cudapackages": "cuda_packages"}.get(file, file) for file in KINDS}
-TOOLED = {"cuda", "isas", "features", "cpus"}  # what tools are asked about
+TOOLED = {"cuda", "isas", "features", "cpus", "gfx"}  # what tools are asked about
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,9 @@ def flips() -> Iterator[Flip]:
             for path, value in _leaves(fields, (entry,)):
                 for wrong in _wrong(file, path, value):
                     yield _flip(file, path, value, wrong)
+    drivers = tomllib.loads((DATA / "backends.toml").read_text())["rocm"]["drivers"]
+    for release, oldest in drivers.items():
+        yield _flip("backends", ("rocm", "drivers", release), oldest, _near(oldest))
     for file, field in (("gpus", "parts"), ("gpus", "vgpus"), ("cpus", "products"), ("cpus", "also_called")):
         yield from _moves(file, field)
 

@@ -161,3 +161,10 @@ def hip_library(*bundles: bytes) -> bytes:
 def metallib(system: int = 0x81, release: tuple[int, int] = (14, 0), size: int = 256) -> bytes:
     """A Metal library: its header alone is read."""
     return struct.pack("<4sHHHBBHHQ", b"MTLB", 0x8001, 2, 8, 0, system, *release, size).ljust(size, b"\xaa")
+
+
+def macho(cpu: int = 0x0100000C, platform: int = 1, inside: bytes = b"") -> bytes:
+    """A library of macOS 14: the header, the command that names its system, and whatever it embeds."""
+    command = struct.pack("<IIIIII", 0x32, 24, platform, 14 << 16, 15 << 16, 0)
+    head = struct.pack("<4sIIIIIII", b"\xcf\xfa\xed\xfe", cpu, 0, 6, 1, len(command), 0, 0)
+    return head + command + b"__TEXT,metal\0" + inside + b"MTLB in a text"

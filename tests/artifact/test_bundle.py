@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.artifact import elves, standin
-from tests.artifact.test_bad_input import look
+from tests.artifact.test_bad_input import look, source_of
 from tests.artifact.test_verdict import check, judged, native, service, site
 from torchsmith.artifact.contents import GPU_FILES
+from torchsmith.artifact.macho import read_macho
 from torchsmith.artifact.readers import is_read
 from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.source import Damaged
@@ -242,3 +243,52 @@ def test_every_place_that_a_backend_names_is_read() -> None:
         for place in backend.code:
             assert not place.startswith("*.") or GPU_FILES.search(place)
     assert not is_read([".nova_code"])
+
+
+MAC = "pytorch-python313-darwin-mps"
+
+
+def mac(folder: Path, library: bytes) -> Path:
+    """A torch for a Mac, whose other library is right."""
+    files: dict[str, bytes | str] = {
+        "torch/version.py": "__version__ = '2.9.1'\ncuda: Optional[str] = None\nhip: Optional[str] = None\n",
+        "torch/lib/libtorch_cpu.dylib": library,
+        "torch/_C.cpython-313-darwin.so": elves.macho(),
+    }
+    return site(folder, files)
+
+
+@pytest.mark.parametrize(
+    ("library", "wrong"),
+    [
+        (elves.macho(inside=elves.metallib()), set()),
+        (elves.macho(), set()),  # its shaders are compiled when it runs
+        (elves.macho(inside=elves.metallib(system=0x82)), {"gpu"}),
+        (elves.macho(cpu=0x01000007), {"machine"}),
+        (elves.macho(platform=2), {"intact"}),
+        (elves.macho()[:40], {"intact"}),
+        (elves.Library().build(), {"machine"}),
+        (elves.hip_library(BOTH), {"machine", "gpu"}),
+    ],
+)
+def test_a_build_for_a_mac_is_judged_by_its_libraries_and_metal_s(
+    library: bytes, wrong: set[str], tmp_path: Path
+) -> None:
+    report = judged(mac(tmp_path, library), MAC)
+    assert {found.id for found in report.checks if found.status == "wrong"} == wrong
+    assert report.verified == (not wrong), report.checks
+
+
+@pytest.mark.parametrize(
+    "name", [ROCM, "pytorch-python313-cpu-armv9", "pytorch-python313-cuda13_0-sm90-avx2"]
+)
+def test_a_build_for_a_mac_is_refused_under_every_other_name(name: str, tmp_path: Path) -> None:
+    report = judged(mac(tmp_path, elves.macho(inside=elves.metallib())), name)
+    assert "wrong" in {found.status for found in report.checks if found.id == "machine"}
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=200))
+def test_no_bytes_of_a_library_of_macos_raise_anything_but_a_problem(data: bytes) -> None:
+    with source_of(b"\xcf\xfa\xed\xfe" + data) as source, contextlib.suppress(Damaged):
+        read_macho(source)

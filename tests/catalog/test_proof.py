@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
 from torchsmith.catalog.proof import readings as proof_readings
-from torchsmith.catalog.proof.checks import FactCheck, check_catalog, check_cpu, check_isa, check_targets
+from torchsmith.catalog.proof.checks import (
+    FactCheck,
+    check_catalog,
+    check_cpu,
+    check_gfx,
+    check_isa,
+    check_targets,
+)
 from torchsmith.catalog.proof.readings import Absent, Readings, read_ptxas_help, read_tools
 
 CATALOG = builtin_catalog()
@@ -33,6 +41,31 @@ def test_every_fact_that_was_asked_of_a_tool_holds(readings: Readings) -> None:
     unread = [check.detail for check in checks if check.outcome == "not checked"]
     assert set(unread) == {"not asked for"}
     assert sum(check.outcome == "holds" for check in checks) > 50
+
+
+@pytest.mark.needs("hip")
+def test_every_target_of_amd_that_two_releases_of_llvm_list_is_in_the_catalog(readings: Readings) -> None:
+    assert not isinstance(readings.llc, Absent)
+    assert {14, 19} <= set(readings.llc)
+    for release, targets in readings.llc.items():
+        listed = {name for name in targets if re.fullmatch(r"gfx(9..|1[012]..)", name)}
+        listed -= {"gfx940", "gfx941"}  # of the first MI300, which were never sold: LLVM 20 has them no more
+        older = {name for name, gfx in CATALOG.gfx.items() if gfx.llvm <= release and not gfx.retired}
+        assert older == {name for name in listed if name <= "gfx1201" or name.startswith("gfx9")}, release
+
+
+@pytest.mark.needs("hip")
+def test_a_target_that_llvm_does_not_have_is_wrong(readings: Readings) -> None:
+    gfx = CATALOG.gfx["gfx1100"]
+    for flipped in (replace(gfx, name="gfx1109"), replace(gfx, llvm=14), replace(gfx, llvm=20)):
+        assert wrong(check_gfx(flipped, readings))
+    new = Readings(
+        {}, proof_readings.gcc_macros, Absent(""), llc={20: frozenset({"gfx1100", "gfx11-generic"})}
+    )
+    assert not wrong(check_gfx(gfx, new))
+    assert wrong(check_gfx(replace(gfx, generic="gfx10-generic"), new))
+    none = Readings({}, proof_readings.gcc_macros, Absent(""), llc=Absent("no llc"))
+    assert [check.outcome for check in check_gfx(gfx, none)] == ["not checked"]
 
 
 def wrong(checks: Iterator[FactCheck]) -> bool:

@@ -22,7 +22,7 @@ from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, open_regular, printable
 from torchsmith.core.problem import CannotRead, Lacking, TooLarge
 
-LIBRARY = re.compile(r"\.so(\.\d+)*$")
+LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
 # Static libraries, and GPU code that lies in files of its own.
 GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from torchsmith.artifact import iced
-from torchsmith.artifact.container import UNNAMED, Container
+from torchsmith.artifact.container import UNNAMED, Container, scan
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
@@ -26,6 +26,8 @@ from torchsmith.artifact.identity import (
     versions_of,
 )
 from torchsmith.artifact.known import Owners, Role, came_along, known
+from torchsmith.artifact.macho import is_macho, read_macho
+from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.source import Damaged
@@ -54,6 +56,7 @@ class Library:
     package: Package | None = None  # whose it is, as far as its place and its name tell
     place: Path | None = None  # where it lies on disk
     machine: ElfMachine | None = None
+    system: str = ""  # the oldest macOS that it runs on; empty: Linux
     links: Links = field(default_factory=Links)
     containers: list[Container] = field(default_factory=list)
     cpu: CpuCode | None = None
@@ -173,7 +176,8 @@ def _refuse_other_files(item: Item) -> None:
     """A file that was named and is no library at all is a wrong request."""
     with item.open() as source:
         try:
-            read_elf(source)
+            if not is_macho(source):
+                read_elf(source)
         except NotElf as fault:
             raise Invalid(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
         except Damaged:
@@ -253,6 +257,10 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     try:
         with item.open() as source:
+            if is_macho(source):
+                library.machine, library.system = read_macho(source)
+                library.containers = list(scan(source, {METALLIB: metallib}))
+                return
             elf = read_elf(source)
             library.machine = elf.machine
             if not elf.sections:

@@ -24,7 +24,7 @@ from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.facts import Gfx, GpuBackend
 from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import NotKnown, did_you_mean
-from torchsmith.core.words import grouped
+from torchsmith.core.words import grouped, some_of
 from torchsmith.matrix.variant import CUDA, CpuOnly, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
@@ -60,11 +60,13 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
     """All checks that apply; the promises of a name only where there is one."""
     checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_release(seen, catalog)]
     if variant is not None:
+        checks += _system(seen, variant, catalog)
         checks += [*_identity(seen, variant, catalog), *_gpu_code(seen, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
         if isa is not None:
             checks += cpu_promise(seen, isa, catalog)
-        if not any(library.cpu for library in seen.own):
+        # The name of a build for a Mac promises no instruction set beyond the CPU's own.
+        if not _for_mac(variant, catalog) and not any(library.cpu for library in seen.own):
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = seen.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
@@ -93,6 +95,40 @@ def _intact(seen: Inspection) -> Iterator[Check]:
         yield Check("machine", "wrong", f"{', '.join(names[:3])} is for {foreign}, the rest is not")
 
 
+def _for_mac(variant: Variant, catalog: Catalog) -> bool:
+    isa = catalog.isas.get(variant.isa)
+    return isa is not None and isa.platform.endswith("-darwin")
+
+
+def _system(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    """That its libraries are of the system that the name says: macOS, or Linux."""
+    libraries = [library for library in seen.own if library.machine]
+    mac = _for_mac(variant, catalog)
+    foreign = [library.name for library in libraries if bool(library.system) is not mac]
+    wanted = "macOS" if mac else "Linux"
+    if foreign:
+        yield Check("machine", "wrong", f"{some_of(foreign, 3)} is no library of {wanted}, as the name says")
+    elif mac and libraries:
+        other = [library.name for library in libraries if library.machine != "aarch64"]
+        if other:
+            yield Check("machine", "wrong", f"{some_of(other, 3)} is not for Apple silicon")
+        else:
+            oldest = ", ".join(sorted({library.system for library in libraries}))
+            yield Check("machine", "right", f"{len(libraries)} libraries for Apple silicon ({oldest})")
+
+
+def _metal(seen: Inspection) -> Iterator[Check]:
+    """Metal's libraries in a build for a Mac; a build may have none and compile its shaders when it runs."""
+    targets = {entry.target.arch for container in seen.containers for entry in container.entries}
+    foreign = sorted(name for name in targets if not name.startswith("macos"))
+    if foreign:
+        yield Check("gpu", "wrong", f"it holds GPU code for {', '.join(foreign)}, the name says a Mac")
+    elif targets:
+        yield Check("gpu", "right", f"Metal libraries for {', '.join(sorted(targets))}")
+    else:
+        yield Check("gpu", "right", "no Metal library: its shaders are compiled when it runs")
+
+
 def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
     """That no part is missing without which the package cannot be imported; and what it is, if not ours."""
     if not seen.known:
@@ -103,7 +139,9 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
     torch = next((package for package in seen.versions if package.is_torch), None)
     if seen.kind == "library" or torch is None or (variant and not variant.package.is_torch):
         return
-    files = {library.name.rsplit("/", 1)[-1].split(".so")[0] for library in seen.libraries}
+    files = {
+        library.name.rsplit("/", 1)[-1].split(".so")[0].removesuffix(".dylib") for library in seen.libraries
+    }
     missing = [name for name in known().names.required if name not in files]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
@@ -203,7 +241,10 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         else:
             yield Check("gpu", "right", "no GPU code, as the name says")
         return
-    if not is_read(backend.code) or variant.arch in backend.archs:
+    if _for_mac(variant, catalog):
+        yield from _metal(seen)
+        return
+    if not is_read(backend.code):
         yield Check("gpu", "unjudged", f"nothing here reads code of {backend.title} for {variant.arch}")
         return
     gpu = catalog.gpus.get(variant.sm) if variant.sm else catalog.gfx.get(variant.arch)

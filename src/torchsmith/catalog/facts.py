@@ -67,6 +67,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
     chips: tuple[str, ...] = ()
+    llvm: int = 14  # the first release of LLVM that has it; or an older one
     retired: str = ""  # what ended its support
 
 
@@ -99,6 +100,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     refused: Mapping[str, str] = {}  # why others cannot
     driver: str = ""  # what a machine must have
     groups: tuple[str, ...] = ()  # that a user must be in
+    drivers: Mapping[str, str] = {}  # the oldest release of the maker's own driver package for each release
     code: tuple[str, ...] = ()  # sections and files of a build that hold its code
     wide: tuple[str, ...] = ()  # derivations below torch that keep code for other architectures
 
@@ -106,11 +108,12 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
         """The first word of its targets: cuda13_0, rocm6_4, darwin."""
         return self.target.partition("-")[0].format(release=release.replace(".", "_"))
 
-    @property
-    def condition(self) -> str:
-        """What must hold on a machine that runs its code."""
+    def condition(self, release: str) -> str:
+        """What must hold on a machine that runs code of a release."""
         groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
-        return f"the machine has {self.driver}{groups}"
+        oldest = self.drivers.get(release)
+        package = f" ({self.vendor}'s own package: {oldest} or newer)" if oldest else ""
+        return f"the machine has {self.driver}{package}{groups}"
 
 
 class Instance(Entry, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
             case.contra.append(Reason("gpu", text))
         case.pro.extend(f"{arch} runs its own code" for arch in exact)
         if backend.driver:
-            case.provided.append(Reason("driver", backend.condition))
+            case.provided.append(Reason("driver", backend.condition(str(target.version))))
     if exact + compatible and host.spoken_gpu:
         case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
     _judge_cpu(host, cell, catalog, case)

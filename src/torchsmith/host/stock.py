@@ -67,7 +67,7 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
             conditions += [spoken_condition(host)] if host.spoken_gpu else []
             if host.system is None:
                 conditions.append("the machine is x86_64-linux")
-            conditions.append(catalog.backends["rocm"].condition)
+            conditions.append(catalog.backends["rocm"].condition(wheel.rocm))
             losses = (f"it carries code for {len(wheel.gfx)} GPU targets",)
             return Stock(wheel, losses, tuple(conditions))
     return None

@@ -106,10 +106,14 @@ def _spellings(catalog: Catalog) -> Iterator[str]:
 
 
 def _amd(catalog: Catalog) -> Iterator[str]:
+    (tested,) = rows("rocm_drivers")
+    if dict(catalog.backends["rocm"].drivers) != {name: row[0] for name, row in tested["releases"].items()}:
+        yield f"drivers of ROCm: {catalog.backends['rocm'].drivers}"
     for row in rows("gfx"):
         gfx = catalog.gfx[row["target"]]
-        if (gfx.generation, gfx.generic) != (row["generation"], row.get("generic", "")):
-            yield f"{gfx.name}: {gfx.generation}, {gfx.generic}"
+        facts = (gfx.generation, gfx.generic, gfx.llvm)
+        if facts != (row["generation"], row.get("generic", ""), row.get("llvm", 14)):
+            yield f"{gfx.name}: {facts}"
         for name in (*row["names"], *row["chips"]):
             if gfx_of_name(name, catalog) != gfx:
                 yield f"{name} is {gfx.name}"

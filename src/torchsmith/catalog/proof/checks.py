@@ -8,11 +8,12 @@ from itertools import combinations
 from typing import Literal
 
 from torchsmith.catalog.axes import Platform
-from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Isa, Pin
+from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Gfx, Isa, Pin
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.proof.readings import Absent, Readings
 from torchsmith.catalog.runs import isa_runs
 
+ALL_GENERIC = 20  # the first release of LLVM that has every generic target of AMD's
 CheckOutcome = Literal["holds", "wrong", "not checked"]
 
 
@@ -33,6 +34,7 @@ def check_catalog(catalog: Catalog, readings: Readings) -> list[FactCheck]:
         *(check for isa in catalog.isas.values() for check in check_isa(isa, catalog, readings)),
         *(check for cpu in catalog.cpus.values() for check in check_cpu(cpu, catalog, readings)),
         *(check for one in catalog.features.values() for check in check_feature(one, catalog, readings)),
+        *(check for gfx in catalog.gfx.values() for check in check_gfx(gfx, readings)),
     ]
 
 
@@ -46,6 +48,18 @@ def check_targets(toolkit: CudaToolkit, readings: Readings) -> FactCheck:
     if said.release != toolkit.version:
         return FactCheck(fact, tool, "wrong", f"the wheel's ptxas is release {said.release}")
     return _compare(fact, tool, map(str, toolkit.targets), map(str, said.targets))
+
+
+def check_gfx(gfx: Gfx, readings: Readings) -> Iterator[FactCheck]:
+    """One of AMD's targets is in LLVM from the release on that is stated, and so is its generic target."""
+    fact = f"{gfx.name}: LLVM {gfx.llvm}"
+    if isinstance(readings.llc, Absent):
+        yield FactCheck(fact, "llc", "not checked", readings.llc.why)
+        return
+    for release, targets in readings.llc.items():
+        names = {gfx.name, gfx.generic} if gfx.generic and release >= ALL_GENERIC else {gfx.name}
+        ours = names if release >= gfx.llvm else set[str]()
+        yield _compare(fact, f"llc {release}", ours, targets & names)
 
 
 def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
@@ -148,6 +162,7 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
         "GPU parts": sum(len(gpu.parts) + len(gpu.vgpus) for gpu in gpus),
         "drivers of GPUs": len(gpus),
         "drivers of CUDA releases": sum(1 + bool(one.native_driver) for one in catalog.cuda.values()),
+        "products of AMD": sum(len(gfx.parts) + len(gfx.chips) for gfx in catalog.gfx.values()),
         "machines of GPUs": sum(len(gpu.platforms) + len(gpu.cpus) for gpu in gpus),
         "CPU numbers": sum(len(cpu.ids) for cpu in cpus),
         "CPU products and names": sum(len(cpu.products) + len(cpu.also_called) for cpu in cpus),

@@ -41,6 +41,7 @@ class Ptxas:
     targets: frozenset[GpuTarget]
 
 
+LLCS = ("llc", *(f"llc-{release}" for release in range(14, 40)))  # as Debian names several
 Macros = Callable[[Platform, tuple[str, ...]], "frozenset[str] | Absent"]
 Llvm = Callable[[Platform, str], "frozenset[str] | Absent"]
 LLVM_WHEEL = "ziglang==0.17.0"  # the compiler of zig is LLVM, and prints what a CPU has
@@ -54,6 +55,7 @@ class Readings:
     macros: Macros
     archspec: Mapping[str, frozenset[str]] | Absent
     llvm: Llvm = lambda platform, cpu: Absent("not asked for")
+    llc: Mapping[int, frozenset[str]] | Absent = Absent("not asked for")  # AMD's targets by LLVM's release
 
 
 def read_ptxas_help(text: str) -> frozenset[GpuTarget]:
@@ -163,6 +165,18 @@ def llvm_features(platform: Platform, cpu: str, *, download: bool) -> frozenset[
     return frozenset(re.findall(r"\.@?\"?(\w+)", listed[1]))
 
 
+def read_llc() -> Mapping[int, frozenset[str]] | Absent:
+    """AMD's GPU targets as every LLVM of this machine lists them."""
+    tables: dict[int, frozenset[str]] = {}
+    for name in filter(find, LLCS):
+        release = re.search(r"LLVM version (\d+)", run([name, "--version"], timeout=60).stdout)
+        answer = run([name, "-mtriple=amdgcn", "-mcpu=help"], stdin="", timeout=60)
+        targets = re.findall(r"^  (gfx\S+) +- Select", answer.stdout + answer.stderr, re.MULTILINE)
+        if release and targets:
+            tables[int(release[1])] = frozenset(targets)
+    return tables or Absent("llc is not installed (apt-get install llvm)")
+
+
 def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
     """Features by archspec's names of microarchitectures."""
     try:
@@ -198,4 +212,5 @@ def read_tools(
         watch(f"ptxas of CUDA {toolkit.version}")
         ptxas[toolkit.version] = read_ptxas(toolkit, download=download)
     watch("gcc, archspec and LLVM")
-    return Readings(ptxas, gcc_macros, read_archspec(), partial(llvm_features, download=download))
+    features = partial(llvm_features, download=download)
+    return Readings(ptxas, gcc_macros, read_archspec(), features, read_llc())

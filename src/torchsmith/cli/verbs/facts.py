@@ -12,7 +12,7 @@ STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
 def run(*, request: FactsRequest, json: JsonOption = False) -> None:
-    """Check the catalog: GPU targets against ptxas, flags against gcc, CPUs against archspec and LLVM.
+    """Check the catalog: GPUs against ptxas and LLVM, flags against gcc, CPUs against archspec and LLVM.
 
     Each toolkit's ptxas is downloaded from PyPI (some 35 MB) and cached, as is the zig compiler for its LLVM
     (100 MB). Facts that no tool could check are counted at the end. The exit code is 1 when a fact is wrong.
