@@ -10,7 +10,7 @@ from types import ModuleType
 
 from torchsmith.cli.help import described, option_names, reflowed
 from torchsmith.cli.panels import PANELS, VERBS
-from torchsmith.cli.parser import Command
+from torchsmith.cli.parser import Command, Parameter
 from torchsmith.workspace.readmes import table
 
 WIDTH = 80
@@ -79,7 +79,7 @@ def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
     if group is None:
         parts.append(_command(Command(words=(verb,), run=module.run, example=module.EXAMPLE)))
     else:
-        parts.append(reflowed(group.about) + "\n")
+        parts.append(_markdown(reflowed(group.about)) + "\n")
         for word, (run, example) in group.commands.items():
             parts.append(f"## {verb} {word}\n")
             parts.append(_command(Command(words=(verb, word), run=run, example=example)))
@@ -90,6 +90,11 @@ def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
     return "\n".join(parts)
 
 
+def _cell(parameter: Parameter) -> str:
+    """What a parameter is for, in a table's cell; a star is no emphasis there."""
+    return described(parameter).replace("*", r"\*")
+
+
 def _command(command: Command) -> str:
     """Use, text, example and all options of a command."""
     parameters = command.parameters()
@@ -97,8 +102,8 @@ def _command(command: Command) -> str:
     options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
     about = _markdown(command.run.__doc__)
     usage = " ".join((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)))
-    rows = [[f"`{argument.metavar}`", described(argument)] for argument in arguments]
-    rows += [[f"`{option_names(option)}`", described(option)] for option in options]
+    rows = [[f"`{argument.metavar}`", _cell(argument)] for argument in arguments]
+    rows += [[f"`{option_names(option)}`", _cell(option)] for option in options]
     parts = [about, f"```text\n{usage}\n```", f"Example:\n\n```text\n{command.example}\n```"]
     if rows:
         parts.append(table(["option", "what it does"], rows))

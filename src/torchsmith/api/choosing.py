@@ -305,7 +305,8 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
     if machine.unknown_gpus and not answer.found:
         texts += _unknown_gpus(answer)
     if left := [_title(sm, catalog) for sm in unserved if sm not in retired]:
-        return [*texts, f"no variant of this matrix uses {', '.join(left)}"], _nearest(answer), barred
+        texts.append(f"no variant of this matrix can use {', '.join(left)} on this machine")
+        return texts, _nearest(answer), barred
     return texts, [], []
 
 

@@ -184,7 +184,7 @@ def _libraries(seen: Inspection) -> Iterator[Check]:
     for text in seen.strange_paths:
         yield Check("libraries", "note", text, "a place of the machine that built it")
     if seen.needs and not missing and not machines:
-        yield Check("libraries", "right", f"all {len(seen.needs)} needed shared libraries are accounted for")
+        yield Check("libraries", "right", f"all needed shared libraries are found ({len(seen.needs)})")
 
 
 def _identity(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:

@@ -10,6 +10,7 @@ from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, paint, table, write
 from torchsmith.core.process import find, run
+from torchsmith.core.words import counted
 
 MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
@@ -75,8 +76,8 @@ def _rows(report: Report) -> list[tuple[str, str]]:
 
 
 def _found(row: KindRow) -> str:
-    uses = ", ".join(f"{count} {feature}" for feature, count in row.functions_by_feature.items())
-    return f"{row.functions} functions" + (f", of which use {uses}" if uses else "")
+    uses = ", ".join(f"{feature} in {count}" for feature, count in row.functions_by_feature.items())
+    return counted(row.functions, "function") + (f": {uses}" if uses else "")
 
 
 def _sizes(report: Report) -> str:

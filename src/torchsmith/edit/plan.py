@@ -4,6 +4,7 @@ unless told."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
 REASONS = 3  # of a broken recipe that are told one by one
+COPY = re.compile(r"\.orig\d*\Z")  # of a file of somebody else, before it was changed
 OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
@@ -97,14 +99,15 @@ def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bo
 
 
 def refuse_dirty(plan: WorkspacePlan) -> None:
-    """A Problem where a repository has changes that nobody committed; what is as wanted does not count."""
+    """A Problem where a repository has changes that nobody committed; what is as wanted does not count, nor
+    do the copies that torchsmith made of files it changed."""
     wanted = {file.path: file.text for repo in plan.repos for file in repo.files}
     for repo in plan.repos:
         folder = plan.root / repo.name
         for path in git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else ():
             full = f"{repo.name}/{path}"
             mine = full in wanted and _read(plan.root / full) == wanted[full]
-            if not mine and (full in wanted or (plan.root / full).exists()):
+            if not mine and not COPY.search(path) and (full in wanted or (plan.root / full).exists()):
                 hint = "commit or stash it first, or pass --allow-dirty"
                 raise Refused(f"{full} is not committed", hint=hint)
 

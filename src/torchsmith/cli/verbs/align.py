@@ -48,7 +48,7 @@ def _print_alignment(report: AlignReport) -> None:
         else:
             _print_grid(title, cells, letters)
     hint = "; --create writes what is missing" if report.missing else ""
-    tell(f"{report.whole} of {len(report.cells)} cells are in all {len(letters)} repositories{hint}")
+    tell(f"{report.whole} of {len(report.cells)} cells are in every repository{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
         tell(f"cannot be, {count}: {reason}")
     for recipe in report.left:

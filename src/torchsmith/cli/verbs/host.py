@@ -54,7 +54,7 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
     if facts.gpus is None:
         yield "GPUs", "nothing is known of them", ""
     elif not facts.gpus.value:
-        yield "GPUs", "none of NVIDIA's", facts.gpus.source
+        yield "GPUs", "no NVIDIA GPU", facts.gpus.source
     else:
         yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
 

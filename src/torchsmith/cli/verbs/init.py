@@ -36,7 +36,7 @@ def _print_report(report: InitReport) -> None:
         for row in rows:
             write(f"  {row}")
     if report.elsewhere:
-        write("at another nixpkgs than their line, which --adopt moves them to:")
+        write("at another nixpkgs than their line; torchsmith generate --adopt moves them to it:")
     for block, count in report.elsewhere.items():
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():

@@ -44,7 +44,8 @@ def run(
     else:
         _print_grid(matrix, opened.catalog)
         if matrix.cells and opened.root is None:
-            next_step("init", "builds", why="a workspace of your own, to change")
+            profile = ("-p", request.profile) if request.profile else ()
+            next_step("init", "builds", *profile, why="a workspace of your own, to change")
         elif matrix.cells and opened.root and not any(opened.root.glob("build-*")):
             next_step("generate", workspace=request.workspace)
     if not matrix.cells and not left_out:

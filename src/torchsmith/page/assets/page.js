@@ -338,7 +338,8 @@
   const box = (name) => document.getElementById(name);
   const offerDrivers = () => {
     const drivers = mine.drivers[box("gpu").value] || [];
-    const options = drivers.map((driver) => make("option", { value: driver }, `${driver} or newer`));
+    const until = (place) => (place + 1 < drivers.length ? `, older than ${drivers[place + 1]}` : " or newer");
+    const options = drivers.map((driver, place) => make("option", { value: driver }, driver + until(place)));
     box("driver").replaceChildren(make("option", { value: "" }, "unknown"), ...options.reverse());
     box("driver").disabled = !drivers.length;
   };
