@@ -73,6 +73,10 @@ def test_a_compile_cache_reaches_the_build_only_when_it_is_asked_for(
     cached = ask_repo(evaluate, make(f'{PLAN}ccache = "/var/cache/ccache"\n'), "pytorch")[name]
     assert 'CCACHE_DIR="/var/cache/ccache"' in cached["phases"]
     assert "CMAKE_CUDA_COMPILER_LAUNCHER=ccache" in cached["phases"]
+    steps = [
+        cached["phases"].index(step) for step in ("CCACHE_DISABLE=1", "--cmake-only", "unset CCACHE_DISABLE")
+    ]
+    assert steps == sorted(steps), "CMake asks the compiler itself what it includes"
 
 
 FLAGS_UNSEEN = {
