@@ -19,6 +19,8 @@ SEEDS = (
     GOOD,
     elves.code_library({"_ZN2at1fEv": CODE}, {"_ZN2at1fEv": "A.cpp"}),
     elves.code_library({"_ZN2at1fEv": b"\xe0\xe3\x18\x25" * 4}, machine=elves.AARCH64),
+    elves.hip_library(*(elves.compressed(elves.bundle("gfx942"), version) for version in (1, 2, 3))),
+    elves.hip_library(elves.bundle("gfx942", "gfx1100"), elves.compressed(elves.bundle("gfx90a"), 2, 0)),
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.artifact import elves
 from torchsmith.artifact.commands import CompileCommand, object_command, read_commands, uses
 from torchsmith.artifact.objects import check_objects
 from torchsmith.catalog import builtin_catalog
@@ -117,3 +118,18 @@ def test_what_is_no_list_of_commands_is_a_problem(text: str, tmp_path: Path) -> 
     with pytest.raises(Problem) as caught:
         read_commands(path)
     assert caught.value.where == Where(str(path))
+
+
+@pytest.mark.parametrize(
+    ("targets", "status"),
+    [(["gfx942"], "right"), (["gfx942", "gfx1100"], "wrong"), (["gfx1100"], "wrong"), ([], "unjudged")],
+)
+def test_objects_for_amd_gpus_are_held_against_the_name_without_such_a_gpu(
+    targets: list[str], status: str, tmp_path: Path
+) -> None:
+    data = elves.hip_library(elves.compressed(elves.bundle(*targets))) if targets else elves.Library().build()
+    (tmp_path / "kernel.hip.o").write_bytes(data)
+    variant = Variant.parse("pytorch-python313-rocm6_4-gfx942-avx512", CATALOG)
+    checks = {check.id: check.status for check in check_objects(tmp_path, [], variant, CATALOG)}
+    assert checks["gpu-code"] == status
+    assert "gpu-flags" not in checks  # what nvcc is told

@@ -23,7 +23,7 @@ from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, s
 LONGEST_FUNCTION = 256 << 10
 WINDOW = 60  # functions with vector code that stand for a unit where none is named
 ALIGNED, MOSTLY = 16, 0.9  # where functions begin that were compiled for speed, and how many of them do
-# What nvcc puts into the host half of a unit, and what code there calls that launches in clusters.
+# What nvcc and clang put into the host half of a unit, and what code there calls that launches in clusters.
 LAUNCHES = (
     "__cudaPushCallConfiguration",
     "__cudaPopCallConfiguration",
@@ -31,6 +31,8 @@ LAUNCHES = (
     "__cudaLaunchKernel",
     "cudaLaunchKernelExC",
     "cudaFuncSetAttribute",
+    "__hipPushCallConfiguration",
+    "__hipPopCallConfiguration",
 )
 FEW = 3  # how many examples a report keeps of a kind
 MOST_SHARED = 64  # shared functions whose callers are looked for
