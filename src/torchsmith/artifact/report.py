@@ -201,7 +201,7 @@ def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> st
     fitting = [
         isa
         for isa in catalog.isas.values()
-        if isa.platform.startswith(machine) and needed <= closure(machine, isa.features)
+        if isa.platform == f"{machine}-linux" and needed <= closure(machine, isa.features)
     ]
     return min(fitting, key=lambda isa: isa.level).name if fitting and needed else ""
 
