@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
-from torchsmith.matrix import Cell, LeftOut, Matrix, pname
+from torchsmith.matrix import Cell, Matrix, pname
+from torchsmith.matrix.cells import UNUSABLE, gpu_of, toolkit_title
 from torchsmith.workspace.load import Workspace, open_workspace
 
 
@@ -20,13 +22,8 @@ class ListRequest:
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
 
-    def opened(self) -> tuple[Workspace, Matrix]:
-        """The workspace, and the part of its matrix that selectors pick."""
-        opened = open_workspace(self.workspace, self.profile)
-        return opened, opened.select(self.selectors or ())
 
-
-class CellRow(msgspec.Struct, frozen=True):
+class CellRow(msgspec.Struct, frozen=True, kw_only=True):
     """A cell of the matrix."""
 
     name: str
@@ -41,12 +38,20 @@ class CellRow(msgspec.Struct, frozen=True):
     line: str
     warnings: list[str]
     target: str  # the backend with its release and architecture, as names write it
+    cell: str  # its name without the package
+    toolkit: str  # such as CUDA 13.0; empty for the CPU alone
+    arch: str  # of the GPU, such as sm120
+    gpu: str  # the products that have it
 
 
 class ListReport(msgspec.Struct, frozen=True):
-    """The cells that were asked for."""
+    """The cells that were asked for; packages and instruction sets of them in the catalog's order."""
 
     cells: list[CellRow]
+    packages: Sequence[str] = ()
+    isas: Sequence[str] = ()
+    unusable: int = 0  # cells that no machine can use
+    next: Sequence[str] = ()  # the verb to call, where nothing was written yet
 
 
 class LeftOutRow(msgspec.Struct, frozen=True):
@@ -62,22 +67,56 @@ class LeftOutReport(msgspec.Struct, frozen=True):
     left_out: list[LeftOutRow]
 
 
-def row_of(cell: Cell, catalog: Catalog) -> CellRow:
-    variant, line = cell.variant, catalog.lines[cell.line]
-    package, version = variant.package.name, line.version_of(variant.package.name)
-    axes = (variant.python, variant.cuda, variant.sm, variant.isa, catalog.isas[variant.isa].platform)
-    warnings = [str(warning) for warning in cell.warnings]
-    return CellRow(
-        cell.name, package, version, pname(variant, line), *axes, cell.line, warnings, str(variant.target)
+def _opened(request: ListRequest) -> tuple[Workspace, Matrix]:
+    opened = open_workspace(request.workspace, request.profile)
+    return opened, opened.select(request.selectors or ())
+
+
+def list_cells(request: ListRequest) -> ListReport:
+    """The cells that selectors pick; perhaps none. Raises a Problem for a selector that nobody knows."""
+    opened, matrix = _opened(request)
+    catalog, cells = opened.catalog, matrix.cells
+    used = {cell.variant.isa for cell in cells}
+    step: tuple[str, ...] = ()
+    if cells and opened.root is None:
+        step = ("init", "builds", *(("-p", request.profile) if request.profile else ()))
+    elif cells and opened.root and not any(opened.root.glob("build-*")):
+        step = ("generate",)
+    return ListReport(
+        cells=[_row(cell, catalog) for cell in cells],
+        packages=[package.name for package in matrix.packages(catalog)],
+        isas=[isa for isa in catalog.isas if isa in used],
+        unusable=sum(any(warning.code == UNUSABLE for warning in cell.warnings) for cell in cells),
+        next=step,
     )
 
 
-def cells_document(matrix: Matrix, catalog: Catalog) -> ListReport:
-    """The cells as data."""
-    return ListReport([row_of(cell, catalog) for cell in matrix.cells])
+def _row(cell: Cell, catalog: Catalog) -> CellRow:
+    variant, line = cell.variant, catalog.lines[cell.line]
+    gpu = gpu_of(variant, catalog)
+    return CellRow(
+        name=cell.name,
+        package=variant.package.name,
+        version=line.version_of(variant.package.name),
+        pname=pname(variant, line),
+        python=variant.python,
+        cuda=variant.cuda,
+        sm=variant.sm,
+        isa=variant.isa,
+        system=catalog.isas[variant.isa].platform,
+        line=cell.line,
+        warnings=[str(warning) for warning in cell.warnings],
+        target=str(variant.target),
+        cell=variant.cell,
+        toolkit=toolkit_title(variant, catalog),
+        arch=variant.arch,
+        gpu=gpu.title if gpu else "",
+    )
 
 
-def left_out_of(opened: Workspace, matrix: Matrix) -> list[LeftOut]:
-    """What a workspace's matrix leaves out of the packages that were selected."""
+def list_left_out(request: ListRequest) -> LeftOutReport:
+    """What the matrix leaves out of the packages that were selected, each cell with its reasons."""
+    opened, matrix = _opened(request)
     packages = {cell.variant.package for cell in matrix.cells}
-    return [left for left in opened.matrix.left_out if left.variant.package in packages]
+    left = (left for left in opened.matrix.left_out if left.variant.package in packages)
+    return LeftOutReport([LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in left])

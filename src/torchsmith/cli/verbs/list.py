@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from torchsmith.api.fields import Option
-from torchsmith.api.listing import LeftOutReport, LeftOutRow, ListRequest, cells_document, left_out_of
+from torchsmith.api.listing import CellRow, LeftOutReport, ListReport, ListRequest, list_cells, list_left_out
 from torchsmith.api.options import JsonOption
-from torchsmith.catalog import Catalog, Package
-from torchsmith.cli.console import Painted, columns, next_step, print_json, warn, write
+from torchsmith.cli.console import Painted, answer, columns, next_step, warn, write
 from torchsmith.core.problem import Conflict
 from torchsmith.core.words import counted, grouped
-from torchsmith.matrix import Cell, LeftOut, Matrix
-from torchsmith.matrix.cells import UNUSABLE, gpu_of, toolkit_title
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -34,76 +31,67 @@ def run(
     """
     if names and (json or left_out):
         raise Conflict("--names prints names alone", hint="leave --json and --left-out out")
-    opened, matrix = request.opened()
     if left_out:
-        _print_left_out(left_out_of(opened, matrix), as_json=json)
-    elif names:
-        sys.stdout.write("".join(f"{cell.name}\n" for cell in matrix.cells))
-    elif json:
-        print_json(cells_document(matrix, opened.catalog))
+        answer(list_left_out(request), _print_left_out, as_json=json)
+        return
+    report = list_cells(request)
+    if names:
+        sys.stdout.write("".join(f"{row.name}\n" for row in report.cells))
     else:
-        _print_grid(matrix, opened.catalog)
-        if matrix.cells and opened.root is None:
-            profile = ("-p", request.profile) if request.profile else ()
-            next_step("init", "builds", *profile, why="a workspace of your own, to change")
-        elif matrix.cells and opened.root and not any(opened.root.glob("build-*")):
-            next_step("generate", workspace=request.workspace)
-    if not matrix.cells and not left_out:
+        answer(report, _print_grids, as_json=json)
+        if report.next:
+            workspace = None if report.next[0] == "init" else request.workspace
+            why = "a workspace of your own, to change" if report.next[0] == "init" else ""
+            next_step(*report.next, workspace=workspace, why=why)
+    if not report.cells:
         warn("every cell is left out; torchsmith list --left-out says why")
         raise SystemExit(1)
 
 
-def _print_left_out(rows: Sequence[LeftOut], *, as_json: bool) -> None:
+def _print_left_out(report: LeftOutReport) -> None:
     """The cells left out with their reasons."""
-    if as_json:
-        left = [LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows]
-        print_json(LeftOutReport(left))
-        return
-    found = grouped(("; ".join(map(str, row.reasons)), row.variant.name) for row in rows)
-    for why, names in found.items():
+    for why, names in grouped(("; ".join(row.reasons), row.name) for row in report.left_out).items():
         write(f"{counted(len(names), 'cell')}: {why}", "bold")
         for name in names:
             write(f"  {name}")
-    if not rows:
+    if not report.left_out:
         write("nothing is left out")
 
 
-def _print_grid(matrix: Matrix, catalog: Catalog) -> None:
+def _print_grids(report: ListReport) -> None:
     """One grid for each line, Python and CUDA; packages with the same cells share a grid."""
     marks: set[str] = set()
-    grids = grouped(((cell.line, cell.variant.python, cell.variant.toolkit), cell) for cell in matrix.cells)
-    for (line_name, python, _), cells in grids.items():
-        packages = Matrix(tuple(cells)).packages(catalog)
-        line = catalog.lines[line_name]
-        versions = ", ".join(f"{package} {line.version_of(package.name)}".strip() for package in packages)
-        target = toolkit_title(cells[0].variant, catalog) or "CPU only"
-        write(f"{versions}; Python {python}; {target}", "bold")
-        rows = _grid(cells, packages, catalog)
+    grids = grouped(((row.line, row.python, row.toolkit), row) for row in report.cells)
+    for (_, python, toolkit), cells in grids.items():
+        versions = {row.package: row.version for row in cells}
+        packages = [package for package in report.packages if package in versions]
+        titles = ", ".join(f"{package} {versions[package]}".strip() for package in packages)
+        write(f"{titles}; Python {python}; {toolkit or 'CPU only'}", "bold")
+        rows = _grid(cells, len(packages), report.isas)
         columns(rows)
         marks |= {cell[0].strip() for row in rows[1:] for cell in row[1:-1]}
         write()
     _print_legend(marks)
-    _print_summary(matrix, catalog)
+    _print_summary(report)
 
 
-def _grid(cells: Sequence[Cell], packages: Sequence[Package], catalog: Catalog) -> list[list[Painted]]:
-    isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in cells)]
+def _grid(cells: Sequence[CellRow], packages: int, known: Sequence[str]) -> list[list[Painted]]:
+    used = {row.isa for row in cells}
+    isas = [isa for isa in known if isa in used]
     rows: list[list[Painted]] = [[(word, "cyan") for word in ("GPU", *isas, "parts")]]
-    by_arch = grouped((cell.variant.arch, cell) for cell in sorted(cells, key=lambda c: c.variant.sort_key))
-    for arch, here in by_arch.items():
-        gpu = gpu_of(here[0].variant, catalog)
-        marks = [_mark([c for c in here if c.variant.isa == isa], packages) for isa in isas]
+    for arch, here in grouped((row.arch, row) for row in cells).items():
+        marks = [_mark([row for row in here if row.isa == isa], packages) for isa in isas]
         shown = [(text.center(len(isa)), look) for (text, look), isa in zip(marks, isas, strict=True)]
-        rows.append([arch or "none", *shown, (gpu.title if gpu else "", "dim")])
+        rows.append([arch or "none", *shown, (here[0].gpu, "dim")])
     return rows
 
 
-def _mark(cells: Sequence[Cell], packages: Sequence[Package]) -> tuple[str, str]:
+def _mark(cells: Sequence[CellRow], packages: int) -> tuple[str, str]:
     """● in every package, its count where only some have it; ▲ with a warning."""
     if not cells:
         return "·", "dim"
-    mark = "●" if len(cells) == len(packages) else f"{len(cells)}/{len(packages)}"
-    if any(cell.warnings for cell in cells):
+    mark = "●" if len(cells) == packages else f"{len(cells)}/{packages}"
+    if any(row.warnings for row in cells):
         return "▲" if mark == "●" else f"▲{mark}", "yellow"
     return mark, "green"
 
@@ -116,24 +104,23 @@ LEGEND = {
 
 
 def _print_legend(marks: set[str]) -> None:
-    shown = [words for mark, words in LEGEND.items() if any(mark in one for one in marks)]
+    shown = [text for mark, text in LEGEND.items() if any(mark in cell for cell in marks)]
     if any("/" in mark for mark in marks):
         shown.append("1/3 in one of three packages")
     if shown:
         write("  ".join(shown), "dim")
 
 
-def _print_summary(matrix: Matrix, catalog: Catalog) -> None:
-    packages = matrix.packages(catalog)
-    held = [{c.variant.cell for c in matrix.cells if c.variant.package == package} for package in packages]
-    names = ", ".join(map(str, packages))
-    if len(packages) > 1 and all(one == held[0] for one in held):
-        parts = f"{counted(len(held[0]), 'cell')} in all {len(packages)} packages ({names})"
+def _print_summary(report: ListReport) -> None:
+    packages = report.packages
+    cells = {package: {row.cell for row in report.cells if row.package == package} for package in packages}
+    first = next(iter(cells.values()), set())
+    if len(packages) > 1 and all(own == first for own in cells.values()):
+        parts = f"{counted(len(first), 'cell')} in all {len(packages)} packages ({', '.join(packages)})"
     else:
-        parts = ", ".join(f"{len(one)} {package}" for one, package in zip(held, packages, strict=True))
-    write(f"{counted(len(matrix.cells), 'variant')}: {parts}")
-    warned = Counter(warning for cell in matrix.cells for warning in cell.warnings)
-    for warning, count in warned.items():
+        parts = ", ".join(f"{len(own)} {package}" for package, own in cells.items())
+    write(f"{counted(len(report.cells), 'variant')}: {parts}")
+    for warning, count in Counter(warning for row in report.cells for warning in row.warnings).items():
         write(f"▲ {counted(count, 'variant')}: {warning}", "yellow")
-    if any(warning.code == UNUSABLE for warning in warned):
+    if report.unusable:
         write("  torchsmith.toml asks for cells that no machine can use; `usable = true` leaves them out")
