@@ -61,8 +61,14 @@ def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
             "line": "2.10",
             "warnings": [],
             "target": "cuda13_0-sm120",
+            "cell": "python313-cuda13_0-sm120-avx512",
+            "toolkit": "CUDA 13.0",
+            "arch": "sm120",
+            "gpu": rows[0]["gpu"],
         }
     ]
+    assert "RTX 50" in rows[0]["gpu"]
+    assert (document["packages"], document["isas"], document["unusable"]) == (["pytorch"], ["avx512"], 0)
 
 
 def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:

@@ -156,8 +156,9 @@ def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
 @lru_cache(maxsize=4096)
 def instance_of(word: str, catalog: Catalog) -> Instance | None:
     """A kind of machine by its name: p4d.24xlarge, a2-highgpu-1g, Standard_NC24ads_A100_v4."""
-    kinds = catalog.instances.values()
-    return next((one for one in kinds if re.fullmatch(one.pattern, word.strip(), re.IGNORECASE)), None)
+    name = word.strip()
+    kinds = catalog.instances.values() if " " not in name else ()  # no cloud's name has one, most GPUs' have
+    return next((kind for kind in kinds if re.fullmatch(kind.pattern, name, re.IGNORECASE)), None)
 
 
 def system_of_instance(instance: Instance, catalog: Catalog) -> str:
