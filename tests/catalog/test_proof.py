@@ -154,3 +154,11 @@ def test_flags_that_no_compiler_here_knows_are_not_checked(monkeypatch: pytest.M
     proof_readings.gcc_macros.cache_clear()
     assert isinstance(absent, Absent)
     assert "apt-get install" in str(absent)
+
+
+def test_cpus_are_not_checked_without_archspec() -> None:
+    absent = Absent("archspec is not installed")
+    readings = Readings(ptxas={}, macros=lambda platform, flags: absent, archspec=absent)
+    cpu = next(cpu for cpu in CATALOG.cpus.values() if cpu.archspec)
+    (check,) = (check for check in check_cpu(cpu, CATALOG, readings) if check.tool == "archspec")
+    assert (check.outcome, check.detail) == ("not checked", absent.why)
