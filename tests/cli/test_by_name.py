@@ -39,6 +39,20 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
         assert one["report"]["checks"] == by_record["report"]["checks"] != []
 
 
+@pytest.mark.needs("nix")
+def test_what_lies_in_a_store_of_our_own_is_not_judged(
+    place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = "/nix/store/0000-pytorch"
+    (place / "own/nix/store/0000-pytorch").mkdir(parents=True)
+    monkeypatch.setattr("torchsmith.nix.tool._usable_store", lambda env: f"local?root={place / 'own'}")
+    record = open_record(place)
+    record.note_built(Built(name=NAME, outputs=(output,)))
+    record.close()
+    said = call("verify", NAME, "-w", str(place))
+    assert (said.code, "nix-users" in said.err) == (3, True)
+
+
 def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     log = place / ".torchsmith/logs/job.log"
     log.parent.mkdir(parents=True)

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, NotFound, Refused, did_you_mean
+from torchsmith.core.problem import Exit, Lacking, NotFound, Refused, did_you_mean
 from torchsmith.core.words import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -38,7 +38,22 @@ def build_named(given: Path, workspace: Workspace) -> Path:
             hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list lists the names",
             exit=Exit.LACKING,
         )
-    return Path(built.outputs[0])
+    output = Path(built.outputs[0])
+    if not output.exists() and (place := _own_store(output)):
+        raise Lacking(
+            f"{given} was built into a store of torchsmith's own, {place}: only Nix can use it",
+            hint="use the machine's store: join the group nix-users, or start nix-daemon (torchsmith doctor)",
+        )
+    return output
+
+
+def _own_store(output: Path) -> Path | None:
+    """The store that holds a path under the name of the machine's; None where none does."""
+    from torchsmith.nix.tool import find_nix
+
+    nix = find_nix()
+    place = nix.store_file(str(output))
+    return place.parent if nix.store and place.exists() else None
 
 
 def build_and_name(given: Path, name: str | None, workspace: Workspace) -> tuple[Path, str | None]:

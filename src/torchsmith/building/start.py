@@ -61,6 +61,7 @@ from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
+MACHINE_TOOLS = ("/bin", "/usr", "/lib", "/lib64")
 BackendName = Literal["nix", "flox"]
 
 
@@ -317,6 +318,8 @@ def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
     caches = (request.cache,) if request.cache else ()
     limits = (("timeout", request.timeout), ("max-silent-time", request.silent_timeout))
     extra = tuple((name, str(seconds)) for name, seconds in limits if seconds)
+    if request.small and nix.store:  # a store of our own is a sandbox; the sample uses the machine's compiler
+        extra += (("extra-sandbox-paths", " ".join(path for path in MACHINE_TOOLS if Path(path).exists())),)
     return StoreOptions(caches, keys, extra=extra)
 
 
