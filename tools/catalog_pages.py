@@ -21,6 +21,7 @@ def catalog_pages(catalog: Catalog, note: str) -> dict[str, str]:
     """The index with how to add facts, and a page for each kind."""
     parts = {
         "GPUs": _gpus(catalog),
+        "Backends": _backends(catalog),
         "CPU instruction sets": _isas(catalog),
         "CUDA toolkits": _cudas(catalog),
         "Release lines": _lines(catalog),
@@ -55,12 +56,36 @@ def _gpus(catalog: Catalog) -> str:
     return table(head, rows) + _not_proved((gpu.name, gpu.unproved) for gpu in catalog.gpus.values())
 
 
+def _backends(catalog: Catalog) -> str:
+    sections = []
+    for name, backend in catalog.backends.items():
+        builds = [
+            f"{release} with torch {line.torch} at nixpkgs {build.pin}".strip()
+            for line in catalog.lines.values()
+            for release, build in line.backends.get(name, {}).items()
+        ]
+        rows = [
+            ["in names", f"`{backend.target}`" + (f", such as `{backend.example}`" if backend.arch else "")],
+            ["systems", ", ".join(backend.systems)],
+            ["builds", "; ".join(builds)],
+            ["packages", ", ".join(backend.packages) if backend.packages else "all"],
+            *([f"not {package}", why] for package, why in backend.refused.items()),
+            ["a machine needs", backend.driver],
+            ["groups of the user", ", ".join(backend.groups)],
+            ["compiled for other architectures too", ", ".join(backend.wide)],
+            ["files and sections with its code", " ".join(f"`{place}`" for place in backend.code)],
+            ["not proved", backend.unproved],
+        ]
+        sections.append(f"## {backend.title}\n{table(['', ''], [row for row in rows if row[1]])}\n")
+    return "\n".join(sections)
+
+
 def _isas(catalog: Catalog) -> str:
     sections = []
     for isa in catalog.isas.values():
         rows = [
-            ["compiler flags", f"`{' '.join(isa.flags)}`"],
-            ["a CPU must have", ", ".join(sorted(isa.needs))],
+            ["compiler flags", f"`{' '.join(isa.flags)}`" if isa.flags else "none"],
+            ["a CPU must have", ", ".join(sorted(isa.needs)) or "nothing else"],
             ["first CPUs", ", ".join(isa.first_cpus)],
             ["switched off in torch", ", ".join(isa.torch_off) or "nothing"],
         ]

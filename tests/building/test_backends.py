@@ -293,3 +293,24 @@ def test_a_line_is_added_for_the_releases_that_a_nixpkgs_has(tmp_path: Path) -> 
     assert {name: [*releases] for name, releases in backends.items()} == {"rocm": ["7.1"], "mps": [""]}
     name = "pytorch-python313-rocm7_1-gfx1150-avx2"
     assert isinstance(assess(Variant.parse(name, line.catalog), line.catalog, "mine"), Accepted)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("AMD CDNA 3 (gfx942) and", "AMD CDNA 2 (gfx90a) and", "TS601"),
+        ("CPUs, ROCm 6.4.", "CPUs, ROCm 6.3.", "TS603"),
+        ("CPUs, ROCm 6.4.", "CPUs, CUDA 13.0.", "TS603"),
+        ("CPUs, ROCm 6.4.", "CPUs, ROCm 6.4 on SM90.", "TS601"),
+    ],
+)
+def test_prose_is_held_against_the_backend_of_the_name(
+    old: str, new: str, rule: str, tmp_path: Path, call: Call
+) -> None:
+    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\ninclude = ["{ROCM}"]\n')
+    assert call("generate", "-w", str(tmp_path)).code == 0
+    recipe = tmp_path / f"build-pytorch/.flox/pkgs/{ROCM}.nix"
+    assert old in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace(old, new, 1))
+    findings = json.loads(call("audit", str(recipe), "--json").out)["findings"]
+    assert rule in {finding["rule"] for finding in findings}

@@ -52,7 +52,8 @@ def complete_selectors(incomplete: str) -> list[str]:
     word = incomplete.removeprefix("!")
     axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
     axes += [f"cuda{version.slug}" for version in catalog.cuda]
-    values = [f"{marks}{value}" for value in axes if value.startswith(word)]
+    axes += [*(name for line in catalog.lines.values() for name in line.backends), *catalog.gfx]
+    values = [f"{marks}{value}" for value in dict.fromkeys(axes) if value.startswith(word)]
     return values + (complete_names(incomplete) if not values and not marks else [])
 
 

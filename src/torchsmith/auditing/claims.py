@@ -12,11 +12,13 @@ from itertools import chain
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.axes import Sm
 from torchsmith.core.words import grouped
+from torchsmith.matrix.variant import CUDA
 from torchsmith.recipe.read import Recipe, Span
 from torchsmith.workspace.subject import Subject
 
-# sm, capability, part, generation; isa, feature, cpu, first (CPUs that first had a set); cuda, release,
-# python, driver, system; name (of a package), package, rev (of nixpkgs)
+# sm, capability, part, generation, arch (another maker's), backend (such as ROCm 6.4); isa, feature, cpu,
+# first (CPUs that first had a set); cuda, release, python, driver, system; name (of a package), package,
+# rev (of nixpkgs)
 ClaimKind = str
 # A thing that is named only to set it apart is no claim: after a negation or a comparison, however many
 # commas later, and before words that send the reader to another build.
@@ -41,7 +43,7 @@ ELSEWHERE = re.compile(
 # Where one thought ends: a stop, an empty line, an item, a label, a dash.
 END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
-OF_GPUS = ("sm", "capability", "generation", "part")
+OF_GPUS = ("sm", "capability", "generation", "part", "arch")
 OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
 NEAR = 120  # characters around a word that tell how it is meant
 BLOCK = 200  # lines of a comment that are read as one text
@@ -85,6 +87,11 @@ class Vocabulary:
         self.features = {name: name for isa in isas for name in isa.needs}
         for feature in catalog.features.values():
             self.features |= dict.fromkeys((feature.name, *feature.words), feature.name)
+        others = [
+            backend for name, backend in catalog.backends.items() if name != CUDA and backend.release_of
+        ]
+        self.archs = "|".join(backend.arch for backend in others) or "(?!)"
+        self.backends = _longest_first(backend.title for backend in others)
         self.packages = {
             word: package.name
             for package in catalog.packages.values()
@@ -104,6 +111,8 @@ class Vocabulary:
             r"|(?P<rev>\b[0-9a-f]{40}\b)"
             r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
             r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
+            rf"|\b(?P<arch>{self.archs})\b"
+            rf"|\b(?P<backend>{self.backends}[ :-]{{0,2}}\d+\.\d+)"
             r"|\b(?:[Cc]apabilit(?:y|ies)|GPU Target:) ?(?P<capability>\d{1,2}\.\d)\b"
             rf"|\b(?P<cpu>{_longest_first(self.cpus.keys() - self.parts.keys())})(?![\w])"
             rf"|\b(?P<part>{_longest_first(self.parts)})(?![\w-])"

@@ -10,6 +10,7 @@ from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, 
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
+from torchsmith.matrix.cells import toolkit_title
 from torchsmith.workspace.subject import Subject
 
 
@@ -24,13 +25,14 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
     people choose packages by these words."""
     gpu = subject.gpu
     generations = vocabulary(subject.catalog).generations
-    for place, claim, span in _of(subject, "sm", "capability", "generation"):
-        right = gpu is not None and (
-            claim.value in (gpu.name, gpu.sm.capability) or gpu.name in generations.get(claim.value, ())
+    own = subject.variant.arch if subject.variant else ""
+    for place, claim, span in _of(subject, "sm", "capability", "generation", "arch"):
+        right = claim.value == own or (
+            gpu is not None
+            and (claim.value == gpu.sm.capability or gpu.name in generations.get(claim.value, ()))
         )
         if not right:
-            is_ = gpu.name if gpu else "for the CPU alone"
-            yield Defect(f"the {place} names {claim.word}; it is {is_}", span)
+            yield Defect(f"the {place} names {claim.word}; it is {own or 'for the CPU alone'}", span)
 
 
 @rule("TS602", "prose names another instruction set", sure=LIKELY)
@@ -61,13 +63,14 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS603", "prose names another CUDA", sure=LIKELY)
 def prose_names_the_cuda(subject: Subject) -> Iterator[Defect]:
-    """Prose must name the CUDA release of the recipe, or only its major version; a CPU recipe names none."""
-    toolkit = subject.toolkit
-    for place, claim, span in _of(subject, "cuda"):
-        right = toolkit is not None and claim.value in (str(toolkit.version), str(toolkit.version.major))
-        if not right:
-            is_ = f"CUDA {toolkit.version}" if toolkit else "for the CPU alone"
-            yield Defect(f"the {place} names CUDA {claim.value}; it is {is_}", span)
+    """Prose must name the CUDA release of the recipe, or only its major version, and the same of ROCm; a CPU
+    recipe names none."""
+    variant = subject.variant
+    own = toolkit_title(variant, subject.catalog) if variant else ""
+    for place, claim, span in _of(subject, "cuda", "backend"):
+        named = f"CUDA {claim.value}" if claim.kind == "cuda" else re.sub(r"[ :-]+(?=\d)", " ", claim.value)
+        if named not in (own, own.partition(".")[0]):
+            yield Defect(f"the {place} names {named}; it is {own or 'for the CPU alone'}", span)
 
 
 @rule("TS604", "prose names another release", sure=LIKELY)
