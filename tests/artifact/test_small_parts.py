@@ -15,7 +15,7 @@ from torchsmith.artifact.features import scan_aarch64
 from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.interpreter import interpreter_for
 from torchsmith.artifact.origin import _Symbols
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import GpuTarget, builtin_catalog
 from torchsmith.core.problem import NotFound
 
 X86: Any = SimpleNamespace(machine="x86_64")
@@ -40,12 +40,13 @@ def test_a_call_of_an_outline_atomic_is_told_from_other_calls() -> None:
 
 
 def test_code_that_only_some_containers_hold_is_stray() -> None:
-    common, rare = (SimpleNamespace(kind="elf", target=target, size=1) for target in ("sm_90", "sm_75"))
-    containers: Any = [SimpleNamespace(entries=[common])] * 30 + [SimpleNamespace(entries=[common, rare])]
-    assert {str(row.target): row.stray for row in gpu_code([containers]).rows} == {
-        "sm_90": False,
-        "sm_75": True,
-    }
+    common, rare = map(GpuTarget.parse, ("9.0", "7.5"))
+    every, more = (
+        SimpleNamespace(entries=[SimpleNamespace(kind="elf", target=target, size=1) for target in targets])
+        for targets in ((common,), (common, rare))
+    )
+    containers: Any = [every] * 30 + [more]
+    assert {row.target: row.stray for row in gpu_code([containers]).rows} == {common: False, rare: True}
 
 
 def test_gpu_code_is_of_the_library_of_the_last_functions_too() -> None:
