@@ -167,6 +167,14 @@ class _Inflater:
         return self.stream.unused_data
 
 
+def _zstd_stream() -> zstd.ZstdDecompressor:
+    if zstd is None:
+        raise Lacking(
+            "its GPU code is compressed by zstd, which is missing", hint="pip install backports.zstd"
+        )
+    return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW})
+
+
 class _Packed:
     """A compressed stream; `used` are the bytes that it has."""
 
@@ -175,10 +183,8 @@ class _Packed:
 
     def chunks(self) -> Iterator[bytes]:
         """What it unpacks to, piece by piece."""
-        if self.method == ZSTD and zstd is None:
-            raise Lacking("this GPU code is compressed by zstd", hint="pip install backports.zstd")
-        window = {int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW}
-        stream = _Inflater() if self.method == ZLIB else zstd.ZstdDecompressor(options=window)
+        stream = _Inflater() if self.method == ZLIB else _zstd_stream()
+        faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
         try:
             while not stream.eof:
                 block = b""
@@ -190,7 +196,7 @@ class _Packed:
                     yield chunk
                 elif not block and self.used == self.source.size:
                     return  # whoever reads knows how much is missing
-        except (zlib.error, zstd.ZstdError) as error:
+        except faults as error:
             raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
         self.used -= len(stream.unused_data)
 
