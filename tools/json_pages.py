@@ -15,6 +15,7 @@ from torchsmith.workspace.readmes import table
 
 REFERENCE = re.compile(r'"#/\$defs/([^"]+)"|"\$ref": "[^"]*/([^"/]+)"')
 SHARED = "shared"
+WITHOUT_FORMAT = ("build", "sbom")
 COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
 FACT = re.compile(r"Fact_(?:tuple_|frozenset_)?(?:[a-z.]*\.)?([A-Za-z]+)_")
 JSON_NAMES = {"str": "string", "int": "integer", "bool": "boolean", "DriverVersion": "string", "Sm": "string"}
@@ -44,8 +45,9 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
     }
     rows = []
     for name, schema in zip(documents, schemas, strict=True):
-        rows.append([f"`{name} --json`", _type(schema, page_of, "json/")])
-    index = table(["verb", "document"], rows)
+        number = "" if name in WITHOUT_FORMAT else str(getattr(documents[name], "FORMAT", 1))
+        rows.append([f"`{name} --json`", _type(schema, page_of, "json/"), number])
+    index = table(["verb", "document", "format"], rows)
     pages = {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n## Documents\n{index}\n"}
     titles = {page_name(name): f"{name} --json" for name in documents} | {
         SHARED: "Types of several documents"

@@ -30,6 +30,7 @@ from torchsmith.api.artifact import VerifyReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.choosing import PickReport
 from torchsmith.api.covering import CoverReport
+from torchsmith.api.describing import GpuReport
 from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
 from torchsmith.api.writing import ChangeReport
@@ -71,6 +72,7 @@ DOCUMENTS: dict[str, Any] = {
     "list --left-out": LeftOutReport,
     "show": Description,
     "explain": Explanation,
+    "show gpu, explain gpu": GpuReport,
     "host": HostFacts,
     "pick": PickReport,
     "cover": CoverReport,
@@ -111,10 +113,11 @@ DOCUMENTS: dict[str, Any] = {
 
 JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages to stderr. Every document is an
 object with a `format` number. New fields do not change the number; a field that is removed or changes its
-meaning raises it.
-All formats are 1 except:
+meaning raises it. What changed since format 1:
 
 - 2 of `diagnose`: `entry` was `error`;
+- 2 of `doctor`: `health` has other words;
+- 2 of `graph`: GPUs are named (`sm90`, `gfx942`), not numbered;
 - 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others

@@ -73,14 +73,14 @@ def _header(document: PageReport, sections: Sequence[tuple[str, str]]) -> Markup
     return tag(
         "header",
         tag("h1", "PyTorch builds"),
-        tag("p", _counts(document), class_="about"),
+        tag("p", counts_of(document), class_="about"),
         [tag("p", note, class_="note") for note in document.notes],
         tag("nav", links, aria_label="Views"),
         tag("ul", chips, class_="chips", aria_label="States"),
     )
 
 
-def _counts(document: PageReport) -> str:
+def counts_of(document: PageReport) -> str:
     """`builds: 132 variants (44 cells, 3 packages), 4 other recipes, profile seed`."""
     variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
     cells = {(*_table_key(cell), cell.sm, cell.isa) for cell in variants}

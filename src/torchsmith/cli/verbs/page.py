@@ -9,7 +9,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.api.paging import PageRequest, page
 from torchsmith.cli.console import print_json, tell, write
 from torchsmith.cli.progress import Terminal
-from torchsmith.core.words import counted
+from torchsmith.page.html import counts_of
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
@@ -25,6 +25,6 @@ def run(*, request: PageRequest, json: JsonOption = False) -> None:
     document = page(replace(request, output=output), Terminal())
     if output is not None:
         size = f"{output.stat().st_size / 1024:.0f} KiB"
-        (tell if json else write)(f"{output}: {counted(len(document.cells), 'cell')}, {size}")
+        (tell if json else write)(f"{output}, {size}: {counts_of(document)}")
     if json:
         print_json(document)
