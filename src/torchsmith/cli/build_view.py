@@ -228,15 +228,15 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
     stream = sys.stdout if line is write else sys.stderr
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
-        line("   hours   memory     disk  job (~: a guess, nobody measured it)", "cyan")
+        line("   hours   memory     disk  job (~: a guess)", "cyan")
     for job in sorted(plan.jobs, key=lambda job: not job.recipes)[:LISTED]:  # what was asked for comes first
         cost = job.expected
         hours, memory, disk = (
             f"{'~' if name in cost.guesses else ''}{figure}"
             for name, figure in (
                 ("seconds", f"{cost.seconds / 3600:.2f}"),
-                ("memory_gb", f"{cost.memory_gb:.0f}"),
-                ("build_gb", f"{cost.build_gb:.0f}"),
+                ("memory_gb", f"{cost.memory_gb:.0f}" if cost.memory_gb >= 0.5 else "<1"),
+                ("build_gb", f"{cost.build_gb:.0f}" if cost.build_gb >= 0.5 else "<1"),
             )
         )
         facts = [
@@ -244,7 +244,7 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
             f"{cost.steps} steps" if cost.steps else "",
             job.system,
             f"needed by {users[job.name]} jobs" if users[job.name] > 1 else "",
-            f"by {cost.basis}",
+            f"by {cost.basis}" if cost.basis != "a guess" else "",
         ]
         about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
         line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")

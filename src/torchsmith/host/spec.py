@@ -182,6 +182,9 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
     if re.search(MACHINE_TYPE, name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
+    macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
+    if any(re.fullmatch(product, f"Apple {name}") for product in macs):
+        return f"for a Mac: --cpu 'Apple {name}'"
     if traces()["other_maker"].search(name):
         return "this maker's GPU is not in the catalog: write none to pick for the CPU"
     several = parts_within(name, catalog)
@@ -191,7 +194,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     found = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
     known = [part for part in found if part] if len(found) <= FEW else []
     hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
-    return f"{hint} its architecture, such as sm89"
+    return f"{hint} its architecture, such as sm89 or gfx1100"
 
 
 def find_cpu_name(words: str, catalog: Catalog) -> str:

@@ -158,6 +158,8 @@ def choose(
     if not chosen and words:
         raise Empty(
             f"no variant matches {' '.join(words)}",
-            hint="words about one axis are alternatives, words about different axes must all hold",
+            hint="words about different axes must all match"
+            if len(words) > 1
+            else "it is not in this matrix; torchsmith list --left-out says what else is not, and why",
         )
     return chosen
