@@ -119,21 +119,31 @@ def tests_for(mutant: Mutant, *, quick: bool) -> list[str]:
 
 
 def outcome(mutant: Mutant, folder: Path, options: argparse.Namespace) -> str:
-    """`killed`, `survived`, or `slow` where the time was over before a test failed."""
+    """`killed`, `survived`, `slow` where the time was over before a test failed, or `unsure` where the tests
+    fail without the mutant too."""
     file = folder / mutant.file
     original = file.read_bytes()
-    file.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    words += ["-m", "not long and not needs" if options.quick else "not long", f"--basetemp={folder}/tmp"]
-    words += tests_for(mutant, quick=options.quick)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    command += ["-m", "not long and not needs" if options.quick else "not long", f"--basetemp={folder}/tmp"]
+    command += tests_for(mutant, quick=options.quick)
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def fails() -> bool:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, timeout=options.seconds, capture_output=True
+        )
+        return done.returncode != 0
+
+    file.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
     try:
-        done = subprocess.run(words, cwd=ROOT, env=environment, timeout=options.seconds, capture_output=True)
+        if not fails():
+            return "survived"
+        file.write_bytes(original)
+        return "unsure" if fails() else "killed"
     except subprocess.TimeoutExpired:
         return "slow"
     finally:
         file.write_bytes(original)
-    return "killed" if done.returncode else "survived"
 
 
 def main(options: argparse.Namespace) -> int:
