@@ -63,10 +63,11 @@ def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[C
         checks += _system(seen, variant, catalog)
         checks += [*_identity(seen, variant, catalog), *_gpu_code(seen, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
-        if isa is not None:
-            checks += cpu_promise(seen, isa, catalog)
         # The name of a build for a Mac promises no instruction set beyond the CPU's own.
-        if not _for_mac(variant, catalog) and not any(library.cpu for library in seen.own):
+        mac = _for_mac(variant, catalog)
+        if isa is not None and not mac:
+            checks += cpu_promise(seen, isa, catalog)
+        if not mac and not any(library.cpu for library in seen.own):
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = seen.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
