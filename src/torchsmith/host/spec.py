@@ -109,7 +109,7 @@ def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
         new, old = getattr(given, field), getattr(facts, field)
         if new is None:
             continue
-        if old is not None and old.value != new.value:
+        if old is not None and old.value and old.value != new.value:
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
     if given.instance is not None:

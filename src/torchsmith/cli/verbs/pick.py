@@ -96,7 +96,7 @@ def _print_report(report: PickReport) -> None:
         for text in wheel.provided:
             write(f"  provided that {text}", "yellow")
         for text in wheel.losses:
-            write(f"  what you lose: {text}")
+            write(f"  drawback: {text}")
         if wheel.unproved:
             write(f"  not proved: {wheel.unproved}", "yellow")
         _print_commands({"pip": wheel.command})
