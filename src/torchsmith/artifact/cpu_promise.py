@@ -101,8 +101,8 @@ def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]
     """The instruction set of the name was compiled for, and is enough to run the result."""
     if seen.machine is None:
         return
-    if isa.platform != f"{seen.machine}-linux":
-        text = f"its libraries are for {seen.machine}-linux, the name says {isa.name} ({isa.platform})"
+    if not isa.platform.startswith(seen.machine):
+        text = f"its libraries are for {seen.machine}, the name says {isa.name} ({isa.platform})"
         yield Check("machine", "wrong", text)
         return
     code = combined(seen)
