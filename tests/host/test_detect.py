@@ -13,6 +13,7 @@ from tests.host.machines import Recorded, answer, corpus
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.nvml import read_nvml
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.host.spec import HostSpec, gather
@@ -148,3 +149,13 @@ def test_a_gpu_that_may_sit_here_is_added_to_what_this_machine_is() -> None:
     elsewhere = "GH200" if ThisMachine().uname()[1] == "x86_64" else "Tesla K80"
     assert here.system
     assert gather((), HostSpec(gpu=elsewhere), builtin_catalog(), 1.0).memory_mib is None
+
+
+@pytest.mark.parametrize("there", [(), (GpuFacts(name=Fact("RTX 3060", "NVML")),)])
+def test_a_gpu_that_is_named_is_noted_only_where_another_is_there(
+    there: tuple[GpuFacts, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = HostFacts(gpus=Fact(there, "NVML"))
+    monkeypatch.setattr("torchsmith.host.detect.detect", lambda machine, limit: found)
+    facts = gather((), HostSpec(gpu="RTX 5090"), builtin_catalog(), 1.0)
+    assert bool(facts.notes) is bool(there)
