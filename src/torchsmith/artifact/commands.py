@@ -150,7 +150,7 @@ def _targets(words: Sequence[str]) -> Iterable[GpuTarget]:
 
 def uses(commands: Iterable[ObjectCommand]) -> list[CompilerUse]:
     """Compilers, the busiest first, with their telling flags."""
-    found = grouped((one.compiler, one) for one in commands)
+    found = grouped((command.compiler, command) for command in commands)
     return [
         CompilerUse(
             compiler,

@@ -106,7 +106,11 @@ class Inspection:
         """The libraries that stand for each other, of which one is loaded: a wheel has one for each CUDA
         release; none where there is only one."""
         beginnings = tuple(package.alternatives for package in self.packages if package.alternatives)
-        found = [one.name for one in self.libraries if one.name.rsplit("/", 1)[-1].startswith(beginnings)]
+        found = [
+            library.name
+            for library in self.libraries
+            if library.name.rsplit("/", 1)[-1].startswith(beginnings)
+        ]
         return frozenset(found if beginnings and len(found) > 1 else ())
 
     @property

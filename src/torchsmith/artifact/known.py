@@ -98,5 +98,5 @@ class Owners:
 
     def spaces_of(self, package: Package | None) -> OwnSpaces:
         """The namespaces of a package's own code, torch's among them, by which its templates are known."""
-        every = tuple(space for one in self.packages for space in one.namespaces)
+        every = tuple(space for package in self.packages for space in package.namespaces)
         return OwnSpaces(every, others=package is not None and not package.namespaces)

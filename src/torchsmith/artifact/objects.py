@@ -42,7 +42,7 @@ def check_objects(
 
 def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     """Every unit of the CPU gets the flags of the instruction set; dispatched ones add their own."""
-    plain = [one for one in commands if not one.cuda]
+    plain = [command for command in commands if not command.cuda]
     if not plain:
         return
     spellings = [set(isa.flags), *map(set, isa.other_flags)]
@@ -75,7 +75,7 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
         except Damaged:
             continue  # told where its GPU code is looked for
         looked += sum(tally.functions for tally in code.groups.values())
-        needs = {one for tally in code.groups.values() for one in tally.features(code.machine)}
+        needs = {feature for tally in code.groups.values() for feature in tally.features(code.machine)}
         beyond |= needs - closure(code.machine, isa.features)
         used |= needs
     words = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
@@ -86,7 +86,7 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
 
 
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
-    cuda = [one for one in commands if one.cuda]
+    cuda = [command for command in commands if command.cuda]
     if not cuda:
         hint = "CUDA was not found or is switched off"
         yield Check("gpu-flags", "wrong", "no unit is compiled by nvcc", hint)
@@ -127,7 +127,7 @@ def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
 
 def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     """What nvcc hands to the CPU's compiler: CXXFLAGS do not get there."""
-    cuda = [one for one in commands if one.cuda]
+    cuda = [command for command in commands if command.cuda]
     without = [one for one in cuda if not set(isa.flags) <= set(one.host_flags)]
     if without:
         text = f"the CPU's half of {len(without)} of {len(cuda)} CUDA units is compiled without"
@@ -135,4 +135,4 @@ def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
 
 
 def _names(commands: Sequence[ObjectCommand]) -> str:
-    return some_of([one.source.rpartition("/")[2] for one in commands], SHOWN)
+    return some_of([command.source.rpartition("/")[2] for command in commands], SHOWN)

@@ -127,7 +127,11 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
     own = sum(library.size for library in seen.own)
     bundled = sum(library.size for library in seen.libraries if library.role != "own")
     machine = seen.machine or ""
-    nvidia = [gpu for gpu in catalog.gpus.values() if any(one.startswith(machine) for one in gpu.platforms)]
+    nvidia = [
+        gpu
+        for gpu in catalog.gpus.values()
+        if any(platform.startswith(machine) for platform in gpu.platforms)
+    ]
     makers = {isinstance(row.target, NamedTarget) for row in code.rows if row.kind != CodeKind.METALLIB}
     here = [*(nvidia if False in makers else ()), *(catalog.gfx.values() if True in makers else ())]
     return Report(

@@ -72,7 +72,7 @@ class Normalizer:
 
         def names(blanked: str) -> bool:
             claims = vocabulary(self.catalog).pattern.finditer(blanked)
-            return bool(self._cells.search(blanked)) or any(one.lastgroup in OF_A_CELL for one in claims)
+            return bool(self._cells.search(blanked)) or any(claim.lastgroup in OF_A_CELL for claim in claims)
 
         return lru_cache(MOST)(names)
 

@@ -54,15 +54,17 @@ class AuditReport:
     recovered: str = ""  # what a stopped run had left, and what became of it
 
     def of(self, *severities: Severity) -> list[Finding]:
-        return [one for one in self.findings if one.severity in severities]
+        return [finding for finding in self.findings if finding.severity in severities]
 
     def without(self, severity: Severity) -> AuditReport:
-        return replace(self, findings=tuple(one for one in self.findings if one.severity is not severity))
+        return replace(
+            self, findings=tuple(finding for finding in self.findings if finding.severity is not severity)
+        )
 
     @property
     def printable(self) -> AuditReport:
         """As it may be printed, whatever somebody else wrote into a recipe or its name."""
-        return replace(self, findings=tuple(one.printable for one in self.findings))
+        return replace(self, findings=tuple(finding.printable for finding in self.findings))
 
 
 def _unwatched(total: int) -> AbstractContextManager[Callable[[str], None]]:
@@ -93,11 +95,13 @@ def audit(
     except Contradiction as problem:
         judge = Context(builtin_catalog(), choice, {})
         places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
-        contradictions = [one for at, fault in places for one in judge.findings("facts", at, fault)]
+        contradictions = [finding for at, fault in places for finding in judge.findings("facts", at, fault)]
         if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
             raise
         kept, silenced = choice.keep(_unique(contradictions))
-        return AuditReport(tuple(kept), 0, len({one.where.file for one in contradictions}), silenced)
+        return AuditReport(
+            tuple(kept), 0, len({contradiction.where.file for contradiction in contradictions}), silenced
+        )
     folders = discover(paths, workspace, selectors, search=True).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
@@ -132,7 +136,7 @@ def audit(
         findings = decided(findings, trees or {})
         addresses = workspace.addresses if workspace else ()
         deeper += judge_derivations(folders, context, trees or {}, addresses)
-    findings += [one for result in deeper for one in result.findings]
+    findings += [finding for result in deeper for finding in result.findings]
     silenced = sum(result.silenced for result in (*judged.values(), *deeper))
     concerned = sum(result.concerns for result in judged.values())
     findings += _repo_findings(folders, facts, context)
@@ -148,13 +152,13 @@ def audit(
 def _unique(findings: Iterable[Finding]) -> list[Finding]:
     """Wrappers of one file find the same things in it."""
     seen: dict[SortKey, Finding] = {}
-    for one in findings:
-        seen.setdefault(one.sort_key, one)
+    for finding in findings:
+        seen.setdefault(finding.sort_key, finding)
     return [seen[key] for key in sorted(seen)]
 
 
 def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
-    yield from (JudgeTask(one.path, folder.show(one.path), "recipe") for one in folder.recipes)
+    yield from (JudgeTask(recipe.path, folder.show(recipe.path), "recipe") for recipe in folder.recipes)
     yield from (JudgeTask(path, folder.show(path), "page") for path in (*folder.others, *folder.pages))
     named = (path for path in folder.elsewhere if _mentions(path, context))
     yield from (JudgeTask(path, folder.show(path), "expression") for path in named)
@@ -234,7 +238,7 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Fil
         unread = _unread(problem, shown, context)
         return FileFindings((*found, *unread), concerns=concerns, lasting=False)
     judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
-    if form and not found and all(one.severity is Severity.NOTE for one in judged.findings):
+    if form and not found and all(finding.severity is Severity.NOTE for finding in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()
         judged = context.judged[form] = replace(judged, form=form)

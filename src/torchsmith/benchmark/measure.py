@@ -106,7 +106,7 @@ def measure(
     done = 0
     with TemporaryDirectory(prefix="torchsmith-") as bytecode:
         # one build may come with its Python compiled, another may lie where it cannot be kept
-        fair = [replace(one, bytecode=bytecode) for one in subjects]
+        fair = [replace(subject, bytecode=bytecode) for subject in subjects]
         while done <= way.runs:
             try:
                 progress(done, way.runs + 1)

@@ -58,7 +58,7 @@ def tosses(weights: tuple[int, ...]) -> tuple[int, ...]:
 
 def chance(differences: Sequence[float]) -> float:
     """How likely signed ranks as far from even as these are, where every sign is a toss of a coin."""
-    given = [one for one in differences if one]
+    given = [difference for difference in differences if difference]
     weights = scores(given)
     up = sum(weight for weight, one in zip(weights, given, strict=True) if one > 0)
     below = tosses(tuple(sorted(weights)))[min(up, sum(weights) - up)]
@@ -91,7 +91,7 @@ def _end(differences: Sequence[float], outside: float, inside: float, level: flo
     """Where a difference from these becomes too unlikely to be chance, between two places."""
     while abs(outside - inside) > TINY:
         between = (outside + inside) / 2
-        if chance([one - between for one in differences]) > level:
+        if chance([difference - between for difference in differences]) > level:
             inside = between
         else:
             outside = between

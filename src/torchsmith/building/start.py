@@ -348,7 +348,7 @@ def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     """Recipes before they are built: what changes while they build was not built."""
     revision = cache(lambda folder: head(readable_root(folder / "x.nix")))
-    hashes = source_hashes(one.path for one in recipes)
+    hashes = source_hashes(recipe.path for recipe in recipes)
     return {
         one.name: Built(name=one.name, source=source, revision=revision(one.path.parent), outputs=())
         for one, source in zip(recipes, hashes, strict=True)

@@ -39,7 +39,7 @@ class Contradiction(Problem):
 
     def __init__(self, faults: Sequence[Problem]) -> None:
         first, *others = faults
-        text = "".join(f"\n  {one.where}: {one.message}" for one in others)
+        text = "".join(f"\n  {other.where}: {other.message}" for other in others)
         super().__init__(
             f"the catalog contradicts itself: {first.message}{text}", hint=first.hint, where=first.where
         )
@@ -151,7 +151,10 @@ def _pattern_faults(catalog: Catalog) -> Iterator[Fault]:
         ),
         *(("gfx", gfx.name, "parts", gfx.parts) for gfx in catalog.gfx.values()),
         *(("gfx", gfx.name, "chips", gfx.chips) for gfx in catalog.gfx.values()),
-        *(("instances", one.name, "pattern", (one.pattern,)) for one in catalog.instances.values()),
+        *(
+            ("instances", instance.name, "pattern", (instance.pattern,))
+            for instance in catalog.instances.values()
+        ),
     ]
     for file, name, field, texts in patterns:
         for text in texts:
@@ -181,12 +184,12 @@ def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
 def package_faults(catalog: Catalog) -> Iterator[Problem]:
     """Whatever is wrong with the packages, each with its place and what to do."""
     try:
-        TopologicalSorter({one.name: one.needs for one in catalog.packages.values()}).prepare()
+        TopologicalSorter({package.name: package.needs for package in catalog.packages.values()}).prepare()
     except CycleError as fault:
         circle = list(reversed(fault.args[1]))
         message = f"packages need each other in a circle: {' -> '.join(circle)}"
         places = [catalog.place("packages", (name, "needs")) for name in circle]
-        where = next((one for one in places if one and Path(one.file).parent != DATA), places[0])
+        where = next((place for place in places if place and Path(place.file).parent != DATA), places[0])
         yield Invalid(message, hint="a package is built before what needs it: take one need out", where=where)
     folders = Counter(package.folder.lower() for package in catalog.packages.values())
     for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
@@ -209,7 +212,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
     if same != name:
         yield ("attr",), f"{name} and {same} are one package of nixpkgs, {package.attr}", "keep one of them"
     for index, module in enumerate(package.modules):
-        owner = next(one.name for one in catalog.packages.values() if module in one.modules)
+        owner = next(package.name for package in catalog.packages.values() if module in package.modules)
         if owner != name:
             hint = "verify could not tell them apart: keep one of them"
             yield ("modules", index), f"{name} and {owner} both install {module}", hint

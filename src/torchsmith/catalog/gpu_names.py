@@ -37,7 +37,7 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
     Names that a text gives as alternatives must all mean the same."""
     if OR in name:
         products = [product_of_name(one, catalog) for one in name.split(OR)]
-        return products[0] if all(one == products[0] for one in products) else None
+        return products[0] if all(product == products[0] for product in products) else None
     return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
 
 

@@ -135,7 +135,7 @@ class Catalog:
         pin = self.pins.get(build.pin)
         if build.style != "pinned" or pin is None:
             return []
-        fetched = [one.name for one in self.packages.values() if self.fetches(one, line, build)]
+        fetched = [package.name for package in self.packages.values() if self.fetches(package, line, build)]
         return [name for name in fetched if not line.hashes.get(name)]
 
     def fetches(self, package: Package, line: facts.Line, build: facts.LineBuild) -> bool:

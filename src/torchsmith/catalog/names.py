@@ -30,7 +30,7 @@ class _CpuLookup:
 
     def __init__(self, catalog: Catalog) -> None:
         cpus = catalog.cpus.values()
-        self.products = [(product_pattern(one), cpu) for cpu in cpus for one in cpu.products]
+        self.products = [(product_pattern(product), cpu) for cpu in cpus for product in cpu.products]
         self.names = [(name_words(name), cpu) for cpu in cpus for name in _names(cpu)]
 
     def find(self, name: str) -> Cpu | None:

@@ -67,7 +67,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 def _unwritable(path: Path, error: OSError) -> CannotWrite:
     """Where a file stands in the way, the system's words (`File exists`) do not tell which."""
-    file = next((one for one in path.parents if one.is_file()), None)
+    file = next((parent for parent in path.parents if parent.is_file()), None)
     return CannotWrite(f"cannot write {path}: {f'{file} is not a folder' if file else error.strerror}")
 
 
@@ -89,7 +89,7 @@ def check_own(path: Path, mark: str) -> None:
 
 def check_writable(path: Path) -> None:
     """A Problem, before long work, where its result could not be written."""
-    there = next(one for one in path.absolute().parents if one.exists())
+    there = next(parent for parent in path.absolute().parents if parent.exists())
     if there.is_file() or not os.access(there, os.W_OK):
         raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 

@@ -229,7 +229,9 @@ def validation_problem(
     path = _refused(table, steps, inner, decode)
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
         word = unknown[1]
-        known = [field.encode_name for one in _structs(inner)[:1] for field in msgspec.structs.fields(one)]
+        known = [
+            field.encode_name for struct in _structs(inner)[:1] for field in msgspec.structs.fields(struct)
+        ]
         where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
         return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
     if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
@@ -290,7 +292,7 @@ def _structs(kind: Any) -> list[type[msgspec.Struct]]:
 
 
 def _descend(kind: Any, step: Step) -> Any:
-    for field in (field for one in _structs(kind) for field in msgspec.structs.fields(one)):
+    for field in (field for struct in _structs(kind) for field in msgspec.structs.fields(struct)):
         if field.encode_name == step:
             return field.type
     inner = get_args(kind)

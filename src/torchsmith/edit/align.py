@@ -73,7 +73,9 @@ class Alignment:
         lacking = [
             (column, cell) for cell in self.cells for column in self.columns if cell not in column.recipes
         ]
-        siblings = {cell: recipe for one in reversed(self.columns) for cell, recipe in one.recipes.items()}
+        siblings = {
+            cell: recipe for column in reversed(self.columns) for cell, recipe in column.recipes.items()
+        }
         return [Gap(column, cell, siblings[cell], self.catalog) for column, cell in lacking]
 
     @property
@@ -85,15 +87,15 @@ def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> 
     """Read the names of the recipes below the paths."""
     opened = workspace_of(paths, workspace)
     found = discover(paths, opened)
-    columns = [column for one in found.repositories if (column := _column(one))]
+    columns = [column for repository in found.repositories if (column := _column(repository))]
     if len(columns) < 2:
-        unnamed = [one.shown for one in found.repositories if _column(one) is None]
+        unnamed = [repository.shown for repository in found.repositories if _column(repository) is None]
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
             raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
         hint = "name them: torchsmith align build-pytorch build-torchvision"
         raise Incomplete(f"there is one repository, {columns[0].shown}: aligning takes two", hint=hint)
-    variants = {cell: _variant(recipe) for one in columns for cell, recipe in one.recipes.items()}
+    variants = {cell: _variant(recipe) for column in columns for cell, recipe in column.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
     return Alignment(tuple(columns), tuple(cells), found.catalog, opened)
 
@@ -107,7 +109,7 @@ def _column(repository: Repository) -> Column | None:
     found: dict[Package, dict[str, RecipeFile]] = {}
     left: list[UnmatchedRecipe] = []
     # Of two names of a cell the one that is spelled as ours counts.
-    for recipe in sorted(repository.recipes, key=lambda one: not one.canonical):
+    for recipe in sorted(repository.recipes, key=lambda recipe: not recipe.canonical):
         if isinstance(recipe.read, BadName):
             left.append(UnmatchedRecipe(recipe.path, recipe.read.what))
             continue
@@ -121,7 +123,7 @@ def _column(repository: Repository) -> Column | None:
     for other, cells in found.items():
         if other != package:
             why = f"a {other} among recipes of {package}"
-            left += [UnmatchedRecipe(one.path, why) for one in cells.values()]
+            left += [UnmatchedRecipe(cell.path, why) for cell in cells.values()]
     return Column(repository.shown, repository.root, package, found[package], tuple(left))
 
 

@@ -123,7 +123,7 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     cells = open_workspace(None, "real").matrix.cells
     cuda = DEFAULT_CUDA if DEFAULT_CUDA in line.cuda else max(line.cuda, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
-    pythons = [one for one in line.pythons if all(one in pin.pythons for pin in pins if pin.asked)]
+    pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.asked)]
     defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
     python = defaults[0] if defaults else max(pythons or line.pythons)
     taken = {cell.variant.name for cell in workspace.matrix.cells}

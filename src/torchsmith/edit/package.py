@@ -84,7 +84,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     if not ATTRIBUTE.fullmatch(new.attribute):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
         raise Invalid(f"{new.attribute!r} is not an attribute of Nix", hint=hint)
-    same = {one.attr: one for one in catalog.packages.values()}.get(new.attribute)
+    same = {package.attr: package for package in catalog.packages.values()}.get(new.attribute)
     taken = catalog.packages.get(new.name) or same
     if taken is None:
         return
@@ -172,7 +172,7 @@ def _asked(workspace: Workspace) -> Sequence[str]:
     """The packages that a workspace asks for, by name."""
     if (named := workspace.settings.packages) is not None:
         return named
-    return [one.name for one in workspace.catalog.packages.values() if one.default]
+    return [package.name for package in workspace.catalog.packages.values() if package.default]
 
 
 def _text(root: Path, name: str) -> str | None:
@@ -215,7 +215,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
         raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
     if opened.catalog.packages[name].is_torch:
         raise Conflict("torch is what everything here is built around; it stays")
-    users = [one.name for one in opened.catalog.packages.values() if name in one.needs]
+    users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
     held = _text(root, PACKAGES) or ""
     own = name in tomllib.loads(held)
     if own and users:

@@ -78,13 +78,13 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     used = {build_name(cell.variant.toolkit) for cell in opened.matrix.cells if cell.line == line.name}
     facts = _facts(line, move, opened.catalog, used)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
-    texts = {one.path: one.after for one in edits if one.after is not None}
+    texts = {edit.path: edit.after for edit in edits if edit.after is not None}
     after = opened.with_texts(texts)
     repos = wanted_repos(after)
     return Proposal(
         workspace=opened,
         after=after,
-        edits=tuple(one for one in edits if one.kind != "keep"),
+        edits=tuple(edit for edit in edits if edit.kind != "keep"),
         repos=tuple(repos),
         changes=tuple(reconcile(after, repos, adopt=Adoption(adopt))),
         to_learn=tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
@@ -244,7 +244,7 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
     """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
     if not VERSION.fullmatch(move.torch):
         raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
-    known = next((one for one in catalog.lines.values() if one.torch == move.torch), None)
+    known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
     pairs = {
         name: move.versions.get(name) or (known.version_of(name) if known else "")
@@ -294,7 +294,7 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
 def _twice(by_hand: str, file: str, block: str) -> Conflict:
     """What people wrote and the block both have, where people wrote it."""
     theirs, ours = ([path for path, _ in nodes(parsed(one.encode()), ())] for one in (by_hand, block))
-    path = next((one for one in theirs if one in ours), ours[0][:1])
+    path = next((their for their in theirs if their in ours), ours[0][:1])
     words = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
     return Conflict(words, hint="take it out, then move again", where=place(by_hand, file, path))
 

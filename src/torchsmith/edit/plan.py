@@ -40,11 +40,11 @@ class WorkspacePlan:
     changes: tuple[Change, ...]
 
     def recipes(self, *kinds: ChangeKind) -> list[Change]:
-        return [one for one in self.changes if one.recipe and (one.kind in kinds or not kinds)]
+        return [change for change in self.changes if change.recipe and (change.kind in kinds or not kinds)]
 
     @property
     def pending(self) -> list[Change]:
-        return [one for one in self.changes if one.kind != "keep"]
+        return [change for change in self.changes if change.kind != "keep"]
 
 
 def plan_workspace(
@@ -71,7 +71,7 @@ def auditor(workspace: Workspace) -> Judge:
     def errors(recipe: RecipeFile) -> str:
         shown = recipe.path.relative_to(workspace.home).as_posix()
         findings = judge_file(recipe.path, shown, True, context).findings
-        kept, _ = context.choice.keep([one for one in findings if one.severity is Severity.ERROR])
+        kept, _ = context.choice.keep([finding for finding in findings if finding.severity is Severity.ERROR])
         messages = list(dict.fromkeys(one.message for one in kept))
         more = f", and {len(messages) - REASONS} more" if len(messages) > REASONS else ""
         return "; ".join(messages[:REASONS]) + more
@@ -138,7 +138,7 @@ def _batches(
 ) -> Iterator[tuple[str, list[Change]]]:
     """What goes into one commit: a phase, or a file."""
     if per_file:
-        yield from ((Path(one.path).name, [one]) for one in changes)
+        yield from ((Path(change.path).name, [change]) for change in changes)
         return
     by_phase = grouped((phase_of(change, plan.catalog), change) for change in changes)
     yield from ((phase, by_phase[phase]) for phase in PHASES if phase in by_phase)
@@ -147,9 +147,9 @@ def _batches(
 def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
     if per_file:
         return f"{changes[0].kind.capitalize()} {name}\n\n{changes[0].why}\n"
-    counts = {kind: sum(one.kind == kind for one in changes) for kind in KINDS}
+    counts = {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
     words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
-    told = [one for one in changes if one.kind != "create"]
+    told = [change for change in changes if change.kind != "create"]
     body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in told)
     files = "file" if len(changes) == 1 else "files"
     return f"{name[0].upper()}{name[1:]}: {words} {files}\n" + (f"\n{body}\n" if body else "")

@@ -52,7 +52,9 @@ class FleetPlan:
 
     def machines(self, wanted: Callable[[list[Served]], bool]) -> int:
         """How many machines there are, by what their GPUs get."""
-        return sum(one.machines for one in self.groups if wanted([self.served[at] for at in one.demands]))
+        return sum(
+            group.machines for group in self.groups if wanted([self.served[at] for at in group.demands])
+        )
 
     @property
     def best(self) -> int:
@@ -92,7 +94,9 @@ class Cover:
         everything = list(cells)
         stack = stack_of(packages, everything, catalog)
         wanted = {stack.root, *stack.siblings(catalog)}
-        self.packages = [one for one in Matrix(tuple(everything)).packages(catalog) if one in wanted]
+        self.packages = [
+            package for package in Matrix(tuple(everything)).packages(catalog) if package in wanted
+        ]
         self.names = {cell.name: cell for cell in everything}
         # A torch and its companions serve the same machines: one package's cells stand for all of them.
         self.cells = sorted(stack.cells(everything), key=_preference)

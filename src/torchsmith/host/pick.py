@@ -43,16 +43,16 @@ class Stack(msgspec.Struct, frozen=True):
         cells = list(everything)
         names = {cell.name for cell in cells}
         own = (cell for cell in cells if cell.variant.package == self.root)
-        return [cell for cell in own if all(cell.variant.of(one).name in names for one in self.others)]
+        return [cell for cell in own if all(cell.variant.of(other).name in names for other in self.others)]
 
     def exists(self, variant: Variant, catalog: Catalog, line: str) -> bool:
         """Whether all of them can be built for a cell of the lead's."""
-        return all(isinstance(assess(variant.of(one), catalog, line), Accepted) for one in self.others)
+        return all(isinstance(assess(variant.of(other), catalog, line), Accepted) for other in self.others)
 
     def siblings(self, catalog: Catalog) -> list[Package]:
         """What belongs to a cell besides the lead: what is named or needed, else all that there is."""
         if not self.named:
-            return [one for one in catalog.packages.values() if one != self.root]
+            return [package for package in catalog.packages.values() if package != self.root]
         found = {one.name: one for one in catalog.below(self.root)}
         for other in self.others:
             found |= {one.name: one for one in catalog.below(other)}
@@ -120,7 +120,7 @@ class Pick(msgspec.Struct, frozen=True):
             for package in catalog.packages.values()
             if package.default or package in self.stack
         )
-        return tuple(one for one in cells if isinstance(assess(one.variant, catalog, one.line), Accepted))
+        return tuple(cell for cell in cells if isinstance(assess(cell.variant, catalog, cell.line), Accepted))
 
     @property
     def served(self) -> bool:
@@ -131,7 +131,7 @@ class Pick(msgspec.Struct, frozen=True):
     @property
     def idle_others(self) -> tuple[str, ...]:
         """GPUs of other makers than NVIDIA that no chosen variant uses, by name."""
-        used = {arch for one in self.choice.variants for arch in one.gpus}
+        used = {arch for variant in self.choice.variants for arch in variant.gpus}
         targets = dict(self.host.targets)
         return tuple(name for name in self.host.others if targets.get(name) not in used)
 
@@ -157,7 +157,9 @@ def pick(
     choice = choose(host, ranking)
     if has is None:
         has = {cell.variant for cell in everything}.__contains__
-    siblings = (one.fit.variant.of(other) for one in choice.variants for other in stack.siblings(catalog))
+    siblings = (
+        variant.fit.variant.of(other) for variant in choice.variants for other in stack.siblings(catalog)
+    )
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
     def possible(packages: Stack) -> tuple[Compatible, ...]:
@@ -174,7 +176,7 @@ def pick(
         ranking,
         choice,
         (*stack.others, stack.root),
-        companions=tuple(one.name for one in siblings if has(one)),
+        companions=tuple(sibling.name for sibling in siblings if has(sibling)),
         bundled=tuple(dict.fromkeys(bundled)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
@@ -201,9 +203,9 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
 
 def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[GpuArch, Compatible]]:
     """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
-    for one in choice.variants:
-        for sm in one.gpus:
-            if sm not in one.fit.exact:
+    for variant in choice.variants:
+        for sm in variant.gpus:
+            if sm not in variant.fit.exact:
                 yield from ((sm, fit) for fit in [fit for fit in ranking.fits if sm in fit.exact][:1])
 
 

@@ -73,7 +73,7 @@ def load_json(text: str, source: str) -> Any:
 def _ansible_output(text: str, source: str) -> Iterator[Node]:
     """What `ansible all -m setup` prints: a host, how it went, and JSON, again and again."""
     heads = list(re.finditer(r"^(\S+) \| [A-Z!]+ => (?=\{)", text, re.MULTILINE))
-    for head, after in zip(heads, [*(one.start() for one in heads[1:]), len(text)], strict=True):
+    for head, after in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=True):
         data = load_json(text[head.end() : after], f"{source}, host {head[1]}")
         facts = data.get("ansible_facts") if isinstance(data, dict) else None
         if isinstance(facts, dict) and "ansible_architecture" in facts:

@@ -33,7 +33,7 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         return None
     likely = LIKELY.get(host.system)
     system = likely or host.system
-    mine = [one for one in catalog.wheels.values() if not one.rocm and one.system == system]
+    mine = [wheel for wheel in catalog.wheels.values() if not wheel.rocm and wheel.system == system]
     assumed = (f"the machine is {likely}",) if likely else ()
     sms = host.sms or ()
     able = []

@@ -223,11 +223,11 @@ def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
         cudas = sorted(
             catalog.cuda, key=lambda one: abs((one.major - cuda.major) * 100 + one.minor - cuda.minor)
         )
-        others += [variant.changed(target=Cuda(one, sm)) for one in cudas]
-        gpus = sorted(catalog.gpus, key=lambda one: abs(one.number - sm.number))
-        others += [variant.changed(target=Cuda(cuda, one)) for one in gpus]
+        others += [variant.changed(target=Cuda(cuda, sm)) for cuda in cudas]
+        gpus = sorted(catalog.gpus, key=lambda gpu: abs(gpu.number - sm.number))
+        others += [variant.changed(target=Cuda(cuda, gpu)) for gpu in gpus]
     others += [variant.changed(python=python) for python in sorted(catalog.pythons, reverse=True)]
-    return [one for one in others if one != variant]
+    return [other for other in others if other != variant]
 
 
 def nearest_allowed(
@@ -249,7 +249,7 @@ def nearest_allowed(
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     if variant.release and not variant.release.line:
         stems = [variant.changed(release=line.release).stem for line in catalog.lines.values()]
-        hint = did_you_mean(variant.stem, [one for one in stems if one != variant.package.name])
+        hint = did_you_mean(variant.stem, [stem for stem in stems if stem != variant.package.name])
         yield Reason("unknown-release", f"no line here is called {variant.stem}", hint)
     if variant.isa not in catalog.isas:
         hint = did_you_mean(variant.isa, catalog.isas)

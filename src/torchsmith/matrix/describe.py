@@ -78,7 +78,9 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
         pname=pname(variant, chosen),
         python=str(variant.python),
         line=chosen.name,
-        versions={one.name: chosen.version_of(one.name) for one in packages if chosen.builds(one)},
+        versions={
+            package.name: chosen.version_of(package.name) for package in packages if chosen.builds(package)
+        },
         style=build.style,
         pin=pin.rev if pin else "",
         pin_hash=pin.sha256 if pin else "",

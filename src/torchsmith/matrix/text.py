@@ -43,7 +43,7 @@ class Product:
 def products_of(cells: Iterable[Cell]) -> list[Product]:
     """Cells as few products: what is equal but for one axis is put together, one axis after another."""
     products = []
-    for cell in sorted(cells, key=lambda one: one.variant.sort_key):
+    for cell in sorted(cells, key=lambda cell: cell.variant.sort_key):
         one = cell.variant
         sm, python, stated = (str(one.sm),) if one.sm else (), (str(one.python),), one.release is not None
         other = isinstance(one.target, Accelerator)
@@ -58,8 +58,8 @@ def products_of(cells: Iterable[Cell]) -> list[Product]:
 def _merged(products: Iterable[Product], axis: str) -> list[Product]:
     """Products that differ in one axis alone, as one; without GPUs no product has a place on their axis."""
     alike: dict[Product, dict[str, None]] = {}
-    for one in products:
-        words: tuple[str, ...] = getattr(one, axis)
-        rest = replace(one, **{axis: ()}) if words else one  # type: ignore[arg-type]
+    for product in products:
+        words: tuple[str, ...] = getattr(product, axis)
+        rest = replace(product, **{axis: ()}) if words else product  # type: ignore[arg-type]
         alike.setdefault(rest, {}).update(dict.fromkeys(words))
     return [replace(rest, **{axis: tuple(words)}) for rest, words in alike.items()]  # type: ignore[arg-type]

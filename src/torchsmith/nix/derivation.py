@@ -90,7 +90,7 @@ def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
         args=tuple(table.get("args", ())),
         env=env,
         inputs={_full(one): _outputs_used(used) for one, used in drvs.items()},
-        sources=tuple(_full(one) for one in sources),
+        sources=tuple(_full(source) for source in sources),
         outputs={name: _output(one) for name, one in table.get("outputs", {}).items()},
     )
 
@@ -122,7 +122,7 @@ def _as_variable(value: Any) -> str | None:
             return str(value)
         case list():
             parts = [_as_variable(one) for one in value]
-            return " ".join(one for one in parts if one is not None)
+            return " ".join(part for part in parts if part is not None)
     return msgspec.json.encode(value).decode()
 
 

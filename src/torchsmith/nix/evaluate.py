@@ -121,7 +121,7 @@ def evaluate(
         results[result.name] = result
         tell(result)
 
-    recalled = {one.name: memory.recall(one, phases.get(one.name, "")) for one in requests}
+    recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: kept for name, kept in recalled.items() if kept is not None}
     derivations = {name: kept.evaluated.drv_path for name, kept in known.items() if kept.evaluated}
     there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
@@ -218,11 +218,11 @@ def _work_off(
     """Fetch what recipes pin, plan which of them go together, and evaluate them."""
     jobs = session.preparation.jobs
     places = {rev: Path(tree) for rev, tree in trees.items()}
-    wanted = [one for job in jobs for one in job.tarballs if tree_for(places, one.url) is None]
+    wanted = [tarball for job in jobs for tarball in job.tarballs if tree_for(places, tarball.url) is None]
     session.nix.make_store()
     downloads = fetch_all(session.nix, wanted, addresses)
     if session.keeper is not None:
-        session.keeper.keep(one.path for one in downloads.values() if one.path)
+        session.keeper.keep(download.path for download in downloads.values() if download.path)
     batches = [[job] for job in jobs] if alone else plan_batches(jobs, session.limits.workers)
     with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
         place = Path(folder).resolve()

@@ -67,7 +67,7 @@ def known(url: str, addresses: Collection[str]) -> bool:
 
 def fetch_all(nix: Nix, tarballs: Iterable[Tarball], addresses: Collection[str]) -> dict[Tarball, Download]:
     """Fetch the tarballs whose address is known; the others stay out, and Nix refuses them in its words."""
-    wanted = [one for one in dict.fromkeys(tarballs) if known(one.url, addresses)]
+    wanted = [fromkey for fromkey in dict.fromkeys(tarballs) if known(fromkey.url, addresses)]
     unreachable: dict[str, Download] = {}
     found: dict[Tarball, Download] = {}
     for one in wanted:

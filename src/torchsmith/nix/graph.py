@@ -171,13 +171,15 @@ def take_stock(nix: Nix, results: Sequence[EvalResult]) -> Inventory:
     """What evaluated recipes are made of, each package once; where all are built, what their results hold."""
     known = {result.name: result.evaluated for result in results if result.evaluated}
     roots = {name: one.drv_path for name, one in known.items()}
-    found = {one.drv_path: one for evaluated in known.values() for one in evaluated.components}
+    found = {
+        component.drv_path: component for evaluated in known.values() for component in evaluated.components
+    }
     components = sorted(found.values(), key=lambda one: (one.name, one.drv_path))
     outputs = sorted({path for one in known.values() for path in one.outputs.values()})
     if not outputs or len(valid_paths(nix, outputs)) < len(outputs):
         return Inventory(roots, tuple(components))
     query = nix.command("nix-store", "--query", "--requisites", *outputs)
     closure = frozenset(nix.ask(query, "Nix cannot tell what results hold").stdout.split())
-    kept = [one for one in components if closure.intersection(one.outputs)]
+    kept = [component for component in components if closure.intersection(component.outputs)]
     strangers = closure.difference(*(one.outputs for one in kept))
     return Inventory(roots, tuple(kept), built=True, strangers=tuple(sorted(strangers)))

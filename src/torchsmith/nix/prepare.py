@@ -206,15 +206,15 @@ def _set(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
 def _attributes(
     syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
 ) -> Iterator[tuple[str, str]]:
-    for one in statements(node):
-        if one.type == "inherit":
-            for name in (syntax.text(attr) for attr in part(one, "attrs").named_children):
-                yield name, _inherited(syntax, one, name, path, given)
-        elif one.type == "binding" and part(one, "attrpath").named_child_count == 1:
-            value = close(syntax, part(one, "expression"), path, given)
-            yield syntax.text(part(one, "attrpath")), value.text
+    for statement in statements(node):
+        if statement.type == "inherit":
+            for name in (syntax.text(attr) for attr in part(statement, "attrs").named_children):
+                yield name, _inherited(syntax, statement, name, path, given)
+        elif statement.type == "binding" and part(statement, "attrpath").named_child_count == 1:
+            value = close(syntax, part(statement, "expression"), path, given)
+            yield syntax.text(part(statement, "attrpath")), value.text
         else:
-            raise Open(syntax.text(one))
+            raise Open(syntax.text(statement))
 
 
 def _inherited(syntax: Syntax, node: Node, name: str, path: Path, given: Mapping[str, str] | None) -> str:

@@ -71,7 +71,7 @@ class Readable:
         """Whether a file may be read, links followed."""
         resolved = path.resolve()
         return any(
-            resolved.is_relative_to(one.folder) and one.allows(resolved) for one in self.roots.values()
+            resolved.is_relative_to(root.folder) and root.allows(resolved) for root in self.roots.values()
         )
 
     def entries(self, reads: Iterable[Path]) -> list[Path]:

@@ -37,7 +37,7 @@ class _Lists:
         self.flag = re.compile(rf"-D({listed})(?::\w+)?=(\S+)")
         others = [one for name, one in catalog.backends.items() if one.arch and name != CUDA]
         self.arch = re.compile(rf"({'|'.join(one.arch for one in others)})(?::[\w+-]+)*")
-        self.letters = [re.sub(r"\d.*", "", one.example) for one in others]  # gfx of gfx942
+        self.letters = [re.sub(r"\d.*", "", other.example) for other in others]  # gfx of gfx942
 
     def archs(self, words: str) -> Iterator[str]:
         """`9.0;10.0+PTX`, `90-real` or `gfx90a:xnack-` as names write them; a shell's variable is none."""

@@ -174,7 +174,7 @@ class Session:
         for tree in map(Path, dict.fromkeys(self.trees.values())):
             linked = tree.is_relative_to(self.folder)
             yield from (one.resolve() for one in tree.iterdir()) if linked else (tree,)
-        for tarball in dict.fromkeys(one for job in batch for one in job.tarballs):
+        for tarball in dict.fromkeys(tarball for job in batch for tarball in job.tarballs):
             path = self.downloads[tarball].path if tarball in self.downloads else ""
             if path:
                 yield self.nix.store_file(path)
@@ -299,7 +299,7 @@ class _Worker:
             cause = replace(cause, where=place)
         yield self._ended(job, cause=cause)
         # A tarball that could not be fetched will not be there for the next recipe either.
-        gone = {one for one in job.tarballs if f"cannot download {one.url}" in cause.message}
+        gone = {tarball for tarball in job.tarballs if f"cannot download {tarball.url}" in cause.message}
         for other in self.left():
             if gone.intersection(other.tarballs):
                 yield replace(self._ended(other, cause=cause), seconds=0.0)

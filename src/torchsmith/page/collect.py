@@ -61,7 +61,7 @@ def collect(request: PageInput) -> PageReport:
         findings=findings.all,
         shared=tuple(_shared(request.graph, recipes.values())),
         runs=past.runs,
-        history=tuple(revisions(request.root, [one.root for one in repositories])),
+        history=tuple(revisions(request.root, [repository.root for repository in repositories])),
         cover=request.cover,
         notes=tuple(notes),
     )
@@ -81,7 +81,7 @@ def pickable(request: PageInput) -> list[Cell]:
 
 
 def _recipes(repositories: Iterable[Repository]) -> dict[str, RecipeFile]:
-    return {recipe.name: recipe for one in repositories for recipe in one.recipes}
+    return {recipe.name: recipe for repository in repositories for recipe in repository.recipes}
 
 
 def _repositories(request: PageInput, notes: list[str]) -> list[Repository]:
@@ -248,12 +248,12 @@ class Findings:
 
 def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Repository]) -> Findings:
     """The audit of repositories below a folder."""
-    if not any(one.recipes for one in repositories):
+    if not any(repository.recipes for repository in repositories):
         return Findings()
-    report = audit(tuple(one.root for one in repositories), workspace, cached=True)
+    report = audit(tuple(repository.root for repository in repositories), workspace, cached=True)
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
-    files = dict.fromkeys(one.where.file for one in report.findings)
+    files = dict.fromkeys(finding.where.file for finding in report.findings)
     folder_of = cache(os.path.realpath)
     places = {
         file: os.path.realpath(file) if os.path.islink(file) else folder_of(os.path.dirname(file))
@@ -262,7 +262,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     shown = {file: below(root, file) for file, place in places.items() if Path(place).is_relative_to(top)}
     groups = grouped(
         ((one.severity, one.rule, one.message, one.hint), one)
-        for one in sorted(report.findings, key=lambda one: (one.severity.rank, one.rule))
+        for one in sorted(report.findings, key=lambda finding: (finding.severity.rank, finding.rule))
         if one.where.file in shown
     )
     found: list[PageFinding] = []

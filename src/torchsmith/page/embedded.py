@@ -30,7 +30,9 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
         "articles": articles,
         "words": words.all,
         **recipes.all(),
-        "findings": [[one.rule, one.severity, one.message, one.hint] for one in document.findings],
+        "findings": [
+            [finding.rule, finding.severity, finding.message, finding.hint] for finding in document.findings
+        ],
         "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
         "products": products(catalog),
         "mine": answers(wanted, catalog),

@@ -209,7 +209,7 @@ def _broken(isa: str) -> Child:
 
 
 def _row_head(sm: str, catalog: Catalog) -> Markup:
-    gpu = next((one for one in catalog.gpus.values() if one.name == sm), None)
+    gpu = next((gpu for gpu in catalog.gpus.values() if gpu.name == sm), None)
     return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
 
 

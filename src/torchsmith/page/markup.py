@@ -53,4 +53,4 @@ def join(children: Child) -> Markup:
         return Markup("")
     if isinstance(children, str):
         return escape(children)
-    return Markup("".join([escape(one) if isinstance(one, str) else join(one) for one in children]))
+    return Markup("".join([escape(child) if isinstance(child, str) else join(child) for child in children]))

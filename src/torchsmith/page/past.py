@@ -179,7 +179,7 @@ def _read(root: Path, record: Record) -> PagePast:
 
 
 def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
-    ends = [one.ended for one in jobs if one.ended]
+    ends = [job.ended for job in jobs if job.ended]
     last = max([*ends, run.started])
 
     def since(moment: float) -> float:

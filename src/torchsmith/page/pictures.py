@@ -103,8 +103,8 @@ def sizes_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture
 def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture:
     """How often each rule spoke."""
     counts = Counter[tuple[str, str, str]]()
-    for one in document.findings:
-        counts[one.severity, one.rule, one.title] += len(one.places)
+    for finding in document.findings:
+        counts[finding.severity, finding.rule, finding.title] += len(finding.places)
     rows = [
         draw.BarRow(f"{rule} {title}", count, counted(count, severity), SEVERITIES[severity])
         for (severity, rule, title), count in counts.items()

@@ -45,7 +45,7 @@ def _story(number: int, cell: PageCell, document: PageReport, catalog: Catalog) 
 
 
 def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
-    gpu = next((one for one in catalog.gpus.values() if one.name == cell.sm), None)
+    gpu = next((gpu for gpu in catalog.gpus.values() if gpu.name == cell.sm), None)
     isa = catalog.isas.get(cell.isa)
     yield "package", f"{cell.package} {cell.version}".strip()
     yield "GPU", f"{cell.sm}: {gpu.title}" if gpu else cell.sm

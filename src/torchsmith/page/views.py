@@ -109,12 +109,12 @@ def _findings(document: PageReport) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", tag("b", one.severity, class_=f"f-{one.severity}")),
-            tag("td", one.rule),
-            tag("td", one.message, tag("small", one.hint) if one.hint else None, class_="what"),
-            tag("td", str(len(one.places)), class_="number"),
+            tag("td", tag("b", finding.severity, class_=f"f-{finding.severity}")),
+            tag("td", finding.rule),
+            tag("td", finding.message, tag("small", finding.hint) if finding.hint else None, class_="what"),
+            tag("td", str(len(finding.places)), class_="number"),
         )
-        for one in document.findings
+        for finding in document.findings
     ]
     return _table(dict.fromkeys(("severity", "rule", "what", "places")), rows, "All findings")
 

@@ -117,7 +117,7 @@ class CellFacts:
                 if self.narrowed
                 else "its own kernels for no other architecture, libraries of nixpkgs below it for more"
             ),
-            "opencvFix": any("opencv-cuda13" in self._fixes(one) for one in members),
+            "opencvFix": any("opencv-cuda13" in self._fixes(member) for member in members),
             "core": package.core,
         }
         if stacked:

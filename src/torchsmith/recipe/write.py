@@ -93,7 +93,7 @@ class RecipeWriter:
 
     def _check(self, facts: CellFacts, values: dict[str, TemplateValue]) -> None:
         """What a template of the workspace's own makes has to be Nix."""
-        if any(self.catalog.template_of(one.name) for one in facts.members):
+        if any(self.catalog.template_of(member.name) for member in facts.members):
             check_nix(*lines_of(template(family(facts)), values))
 
     def takes_inputs(self, cell: Cell) -> bool:
@@ -137,9 +137,9 @@ class RecipeWriter:
             "mark": MARK,
             "torchName": self.catalog.torch.name,
             "marks": [
-                {"markAttr": one.attr, "markName": one.name, "markBase": facts.unmended(one, "pprev")}
-                for one in others
-                if "." not in one.attr
+                {"markAttr": other.attr, "markName": other.name, "markBase": facts.unmended(other, "pprev")}
+                for other in others
+                if "." not in other.attr
             ],
             "own": bool(own),
             "base": facts.own_template(own, "pprev") if own else "",

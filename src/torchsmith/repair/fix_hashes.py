@@ -108,8 +108,8 @@ class HashFixer:
             mended.unplaced, mended.unchecked = list(found.unplaced), list(found.unchecked)
             mended.unseen = list(found.unseen)
             mended.proved |= found.right
-            free = [one for one in found.corrections if accept or not one.suspicion]
-            mended.suspicious = [one for one in found.corrections if one not in free]
+            free = [correction for correction in found.corrections if accept or not correction.suspicion]
+            mended.suspicious = [correction for correction in found.corrections if correction not in free]
             if not free:
                 break
             mended.written += free
@@ -127,7 +127,9 @@ class HashFixer:
         recipes = choose(self.words, self.workspace, self.root).recipes
         results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
-        holders = {one.name: holders_of(one, self.workspace, cells.get(one.name)) for one in recipes}
+        holders = {
+            recipe.name: holders_of(recipe, self.workspace, cells.get(recipe.name)) for recipe in recipes
+        }
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         stated = [stated_downloads(graph, holders) for graph in graphs]
         placed_paths = {one.path for one in stated[0]}
@@ -138,7 +140,11 @@ class HashFixer:
         mismatches = read_mismatches("\n".join(event.text for event in said))
         placed, unplaced = self._place(mismatches, graphs, holders)
         early, nowhere, unchecked = self._at_evaluation(results, holders)
-        left = [one for one in downloads if one.path not in {wrong.derivation for wrong in mismatches}]
+        left = [
+            download
+            for download in downloads
+            if download.path not in {wrong.derivation for wrong in mismatches}
+        ]
         valid = valid_paths(self.nix, [output_of(one) for one in left])
         missing = [one for one in left if output_of(one) not in valid or one.path in failed]
         unchecked += [f"{_named(one, graphs)} {UNFETCHED}: {_why(said, one)}" for one in missing]
@@ -159,8 +165,8 @@ class HashFixer:
     def _twins(self, recipes: Sequence[RecipeFile], results: Sequence[EvalResult]) -> list[EvalResult]:
         """Recipes of other systems as derivations of this machine's, which can run their downloads."""
         own = self.nix.current_system
-        foreign = {one.name for one in results if one.evaluated and one.evaluated.system != own}
-        return self._evaluate([one for one in recipes if one.name in foreign], twin=True)
+        foreign = {result.name for result in results if result.evaluated and result.evaluated.system != own}
+        return self._evaluate([recipe for recipe in recipes if recipe.name in foreign], twin=True)
 
     def _at_evaluation(
         self, results: Sequence[EvalResult], holders: Mapping[str, Sequence[HashSite]]
@@ -175,12 +181,14 @@ class HashFixer:
             mismatches = read_mismatches(result.cause.message)
             if not mismatches:
                 failed.append(f"{result.name}: {result.cause.message}")
-            for one in mismatches:
-                found = best(holders[result.name], one.specified, one.url)
-                placed += [self._correction(holder, one.got, one.url, (result.name,)) for holder in found]
+            for mismatch in mismatches:
+                found = best(holders[result.name], mismatch.specified, mismatch.url)
+                placed += [
+                    self._correction(holder, mismatch.got, mismatch.url, (result.name,)) for holder in found
+                ]
                 if not found:
                     unplaced.append(
-                        f"{result.name}: {one.url} has {one.got}, and no file states its old hash"
+                        f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
         return placed, unplaced, failed
 
@@ -237,7 +245,9 @@ class HashFixer:
 
     def _write(self, changes: Sequence[Change]) -> None:
         """Corrections, and with those of torchsmith.toml or the catalog the recipes that follow from them."""
-        texts = {one.path: one.after for one in changes if one.path.endswith(".toml") and one.after}
+        texts = {
+            change.path: change.after for change in changes if change.path.endswith(".toml") and change.after
+        }
         with writing(self.root, "fix-hashes") as writer:
             if not texts:
                 writer.write(changes)
@@ -250,12 +260,12 @@ class HashFixer:
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
     """Batches in which no two want the same path: placeholders do, and Nix makes them wait for each other."""
     batches: list[dict[str, Derivation]] = []
-    for one in downloads:
-        free = next((batch for batch in batches if output_of(one) not in batch), None)
+    for download in downloads:
+        free = next((batch for batch in batches if output_of(download) not in batch), None)
         if free is None:
             free = {}
             batches.append(free)
-        free[output_of(one)] = one
+        free[output_of(download)] = download
     return [list(batch.values()) for batch in batches]
 
 
@@ -273,8 +283,8 @@ def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[HashSite]]) ->
 
 def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> list[Derivation]:
     """Downloads, those of other systems in the form that this machine can run: a fixed output is the same."""
-    ours = {(output_of(one), source_of(one)): one for one in twins}
-    chosen = (ours.get((output_of(one), source_of(one)), one) for one in downloads)
+    ours = {(output_of(twin), source_of(twin)): twin for twin in twins}
+    chosen = (ours.get((output_of(download), source_of(download)), download) for download in downloads)
     return list({one.path: one for one in chosen}.values())
 
 
@@ -323,7 +333,7 @@ def merged(corrections: Sequence[Correction]) -> list[Correction]:
 def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]:
     """The files that corrections touch; the last place first, so that earlier positions stay true."""
     changes = []
-    for file, own in grouped((one.holder.file, one) for one in corrections).items():
+    for file, own in grouped((correction.holder.file, correction) for correction in corrections).items():
         before = read_text(file) if file.exists() else None
         after = before or ""
         for one in sorted(own, key=lambda one: one.holder.span.start if one.holder.span else 0, reverse=True):

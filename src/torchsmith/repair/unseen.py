@@ -62,9 +62,11 @@ def _places(
     jobs: Sequence[PreparedRecipe], nix: Nix, trees: Mapping[str, Path], addresses: Collection[str]
 ) -> set[Path]:
     """The nixpkgs trees that recipes are evaluated with."""
-    tarballs = {one for job in jobs for one in job.tarballs}
-    found = {tree for one in tarballs if (tree := tree_for(trees, one.url)) is not None}
-    fetched = fetch_all(nix, [one for one in tarballs if tree_for(trees, one.url) is None], addresses)
+    tarballs = {tarball for job in jobs for tarball in job.tarballs}
+    found = {tree for tarball in tarballs if (tree := tree_for(trees, tarball.url)) is not None}
+    fetched = fetch_all(
+        nix, [tarball for tarball in tarballs if tree_for(trees, tarball.url) is None], addresses
+    )
     found |= {nix.store_file(one.path) for one in fetched.values() if one.path}
     return found | ({trees["default"]} if "default" in trees else set())
 
@@ -72,8 +74,8 @@ def _places(
 def _known(downloads: Iterable[Derivation], files: Iterable[Path]) -> set[str]:
     """Which of the hashes of downloads stand in files, however they are spelt."""
     spelt: dict[bytes, str] = {}
-    for one in downloads:
-        stated = hash_of(one)
+    for download in downloads:
+        stated = hash_of(download)
         for word in _spellings(stated):
             spelt[word.encode()] = stated
     found: set[str] = set()

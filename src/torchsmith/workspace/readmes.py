@@ -79,12 +79,12 @@ def readme(package: Package, cells: Sequence[Cell], settings: Settings, catalog:
     shown = _example(cells, catalog)
     example, cell = shown.name, shown.variant.cell
     kinds, decides = "one CPU instruction set", "the CPU decides"
-    if any(one.variant.arch for one in cells):
-        arch = "`sm`" if any(one.variant.cuda for one in cells) else "architecture"
+    if any(cell.variant.arch for cell in cells):
+        arch = "`sm`" if any(cell.variant.cuda for cell in cells) else "architecture"
         kinds, decides = f"one GPU architecture and {kinds}", f"the GPU decides the {arch}, the CPU"
     by_hand = f""" By hand: {decides}
 the instruction set. `lscpu` lists what a CPU has: not every newer one has AVX-512."""
-    if all(one.variant.implies_isa for one in cells):
+    if all(cell.variant.implies_isa for cell in cells):
         kinds, by_hand = "one kind of machine", ""
     builds = counted(len(cells), "build")
     layout = (

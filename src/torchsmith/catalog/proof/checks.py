@@ -33,7 +33,11 @@ def check_catalog(catalog: Catalog, readings: Readings) -> list[FactCheck]:
         *(check_targets(toolkit, readings) for toolkit in catalog.cuda.values()),
         *(check for isa in catalog.isas.values() for check in check_isa(isa, catalog, readings)),
         *(check for cpu in catalog.cpus.values() for check in check_cpu(cpu, catalog, readings)),
-        *(check for one in catalog.features.values() for check in check_feature(one, catalog, readings)),
+        *(
+            check
+            for feature in catalog.features.values()
+            for check in check_feature(feature, catalog, readings)
+        ),
         *(check for gfx in catalog.gfx.values() for check in check_gfx(gfx, readings)),
     ]
 
@@ -75,12 +79,12 @@ def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCh
     same = [flags for flags, macros in shorter.items() if macros == said]
     if isa.flags:
         yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
-    implied = {one.name for one in _features(catalog, isa.platform) if one.macro in said}
+    implied = {feature.name for feature in _features(catalog, isa.platform) if feature.macro in said}
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
 
 
 def _features(catalog: Catalog, platform: Platform) -> list[Feature]:
-    return [one for one in catalog.features.values() if one.platform == platform]
+    return [feature for feature in catalog.features.values() if feature.platform == platform]
 
 
 def _shorter(flags: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -150,7 +154,7 @@ def _by_llvm(cpu: Cpu, catalog: Catalog, readings: Readings) -> frozenset[str] |
     said = readings.llvm(cpu.platform, cpu.llvm)
     if isinstance(said, Absent):
         return said
-    ours = {one.name for one in _features(catalog, cpu.platform) if one.llvm in said}
+    ours = {feature.name for feature in _features(catalog, cpu.platform) if feature.llvm in said}
     return frozenset(ours | ({"lrcpc"} if "rcpc" in said else set()))
 
 

@@ -97,7 +97,7 @@ class PackageSet:
         return named.pop() if len(named) == 1 else None
 
     def of(self, *packages: str) -> list[ChangedPackage]:
-        return [one for one in self.changes if one.package in packages]
+        return [change for change in self.changes if change.package in packages]
 
 
 def cuda_set(text: str) -> CudaSet | None:
@@ -285,18 +285,18 @@ class _ExpressionReader:
 
     def _texts(self, body: Node) -> Iterator[tuple[str, str]]:
         """What each argument is, as it is written; a variable by what it stands for."""
-        for one in statements(body):
-            if one.type == "binding":
-                name = ".".join(word or "?" for word in attr_names(self.syntax, part(one, "attrpath")))
-                expression = part(one, "expression")
+        for statement in statements(body):
+            if statement.type == "binding":
+                name = ".".join(word or "?" for word in attr_names(self.syntax, part(statement, "attrpath")))
+                expression = part(statement, "expression")
                 meant = resolved(self.syntax, expression)
                 plain = meant.type in ("select_expression", "variable_expression")
                 yield name, self.syntax.text(meant if plain else expression)
-            elif one.type == "inherit_from":
-                source = self.syntax.text(part(one, "expression"))
-                yield from ((name, f"{source}.{name}") for name in names_of(self.syntax, one) if name)
+            elif statement.type == "inherit_from":
+                source = self.syntax.text(part(statement, "expression"))
+                yield from ((name, f"{source}.{name}") for name in names_of(self.syntax, statement) if name)
             else:
-                yield from ((name, name) for name in names_of(self.syntax, one) if name)
+                yield from ((name, name) for name in names_of(self.syntax, statement) if name)
 
     def _old(self, argument: Node) -> str:
         """`old` of `old: { ... }`, the last argument of a function before its body."""

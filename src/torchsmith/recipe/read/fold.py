@@ -148,18 +148,18 @@ class ConstantFolder:
 
     def _attrset(self, node: Node, depth: int) -> Value:
         found: dict[str, Value] = {}
-        for one in statements(node):
-            if one.type != "binding":
-                names = filter(None, names_of(self.syntax, one))
-                found |= {name: self.inherited(one, name, depth) for name in names}
+        for statement in statements(node):
+            if statement.type != "binding":
+                names = filter(None, names_of(self.syntax, statement))
+                found |= {name: self.inherited(statement, name, depth) for name in names}
                 continue
-            *outer, last = self._attributes(part(one, "attrpath"), depth)
+            *outer, last = self._attributes(part(statement, "attrpath"), depth)
             home: Value = found
             for name in outer:
                 home = home.setdefault(name, {}) if isinstance(home, dict) and name else None
             if not isinstance(home, dict) or last is None:
                 return Unknown(self.syntax.text(node))
-            home[last] = self.fold(part(one, "expression"), depth)
+            home[last] = self.fold(part(statement, "expression"), depth)
         return found
 
     _rec_attrset = _attrset
@@ -214,7 +214,7 @@ class ConstantFolder:
         if words == "import":
             return self._import(node, arguments, depth)
         name = words.rpartition(".")[2]
-        match name, *(self.fold(one, depth) for one in arguments):
+        match name, *(self.fold(argument, depth) for argument in arguments):
             case str(), bool(condition), value if name in OPTIONAL:
                 given: Value = [value] if name == "optional" else value
                 return given if condition else OPTIONAL[name]()

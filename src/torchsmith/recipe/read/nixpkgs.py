@@ -42,7 +42,7 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
     config = _config(tree, arguments[1], fields)
     listed = fields.get("overlays")
     overlays = tuple(_overlays(tree.syntax, arguments[1]))
-    plain = bool(overlays) and all(one.understood for one in overlays)
+    plain = bool(overlays) and all(overlay.understood for overlay in overlays)
     return NixpkgsImport(
         told=frozenset(name.partition(".")[0] for name in fields),
         system=as_text(fields.get("system")),
@@ -100,8 +100,8 @@ def _is_used(syntax: Syntax, node: Node) -> bool:
         return True
     name = next(iter(names_of(syntax, parent)), None)
     return name in syntax.inherited_names or any(
-        syntax.text(one) == name and not parent.start_byte <= one.start_byte < parent.end_byte
-        for one in syntax.variables
+        syntax.text(variable) == name and not parent.start_byte <= variable.start_byte < parent.end_byte
+        for variable in syntax.variables
     )
 
 
@@ -136,12 +136,12 @@ def _elements(syntax: Syntax, node: Node) -> Iterator[Node]:
 def _changed(syntax: Syntax, function: Node, prefix: str) -> Iterator[str]:
     """What the set at the end of an overlay sets; an override of a package set counts by its packages."""
     body = body_of(function)
-    for one in statements(body) if body is not None else ():
-        if one.type != "binding":
-            yield from (f"{prefix}{name}" for name in names_of(syntax, one))
+    for statement in statements(body) if body is not None else ():
+        if statement.type != "binding":
+            yield from (f"{prefix}{name}" for name in names_of(syntax, statement))
             continue
-        package = prefix + ".".join(name or "?" for name in attr_names(syntax, part(one, "attrpath")))
-        inner = _package_overrides(syntax, part(one, "expression"))
+        package = prefix + ".".join(name or "?" for name in attr_names(syntax, part(statement, "attrpath")))
+        inner = _package_overrides(syntax, part(statement, "expression"))
         if inner is not None:
             yield from _changed(syntax, inner, f"{package}.")
         else:

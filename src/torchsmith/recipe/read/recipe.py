@@ -200,9 +200,9 @@ class Recipe(RecipeTree):
         # Folding every phase costs more than all the rest; few recipes set one of these there.
         exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
         found += [
-            GpuMention(SPELLINGS[one.variable], one.variable, words_of(one.value), one.span)
-            for one in exports
-            if one.variable in SPELLINGS
+            GpuMention(SPELLINGS[export.variable], export.variable, words_of(export.value), export.span)
+            for export in exports
+            if export.variable in SPELLINGS
         ]
         return tuple(sorted((one for one in found if one.values), key=lambda one: one.span))
 
@@ -212,7 +212,9 @@ class Recipe(RecipeTree):
         found = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
             elements = [one for one in node.named_children if one.type == "string_expression"]
-            flags = (as_text(Located(self.folder.fold(one), self._inside(one))) for one in elements)
+            flags = (
+                as_text(Located(self.folder.fold(element), self._inside(element))) for element in elements
+            )
             plain = tuple(filter(None, flags))
             if plain and all(one.value.startswith("-m") for one in plain):
                 name = self.owner_of(node).rpartition(".")[2]

@@ -75,9 +75,9 @@ def statements(node: Node) -> Iterator[Node]:
 
 def bindings_of(syntax: Syntax, node: Node, names: Collection[str]) -> Iterator[Node]:
     """What a set binds to one of these names, in order."""
-    for one in statements(node):
-        if one.type == "binding" and syntax.text(part(one, "attrpath")) in names:
-            yield part(one, "expression")
+    for statement in statements(node):
+        if statement.type == "binding" and syntax.text(part(statement, "attrpath")) in names:
+            yield part(statement, "expression")
 
 
 def names_of(syntax: Syntax, statement: Node) -> list[str | None]:
@@ -148,10 +148,10 @@ def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
     if home.type == "function_expression":
         table = _arguments(syntax, home)
     else:
-        for one in statements(home):
-            for name in names_of(syntax, one):
+        for statement in statements(home):
+            for name in names_of(syntax, statement):
                 if name is not None:
-                    table[name] = (*table.get(name, ()), one)
+                    table[name] = (*table.get(name, ()), statement)
     syntax.scopes[home.id] = table
     return table
 
@@ -167,7 +167,7 @@ def _bound(syntax: Syntax, home: Node, name: str, found: tuple[Node, ...]) -> Me
 def _arguments(syntax: Syntax, function: Node) -> dict[str, tuple[Node, ...]]:
     universal = function.child_by_field_name("universal")
     whole: dict[str, tuple[Node, ...]] = {syntax.text(universal): ()} if universal is not None else {}
-    return whole | {syntax.text(part(one, "name")): (one,) for one in formal_nodes(function)}
+    return whole | {syntax.text(part(node, "name")): (node,) for node in formal_nodes(function)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _walk(
         return
     outer = outer if kind == "binding_set" else bound
     if kind in SCOPES:
-        bound |= {name for one in statements(node) for name in names_of(syntax, one) if name}
+        bound |= {name for statement in statements(node) for name in names_of(syntax, statement) if name}
     elif kind == "function_expression":
         bound |= _arguments(syntax, node).keys()
     for child in node.named_children:

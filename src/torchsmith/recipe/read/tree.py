@@ -68,7 +68,9 @@ class RecipeTree:
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[Binding]]:
-        return grouped((name, one) for one in self._bindings if (name := one.names[-1]) is not None)
+        return grouped(
+            (name, binding) for binding in self._bindings if (name := binding.names[-1]) is not None
+        )
 
     def _named(self, name: str) -> list[Binding]:
         return self._by_name.get(name, [])
@@ -78,7 +80,7 @@ class RecipeTree:
         found = []
         for binding in self._named(name):
             said = self.said(binding.expression)
-            prefix = [one or "?" for one in binding.names[:-1]]
+            prefix = [name or "?" for name in binding.names[:-1]]
             owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
             found.append(Bound(owner, said.value, said.span))
         return tuple(found)
@@ -91,16 +93,20 @@ class RecipeTree:
     def fields(self, node: Node) -> dict[str, Located[Value]]:
         """The statements of a set, by name; an inherited name is looked up."""
         found: dict[str, Located[Value]] = {}
-        for one in statements(node):
-            if one.type == "binding":
-                names = attr_names(self.syntax, part(one, "attrpath"))
+        for statement in statements(node):
+            if statement.type == "binding":
+                names = attr_names(self.syntax, part(statement, "attrpath"))
                 if None not in names:
-                    found[".".join(cast("list[str]", names))] = self.said(part(one, "expression"))
+                    found[".".join(cast("list[str]", names))] = self.said(part(statement, "expression"))
                 continue
-            for name in filter(None, names_of(self.syntax, one)):
-                bound = lookup(self.syntax, one, name).expression if one.type == "inherit" else None
-                here = self.syntax.span(one)
-                found[name] = self.said(bound) if bound else Located(self.folder.inherited(one, name), here)
+            for name in filter(None, names_of(self.syntax, statement)):
+                bound = (
+                    lookup(self.syntax, statement, name).expression if statement.type == "inherit" else None
+                )
+                here = self.syntax.span(statement)
+                found[name] = (
+                    self.said(bound) if bound else Located(self.folder.inherited(statement, name), here)
+                )
         return found
 
     def said(self, node: Node) -> Located[Value]:
