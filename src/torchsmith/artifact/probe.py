@@ -240,7 +240,7 @@ def why_no_amd_gpu() -> str:
     if not os.path.exists(KERNEL_DRIVER):
         return f"{reason}: {KERNEL_DRIVER} is missing (the amdgpu driver)"
     readable = os.access(KERNEL_DRIVER, os.R_OK | os.W_OK)
-    return reason if readable else f"{reason}: {KERNEL_DRIVER} is not yours to open (groups render, video)"
+    return reason if readable else f"{reason}: {KERNEL_DRIVER} cannot be opened (groups render and video)"
 
 
 def gpus_of_driver() -> int:

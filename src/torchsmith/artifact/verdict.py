@@ -108,7 +108,7 @@ def _system(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Ch
     foreign = [library.name for library in libraries if bool(library.system) is not mac]
     wanted = "macOS" if mac else "Linux"
     if foreign:
-        yield Check("machine", "wrong", f"{some_of(foreign, 3)} is no library of {wanted}, as the name says")
+        yield Check("machine", "wrong", f"{some_of(foreign, 3)} is not for {wanted}, which the name promises")
     elif mac and libraries:
         other = [library.name for library in libraries if library.machine != "aarch64"]
         if other:
@@ -310,9 +310,7 @@ def _came_along(seen: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[
     for library in seen.libraries:
         containers = launched(library.containers) if library.role != "own" else []
         if containers and service_of(alike(containers), gpu, catalog).verdict != "native":
-            text = (
-                f"{library.name} came along and has not all for {gpu.name}: whether it is used was not judged"
-            )
+            text = f"bundled {library.name} lacks code for {gpu.name}; whether it is used is not known"
             yield Check("gpu", "unjudged", text)
 
 
