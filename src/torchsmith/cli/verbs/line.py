@@ -37,11 +37,14 @@ def _print_lines(report: LinesReport) -> None:
         cudas = sorted(row.cudas, key=version_key)
         span = " to ".join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else "-"
         name = f"{row.name}*" if row.own else row.name
-        pins, others = " ".join(row.pins) or "-", ", ".join(row.backends) or "-"
-        rows.append([name, row.torch or "-", *pairs, pins, span, others, str(row.cells or "-")])
-    table(("line", "torch", *PAIR, "nixpkgs", "CUDA", "others", "cells"), rows, right=("cells",))
+        pins = " ".join(row.pins) or "-"
+        rows.append([name, row.torch or "-", *pairs, pins, span, str(row.cells or "-")])
+    table(("line", "torch", *PAIR, "nixpkgs", "CUDA", "cells"), rows, right=("cells",))
     if any(row.own for row in report.lines):
         write("* this workspace's own")
+    for row in report.lines:
+        if row.backends:
+            write(f"{row.name} also has builds for {', '.join(row.backends)}")
     for row in report.lines:
         if row.lacks:
             write(f"{row.name} lacks {'; '.join(row.lacks)}" + (f": {row.next}" if row.next else ""))
