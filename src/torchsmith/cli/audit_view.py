@@ -57,7 +57,8 @@ def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Pat
     if any(finding.fix for finding in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
     elif report.findings:
-        next_step("audit", "--explain", report.findings[0].rule, why="explains the rule")
+        errors = report.of(Severity.ERROR)
+        next_step("audit", "--explain", (errors or report.findings)[0].rule, why="explains the rule")
     else:
         places = [workspace or Path(), *map(Path, paths)]
         own = [place for place in places if (place / FILE).is_file()]

@@ -57,7 +57,7 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     if cell.build:
         yield "last build", _build(cell.build)
     yield "verified", cell.verified
-    if cell.sizes:
+    if cell.sizes and cell.sizes.total:
         total, used = megabytes(cell.sizes.total), megabytes(cell.sizes.bytes_used)
         yield "GPU code", f"{total}, of which its GPU uses {used}"
 

@@ -286,4 +286,4 @@ def _what_changed(before: str, after: str) -> str:
     old, new = read_header(before), read_header(after)
     if old and new and old.facts.get("line") != new.facts.get("line"):
         return f"line {old.facts.get('line')} -> {new.facts.get('line')}"
-    return "its text changed"
+    return "torchsmith writes it differently now"

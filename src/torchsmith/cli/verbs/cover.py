@@ -62,7 +62,7 @@ def run(
 def _print_report(report: CoverReport, *, limited: bool) -> None:
     """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
     entries = "1 entry" if report.entries == 1 else f"{report.entries:,} entries"
-    say(f"{_machines(report.machines)} in {entries}, {report.different} of them different")
+    say(f"{_machines(report.machines)} in {entries}, {report.different} different ones")
     say(counted(report.candidates, "candidate"))
     for unread in report.not_read[:SHOWN]:
         warn(f"not read: {unread.where}: {unread.why}")
@@ -128,7 +128,7 @@ def _print_curve(plans: Sequence[CoverPlan]) -> None:
     """What each further variant buys."""
     say()
     say("the best plan of each size", "bold")
-    figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "comes in (goes out)"
+    figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "added (removed)"
     rows = []
     before: set[str] = set()
     for plan in plans:
