@@ -34,7 +34,8 @@ def rule_pages(note: str) -> dict[str, str]:
             [f"[{rule.id}](rules/{rule.id}.md)", rule.title, rule.worst.value, rule.sure.value, rule.depth]
             for rule in rules
         ]
-        parts.append(f"## {group[0].upper()}{group[1:]}\n")
+        title = group.upper() if group in ("gpu", "cpu") else group.capitalize()
+        parts.append(f"## {title}\n")
         parts.append(table(["rule", "what it finds", "severity", "certainty", "looks at"], rows) + "\n")
     return {
         "docs/rules.md": "\n".join(parts),
