@@ -54,6 +54,7 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
     not_served: int
     in_part: int  # those not served on all of their GPUs, but on some
     hours: float
+    cores: int  # that the hours are for
     build_gb: float
     store_gb: float
     proof: Proof
@@ -152,6 +153,7 @@ def _plan(plan: FleetPlan) -> CoverPlan:
         not_served=plan.unserved,
         in_part=plan.in_part,
         hours=round(plan.bill.hours, 2),
+        cores=plan.bill.cores,
         build_gb=plan.bill.build_gb,
         store_gb=round(plan.bill.store_gb, 2),
         proof=plan.proof,

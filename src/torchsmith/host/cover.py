@@ -35,6 +35,7 @@ class Bill:
     """What building costs, by the estimates; builds run one after the other."""
 
     hours: float = 0.0
+    cores: int = 0  # that the hours are for
     build_gb: float = 0.0  # the largest single build
     store_gb: float = 0.0
     unknown: tuple[str, ...] = ()  # variants that no estimate covers
@@ -203,6 +204,7 @@ class Cover:
         known = [estimate for estimate in found if estimate is not None]
         return Bill(
             hours=sum((one.hours for one in known), 0.0),
+            cores=max((one.cores for one in known), default=0),
             build_gb=max((one.build_gb for one in known), default=0.0),
             store_gb=sum((one.store_gb for one in known), 0.0),
             unknown=tuple(cell.name for cell, one in zip(every, found, strict=True) if one is None),

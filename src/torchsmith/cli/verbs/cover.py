@@ -99,7 +99,7 @@ def _print_plan(report: CoverReport, title: str) -> None:
     known = ", ".join(name for name in report.packages if name not in unknown)
     without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
     say(
-        f"to build: about {plan.hours:.1f} h on 16 cores, one after the other;"
+        f"to build: about {plan.hours:.1f} h on {plan.cores} cores, one after the other;"
         f" {plan.build_gb:.0f} GB free while building, {plan.store_gb:.1f} GB kept"
         f" (coarse estimates for {known}{without})"
     )
