@@ -240,6 +240,12 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
     )
 
 
+def test_copies_that_torchsmith_made_are_no_dirt(drifted: Path) -> None:
+    kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
+    kept.with_name(f"{kept.name}.orig").write_text(kept.read_text())
+    assert apply(ApplyRequest(workspace=drifted, adopt=True, yes=True)).commits
+
+
 def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
     plan = plan_workspace(drifted)
     half = [one for one in plan.changes if one.kind == "create"][:20]

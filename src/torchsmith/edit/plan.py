@@ -4,7 +4,6 @@ unless told."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,11 @@ from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.reconcile import PHASES, Judge, copies, phase_of, reconcile
+from torchsmith.workspace.reconcile import COPY, PHASES, Judge, copies, phase_of, reconcile
 from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
 REASONS = 3  # of a broken recipe that are told one by one
-COPY = re.compile(r"\.orig\d*\Z")  # of a file of somebody else, before it was changed
 OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 

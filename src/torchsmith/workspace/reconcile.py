@@ -4,6 +4,7 @@ lets a judge look at the recipes of others first."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
@@ -252,6 +253,9 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
         return "CPU only"
     isa = catalog.isas.get(reading.variant.isa)
     return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
+
+
+COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
