@@ -53,6 +53,16 @@ def test_what_lies_in_a_store_of_our_own_is_not_judged(
     assert (said.code, "nix-users" in said.err) == (3, True)
 
 
+def test_a_build_that_is_gone_is_named_without_nix_too(
+    place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = open_record(place)
+    record.note_built(Built(name=NAME, outputs=("/nix/store/0000-gone",)))
+    record.close()
+    monkeypatch.setenv("PATH", str(place))
+    assert "/nix/store/0000-gone" in call("verify", NAME, "-w", str(place)).err
+
+
 def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     log = place / ".torchsmith/logs/job.log"
     log.parent.mkdir(parents=True)

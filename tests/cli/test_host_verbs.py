@@ -13,6 +13,7 @@ import pytest
 import torchsmith
 from tests.cli.conftest import Call
 from tests.host.machines import corpus
+from torchsmith.catalog import builtin_catalog
 
 ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
 
@@ -284,9 +285,22 @@ def test_cover_writes_a_matrix_that_is_read_back(call: Call) -> None:
     data = json.loads(call("cover", "sample", "--profile", "wide", "--json").out)
     assert names == data["plan"]["variants"]
     assert data["plan"]["proof"]["optimal"]
+    assert data["plan"]["cores"] == builtin_catalog().estimates["pytorch-gpu"].cores
     again = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
     assert again.code == 2
     assert "chosen.toml" in again.err
+
+
+def test_what_comes_near_is_for_the_same_gpu_where_a_build_for_it_can_be_made(call: Call) -> None:
+    def near(gpu: str, driver: str) -> list[str]:
+        words = ("pick", "-p", "real", "--cpu", "zen4", "--gpu", gpu, "--driver", driver, "--json")
+        report = json.loads(call(*words).out)
+        assert report["create"]
+        return [row["name"] for row in report["nearest"]]
+
+    assert near("GTX 1060", "535.104") == []
+    assert all("-sm120-" in name for name in near("RTX 5090", "570"))
+    assert near("RTX 5090", "570")
 
 
 def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(call: Call) -> None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, Lacking, NotFound, Refused, did_you_mean
+from torchsmith.core.problem import Exit, Lacking, NotFound, Problem, Refused, did_you_mean
 from torchsmith.core.words import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -51,7 +51,10 @@ def _own_store(output: Path) -> Path | None:
     """The store that holds a path under the name of the machine's; None where none does."""
     from torchsmith.nix.tool import find_nix
 
-    nix = find_nix()
+    try:
+        nix = find_nix()
+    except Problem:
+        return None
     place = nix.store_file(str(output))
     return place.parent if nix.store and place.exists() else None
 

@@ -336,12 +336,13 @@ def _unknown_gpus(answer: host.Pick) -> list[str]:
 
 
 def _nearest(answer: host.Pick) -> list[CandidateRow]:
-    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU."""
+    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU. Builds for other
+    GPUs are of no use where one for this GPU can be made."""
     unserved = answer.choice.unserved
     own = [miss for miss in answer.ranking.misses if miss.variant.sm in unserved]
     misses = grouped(
         ("; ".join(map(str, miss.reasons)), miss.variant.name)
-        for miss in own or answer.ranking.misses
+        for miss in own or (() if answer.wanted else answer.ranking.misses)
         if not unserved or miss.variant.sm
     )
     return [CandidateRow(some_of(names), why) for why, names in misses.items()][:FEW]

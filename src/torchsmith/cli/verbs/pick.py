@@ -136,13 +136,11 @@ def _print_commands(commands: Mapping[str, str]) -> None:
 
 
 def _print_missing(report: PickReport) -> None:
-    """What is not served, what to make, and what comes nearest: for the same GPU where one can be made."""
-    mine = [f"-{gpu}-" for gpu in report.unserved]
-    nearest = [row for row in report.nearest if not report.create or any(gpu in row.name for gpu in mine)]
+    """What is not served, what comes nearest, and what to make."""
     for text in report.missing:
-        last = nearest and text == report.missing[-1]
+        last = report.nearest and text == report.missing[-1]
         write(f"{text}; the nearest:" if last else text, "" if last else "yellow")
-    for row in nearest:
+    for row in report.nearest:
         write(f"  {paint(row.name, 'bold')}")
         write(f"    {row.why}")
     for row in report.impossible:
