@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -14,12 +18,32 @@ import yaml
 
 from tests.building.conftest import MINI, Place
 from tests.cli.conftest import Call
-from torchsmith import __version__
 from torchsmith.core.process import run
 
+ADDRESS = "git+https://example.org/torchsmith@0123456789abcdef"
+CI = f'[ci]\ntorchsmith = "{ADDRESS}"\n'
 
-def test_the_github_workflow_is_valid_and_has_every_cell(call: Call) -> None:
-    workflow = yaml.safe_load(call("ci", "github").out)
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """The default matrix in a workspace that says where torchsmith comes from."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "torchsmith.toml").write_text('format = 1\nprofile = "real"\n' + CI)
+    return folder
+
+
+@pytest.fixture
+def workflow(call: Call, workspace: Path) -> Any:
+    """The workflow of that workspace, read as GitHub reads it."""
+    return yaml.safe_load(call("ci", "github", "-w", workspace).out)
+
+
+def scripts(job: Mapping[str, Any]) -> list[str]:
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_the_github_workflow_is_valid_and_has_every_cell(workflow: Any) -> None:
     text = files("check_jsonschema").joinpath("builtin_schemas/vendor/github-workflows.json").read_text()
     jsonschema.Draft7Validator(json.loads(text)).validate(
         {"on" if key is True else key: value for key, value in workflow.items()}
@@ -31,28 +55,77 @@ def test_the_github_workflow_is_valid_and_has_every_cell(call: Call) -> None:
     assert all(row["names"].split()[0].startswith("pytorch-") for row in rows)
 
 
-def test_the_github_workflow_trusts_nobody_more_than_it_must(tmp_path: Path, call: Call) -> None:
-    workflow = yaml.safe_load(call("ci", "github").out)
-    [job] = workflow["jobs"].values()
-    assert (workflow["permissions"], job["permissions"]) == ({}, {"contents": "read"})
-    used = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert len(used) == 4
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one) for one in used)
-    [checkout] = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
-    assert checkout["with"]["persist-credentials"] is False
-    scripts = [step["run"] for step in job["steps"] if "run" in step]
-    assert not [script for script in scripts if "${{" in script], "nothing is pasted into a shell"
-    assert f"pip install './wheels/torchsmith-{__version__}-py3-none-any.whl'" in scripts
-    pinned = "git+https://example.org/torchsmith@0123456789abcdef"
-    (tmp_path / "torchsmith.toml").write_text(TOO_WIDE + f'[ci]\ntorchsmith = "{pinned}"\n')
-    assert f"pip install '{pinned}'" in call("ci", "github", "-w", str(tmp_path), "sm120").out
+def test_the_github_workflow_trusts_nobody_more_than_it_must(workflow: Any) -> None:
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert job["permissions"] == {"contents": "read"}
+        used = [step["uses"] for step in job["steps"] if "uses" in step]
+        assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in used)
+        [checkout] = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+        assert checkout["with"]["persist-credentials"] is False
+        assert not [script for script in scripts(job) if "${{" in script], "nothing is pasted into a shell"
+        assert f"pip install '{ADDRESS}'" in scripts(job)
+    assert workflow["jobs"]["build"]["needs"] == "audit"
+
+
+@pytest.mark.parametrize("words", [("github",), ("hydra",), ("hydra", "--spec", "x"), ("github", "--write")])
+def test_without_a_workspace_there_is_nothing_to_write_down(
+    words: tuple[str, ...], tmp_path: Path, call: Call
+) -> None:
+    refused = call("ci", *words, cwd=tmp_path)
+    assert (refused.code, refused.error, refused.out) == (2, "not-found", "")
+
+
+def test_a_workflow_that_could_not_install_torchsmith_is_not_written(workspace: Path, call: Call) -> None:
+    file = workspace / "torchsmith.toml"
+    text = file.read_text()
+    file.write_text(text.replace(CI, ""))
+    refused = call("ci", "github", "--write", "-w", workspace)
+    assert (refused.code, refused.error, "[ci] torchsmith" in refused.err) == (2, "incomplete", True)
+    file.write_text(text.replace(ADDRESS, "wheels/torchsmith.whl"))
+    assert call("ci", "github", "-w", workspace).error == "not-found"
+    (workspace / "wheels").mkdir()
+    (workspace / "wheels/torchsmith.whl").touch()
+    assert "pip install 'wheels/torchsmith.whl'" in call("ci", "github", "-w", workspace).out
+
+
+def test_a_workspace_below_its_repository_is_where_the_steps_run(workspace: Path, call: Call) -> None:
+    repository = workspace.parent
+    run(["git", "init", "--quiet", str(repository)], timeout=60)
+    assert call("ci", "github", "--write", "-w", workspace).code == 0
+    [file] = (repository / ".github/workflows").iterdir()
+    workflow = yaml.safe_load(file.read_text())
+    assert (file.stem, workflow["name"]) == ("torchsmith-repository", "torchsmith-repository")
+    assert workflow["defaults"]["run"]["working-directory"] == "repository"
+    [logs] = [
+        step["with"]["path"] for step in workflow["jobs"]["build"]["steps"] if "path" in step.get("with", {})
+    ]
+    assert logs == "repository/.torchsmith/logs"
+    spec = json.loads(call("ci", "hydra", "--spec", "https://example.invalid/b.git", "-w", workspace).out)
+    assert spec["nixexprpath"] == "repository/release.nix"
+
+
+@pytest.mark.needs("nix")
+def test_every_step_of_the_workflow_works_as_it_is_written(place: Place, nix_here: Path, call: Call) -> None:
+    """All but the installation: in a checkout of torchsmith.toml alone, as a runner has it."""
+    (place.root / "torchsmith.toml").write_text((place.root / "torchsmith.toml").read_text() + CI)
+    for repository in place.root.glob("build-*"):
+        shutil.rmtree(repository)
+    jobs = yaml.safe_load(call(*place.words("ci", "github")).out)["jobs"]
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    [row] = jobs["build"]["strategy"]["matrix"]["include"]
+    env = {**os.environ, "PATH": programs, "NAMES": row["names"], "CACHE": "", "SIGNING_KEY": ""}
+    steps = [script for job in jobs.values() for script in scripts(job) if not script.startswith("pip ")]
+    assert len(steps) == 4
+    for script in steps:
+        done = run(["bash", "-e", "-c", script], cwd=place.root, env=env, timeout=240)
+        assert done.ok, (script, done.stdout, done.stderr)
+    assert (place.root / ".torchsmith/results" / place.vision).exists()
 
 
 @pytest.mark.parametrize("ends", ["exit 0", "exit 1", "kill -TERM $PPID; sleep 0.2"])
-def test_the_signing_key_does_not_outlive_the_step(ends: str, tmp_path: Path, call: Call) -> None:
-    workflow = yaml.safe_load(call("ci", "github").out)
-    [job] = workflow["jobs"].values()
-    [build] = [step for step in job["steps"] if step.get("name") == "Build"]
+def test_the_signing_key_does_not_outlive_the_step(ends: str, tmp_path: Path, workflow: Any) -> None:
+    [build] = [step for step in workflow["jobs"]["build"]["steps"] if step.get("name") == "Build"]
     stand_in = tmp_path / "torchsmith"
     stand_in.write_text(
         f'#!/bin/sh\nprintf "%s" "$*" > {tmp_path}/words; env > {tmp_path}/env\n'
@@ -67,7 +140,7 @@ def test_the_signing_key_does_not_outlive_the_step(ends: str, tmp_path: Path, ca
     }
     run(["bash", "-c", build["run"]], env=env | {"SIGNING_KEY": "key:secret"}, timeout=60)
     assert (tmp_path / "seen").read_text() == "key:secret"
-    assert (tmp_path / "words").read_text().startswith("build --local a b --cache file:///c --sign ")
+    assert (tmp_path / "words").read_text().startswith("build --local --verify a b --cache file:///c --sign ")
     assert "key:secret" not in (tmp_path / "env").read_text()
     assert not list(tmp_path.glob("tmp.*")), "the key was left behind"
 
@@ -86,7 +159,7 @@ isa = ["avx2", "avx512", "avx512bf16", "avx512vnni"]
 
 
 def test_a_matrix_that_github_would_not_take_is_refused(tmp_path: Path, call: Call) -> None:
-    (tmp_path / "torchsmith.toml").write_text(TOO_WIDE)
+    (tmp_path / "torchsmith.toml").write_text(TOO_WIDE + CI)
     refused = call("ci", "github", "-w", str(tmp_path))
     assert (refused.code, refused.error, "256" in refused.err) == (2, "too-large", True)
     assert call("ci", "github", "-w", str(tmp_path), "sm120").code == 0
@@ -102,7 +175,9 @@ def test_the_hydra_jobset_evaluates_to_every_cell(place: Place, nix_here: Path, 
     assert len(names) == 2
 
 
-def test_the_jobset_describes_itself(call: Call) -> None:
-    spec = json.loads(call("ci", "hydra", "--spec", "https://example.invalid/builds.git").out)
+def test_the_jobset_describes_itself(workspace: Path, call: Call) -> None:
+    spec = json.loads(
+        call("ci", "hydra", "-w", workspace, "--spec", "https://example.invalid/builds.git").out
+    )
     assert spec["nixexprpath"] == "release.nix"
     assert spec["inputs"]["builds"]["value"] == "https://example.invalid/builds.git main"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
+from torchsmith import __version__
 from torchsmith.api.fields import Option
 from torchsmith.api.options import Selectors, WorkspaceOption
-from torchsmith.building.ci import MOST, ci_rows, github_workflow, hydra_jobset, hydra_spec
+from torchsmith.building.ci import MOST, ci_rows, github_workflow, hydra_jobset, hydra_spec, workflow_name
 from torchsmith.core.files import write_atomic
-from torchsmith.core.problem import NotFound, TooLarge
+from torchsmith.core.problem import Incomplete, NotFound, TooLarge
+from torchsmith.workspace import git
 from torchsmith.workspace.load import Workspace, open_workspace
 
 
@@ -20,7 +22,7 @@ class CiRequest:
 
     selectors: Selectors = ()
     workspace: WorkspaceOption = None
-    write: Annotated[bool, Option("Write the file into the workspace.")] = False
+    write: Annotated[bool, Option("Write the file to where it is read, instead of printing it.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,28 +42,55 @@ class CiReport:
 
 
 def github(request: CiRequest) -> CiReport:
-    """A workflow with a job for each torch and its companions; raises TooLarge where GitHub takes fewer."""
-    opened = open_workspace(request.workspace)
-    rows = ci_rows(opened.select(request.selectors or ()).cells, opened.catalog)
+    """A workflow that audits, and builds each torch with its companions; raises TooLarge where GitHub takes
+    fewer jobs, Incomplete where the workspace does not say what to install torchsmith from."""
+    workspace = open_workspace(request.workspace)
+    repository, folder = _place(workspace.home)
+    install = _install(workspace)
+    rows = ci_rows(workspace.select(request.selectors or ()).cells, workspace.catalog)
     if len(rows) > MOST:
         raise TooLarge(f"{len(rows)} jobs are more than GitHub takes ({MOST})", hint="select fewer cells")
-    text = github_workflow(rows, opened.catalog, opened.settings.ci.torchsmith)
-    return _report(request, opened, ".github/workflows/torchsmith.yml", text)
+    text = github_workflow(rows, workspace.catalog, install, folder)
+    return _report(request, repository / f".github/workflows/{workflow_name(folder)}.yml", text)
 
 
 def hydra(request: HydraRequest) -> CiReport:
     """An expression with a job for every cell; with `spec` its description."""
-    opened = open_workspace(request.workspace)
+    workspace = open_workspace(request.workspace)
+    repository, folder = _place(workspace.home)
     if request.spec:
-        return _report(request, opened, "hydra-spec.json", hydra_spec(request.spec, request.branch))
-    cells = opened.select(request.selectors or ()).cells
-    return _report(request, opened, "release.nix", hydra_jobset(cells))
+        spec = hydra_spec(request.spec, request.branch, folder)
+        return _report(request, repository / "hydra-spec.json", spec)
+    cells = workspace.select(request.selectors or ()).cells
+    return _report(request, workspace.home / "release.nix", hydra_jobset(cells))
 
 
-def _report(request: CiRequest, workspace: Workspace, name: str, text: str) -> CiReport:
+def _place(home: Path) -> tuple[Path, PurePath]:
+    """The repository of a workspace and its folder in there; without git it is its own repository."""
+    repository = git.top(home) or home.absolute()
+    return repository, home.absolute().relative_to(repository)
+
+
+def _install(workspace: Workspace) -> str:
+    """What pip installs in CI, as torchsmith.toml says: an address, or a wheel that is there."""
+    install = workspace.settings.ci.torchsmith
+    wheel = f"wheels/torchsmith-{__version__}-py3-none-any.whl"
+    make = "pip wheel --no-deps -w wheels PATH-OF-YOUR-CLONE"
+    if not install:
+        raise Incomplete(
+            f"{workspace.source.name} does not say what CI installs torchsmith from",
+            hint=f'add [ci] torchsmith = "git+https://..." (a fork, @COMMIT), or "{wheel}" after {make}',
+        )
+    if install.endswith(".whl") and ":" not in install and not (workspace.home / install).is_file():
+        raise NotFound(
+            f"{workspace.source.name}: [ci] torchsmith: there is no {install} in the workspace",
+            hint=f"{make} makes it; commit it",
+        )
+    return install
+
+
+def _report(request: CiRequest, place: Path, text: str) -> CiReport:
     if not request.write:
         return CiReport(text=text)
-    if workspace.root is None:
-        raise NotFound("there is no workspace to write into", hint="torchsmith init makes one")
-    write_atomic(workspace.root / name, text)
-    return CiReport(text=text, written=workspace.root / name)
+    write_atomic(place, text)
+    return CiReport(text=text, written=place)

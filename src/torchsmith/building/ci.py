@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import PurePath
 
-from torchsmith import __version__
 from torchsmith.catalog import Catalog
 from torchsmith.core.words import grouped
 from torchsmith.matrix import Cell
@@ -36,7 +37,7 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
     return [
         CiRow(
             key,
-            tuple(cell.name for cell in sorted(own, key=lambda one: one.variant.sort_key)),
+            tuple(cell.name for cell in sorted(own, key=lambda cell: cell.variant.sort_key)),
             catalog.isas[own[0].variant.isa].platform,
             own[0].variant.isa,
         )
@@ -44,17 +45,10 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
     ]
 
 
-UNPUBLISHED = """\
-      # torchsmith is not on PyPI: put its wheel here (python -m build), or set what pip installs in
-      # torchsmith.toml, [ci] torchsmith = "git+https://...@COMMIT".
-"""
+def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folder: PurePath) -> str:
+    """An audit, then one job a cell; names hold only what needs no quoting in YAML or a shell.
 
-
-def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "") -> str:
-    """A workflow with one job a cell; names hold only what needs no quoting in YAML or a shell.
-
-    `torchsmith` is what pip installs: a wheel, or an address with a revision. Nothing is on PyPI yet, where
-    anybody could take the name; without the setting a wheel in the repository is installed.
+    `install` is what pip installs torchsmith from, `folder` the workspace's place in its repository.
     """
     lines = "".join(
         f"          - cell: {row.cell}\n"
@@ -64,11 +58,23 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, torchsmith: str = "
         f"            isa: {row.isa}\n"
         for row in rows
     )
-    text = _template("workflow.yml").replace("@NOTE@", "" if torchsmith else UNPUBLISHED)
-    text = text.replace("@TORCHSMITH@", torchsmith or f"./wheels/torchsmith-{__version__}-py3-none-any.whl")
-    for name, action in catalog.actions.items():
-        text = text.replace(f"@{name}@", action.uses)
-    return text.replace("@ROWS@", lines)
+    values = {name: action.uses for name, action in catalog.actions.items()}
+    values |= {
+        "NAME": workflow_name(folder),
+        "FOLDER": json.dumps(str(folder)),
+        "LOGS": json.dumps(str(folder / ".torchsmith/logs")),
+        "TORCHSMITH": install,
+        "ROWS": lines,
+    }
+    text = _template("workflow.yml")
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def workflow_name(folder: PurePath) -> str:
+    """What the workflow of a workspace is called, and its file: a repository may hold several workspaces."""
+    return re.sub(r"[^0-9A-Za-z_.-]+", "-", "-".join(("torchsmith", *folder.parts)))
 
 
 def hydra_jobset(cells: Sequence[Cell]) -> str:
@@ -81,10 +87,10 @@ def hydra_jobset(cells: Sequence[Cell]) -> str:
     return _template("release.nix").replace("@JOBS@", parts)
 
 
-def hydra_spec(address: str, branch: str) -> str:
+def hydra_spec(address: str, branch: str, folder: PurePath) -> str:
     """The declarative description of the jobset, for Hydra's project settings."""
-    builds = json.dumps(f"{address} {branch}")
-    return _template("hydra.json").replace('"@BUILDS@"', builds)
+    text = _template("hydra.json").replace('"@BUILDS@"', json.dumps(f"{address} {branch}"))
+    return text.replace('"@JOBSET@"', json.dumps(str(folder / "release.nix")))
 
 
 def _template(name: str) -> str:

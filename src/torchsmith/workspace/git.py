@@ -86,8 +86,14 @@ def is_kept(folder: Path) -> bool:
     """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it."""
     if is_repo(folder):
         return True
-    around = next((parent for parent in folder.absolute().parents if is_repo(parent)), None)
+    around = top(folder)
     return around is not None and ask(around, "check-ignore", "--quiet", str(folder.absolute())).code == 1
+
+
+def top(folder: Path) -> Path | None:
+    """The top of the repository that a folder is in, if it is in one."""
+    places = (folder.absolute(), *folder.absolute().parents)
+    return next((place for place in places if is_repo(place)), None)
 
 
 def init(folder: Path) -> None:
@@ -103,7 +109,7 @@ def known_files(repo: Path) -> set[str]:
 
 def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
     """Files below a folder that git does not ignore, and whether it knows them; None where git has no say."""
-    if not any(is_repo(parent) for parent in (folder, *folder.absolute().parents)) or find("git") is None:
+    if top(folder) is None or find("git") is None:
         return None
     listing = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
     files = {entry[2:]: entry[0] != "?" for entry in listing.stdout.split("\0") if entry}

@@ -122,7 +122,7 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `torchsmith ci` writes into a workflow."""
 
-    # What pip installs there: a wheel of the repository, or an address with a commit.
+    # What pip installs there: an address with a commit, or a wheel in the workspace.
     torchsmith: Annotated[str, msgspec.Meta(pattern=whole(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 

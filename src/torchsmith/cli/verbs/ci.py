@@ -9,7 +9,7 @@ from torchsmith.api.ci import CiReport, CiRequest, HydraRequest
 from torchsmith.cli.console import tell
 from torchsmith.cli.group import Group
 
-EXAMPLE = "torchsmith ci github sm120 > torchsmith.yml"
+EXAMPLE = "torchsmith init builds && torchsmith ci hydra -w builds"
 app = Group(EXAMPLE)
 
 
@@ -22,16 +22,18 @@ def run() -> None:
     """
 
 
-@app.command("github", EXAMPLE)
+@app.command("github", "torchsmith ci github --write")
 def github(*, request: CiRequest) -> None:
-    """Print a GitHub workflow: a job for each torch with its companions, and a binary cache.
+    """Print a GitHub workflow: an audit, then a job for each torch with its companions.
 
-    [bold]--write[/bold] writes it to .github/workflows/torchsmith.yml of the workspace.
+    Each build is verified. [bold][ci] torchsmith[/bold] in torchsmith.toml says what pip installs: the
+    address of your fork, or a wheel in the workspace. [bold]--write[/bold] writes the workflow to
+    .github/workflows of the repository that the workspace is in.
     """
     _print(ci.github(request))
 
 
-@app.command("hydra", "torchsmith ci hydra > release.nix")
+@app.command("hydra", EXAMPLE)
 def hydra(*, request: HydraRequest) -> None:
     """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""
     _print(ci.hydra(request))
