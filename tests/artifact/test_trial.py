@@ -179,6 +179,17 @@ def test_what_a_child_says_cannot_steer_the_terminal(source: str, tmp_path: Path
     assert "\ufffd" in said
 
 
+def test_a_torch_that_lacks_almost_everything_fails_in_one_step_without_a_traceback(tmp_path: Path) -> None:
+    trial = tried(tmp_path, "__version__ = '2.10.0'")
+    assert [result.step for result in trial.results if result.outcome == "failed"] == ["read its versions"]
+    assert step(trial, "read its versions").detail.startswith("AttributeError: ")
+
+
+def test_of_a_traceback_only_its_last_line_is_shown() -> None:
+    words = 'Traceback (most recent call last):\n  File "<string>", line 1\nValueError: no'
+    assert told(code=1, stderr=words).results[0].detail == "ended with exit code 1. ValueError: no"
+
+
 @pytest.mark.parametrize(
     "line",
     [

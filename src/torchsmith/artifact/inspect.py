@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -42,6 +43,7 @@ LOADER_PLACES = tuple(
     for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
 )
 BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
+STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store lies
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
@@ -322,7 +324,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
             f"{library.name} looks for libraries in {path}"
             for library in own
             for path in library.links.runpath
-            if path.startswith(BUILD_PLACES)
+            if path.startswith(BUILD_PLACES) and not STORE_PATH.search(path)
         ],
         other_bytes=contents.other_bytes,
         faults=contents.faults,

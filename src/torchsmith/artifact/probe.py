@@ -312,10 +312,8 @@ class Probe:
         torch = self.load("torch")
         if torch is None:
             return
-        torch.manual_seed(0)
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        self.step("read its versions", self.facts, torch)
+        if self.step("read its versions", self.facts, torch) is None:
+            return  # whatever else it lacks says no more
         companions = [package for package in own if self.load(package["module"]) is not None]
         self.operations(torch, "cpu", "the CPU")
         self.companions(torch, companions, "cpu", "the CPU")
@@ -330,7 +328,10 @@ class Probe:
         return module
 
     def facts(self, torch: Any) -> str:
-        """What the build says of itself."""
+        """What the build says of itself, once it computes the same every time."""
+        torch.manual_seed(0)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
         tell(
             self.out,
             event="facts",

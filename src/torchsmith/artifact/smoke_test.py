@@ -212,7 +212,8 @@ def _ending(events: list[ProbeMessage], done: Finished, catalog: Catalog) -> Ste
         return StepResult(step, "failed", late, "raise --timeout")
     name = signal_name(done.code)
     how = f"crashed: {name}" if name else f"ended with exit code {done.code}"
-    return StepResult(step, "failed", f"{how}. {words}".strip(), explain(name or words, catalog))
+    last = words.splitlines()[-1] if "Traceback (most recent call last)" in words else words
+    return StepResult(step, "failed", f"{how}. {last}".strip(), explain(name or words, catalog))
 
 
 def _driver(loaded: str, here: Sequence[str]) -> StepResult:
