@@ -63,7 +63,7 @@ $(VENV)/.docs-installed: $(VENV)/.installed
 
 site: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "written: site/index.html"
+	@echo "written: site/index.html (its search needs a server: python3 -m http.server -d site)"
 
 check: lint
 	$(BIN)/python -m tools.pages --check

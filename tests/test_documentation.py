@@ -149,3 +149,19 @@ def test_no_page_shows_a_placeholder_as_a_command() -> None:
         shown = re.findall(r"^ {4}.*|^```sh\n.*?^```", page.read_text(), re.M | re.S)
         wrong = [line for line in shown if re.search(r"\b(ORG|OWNER)\b", line)]
         assert not wrong, f"{page}: {wrong}"
+
+
+def test_every_link_between_pages_leads_to_a_page_and_a_heading() -> None:
+    pages = {page: page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
+    anchors = {page: {slug(title) for title in re.findall(r"^#+ (.+)$", pages[page], re.M)} for page in pages}
+    for page, text in pages.items():
+        prose = re.sub(r"^```.*?^```|^ {4}.*?$|(`+)[^\n]*?\1", "`", text, flags=re.M | re.S)
+        for path, anchor in re.findall(r"\]\(([^()#\s:]*)(?:#([^()\s]+))?\)", prose):
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page}: {path}"
+            assert not anchor or anchor in anchors[target], f"{page}: {path}#{anchor}"
+
+
+def slug(title: str) -> str:
+    """The anchor that the site gives a heading."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())

@@ -18,7 +18,14 @@ SHARED = "shared"
 WITHOUT_FORMAT = ("build", "sbom")
 COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
 FACT = re.compile(r"Fact_(?:tuple_|frozenset_)?(?:[a-z.]*\.)?([A-Za-z]+)_")
-JSON_NAMES = {"str": "string", "int": "integer", "bool": "boolean", "DriverVersion": "string", "Sm": "string"}
+JSON_NAMES = {
+    "str": "string",
+    "int": "integer",
+    "bool": "boolean",
+    "dict": "object of string",
+    "DriverVersion": "string",
+    "Sm": "string",
+}
 FACT_SECTION = """
 ## Fact
 
