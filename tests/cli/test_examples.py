@@ -73,7 +73,7 @@ def test_a_line_is_broken_between_words_alone(text: str, room: int, hang: int) -
 
 
 @pytest.mark.parametrize(
-    "words", ["cover sample --curve 6", "line list", "package list", "facts --offline", "verify sample"]
+    "words", ["cover sample --curve 8", "line list", "package list", "facts --offline", "verify sample"]
 )
 def test_nothing_is_cut_or_broken_where_nobody_watches(
     words: str, call: Call, monkeypatch: pytest.MonkeyPatch

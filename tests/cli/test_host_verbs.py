@@ -103,8 +103,8 @@ def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call
     ("machine", "cuda", "loss"),
     [
         (ZEN4, "12.8", "sm86"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "6 GPU"),
-        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "7 GPU"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "5 other"),
+        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "6 other"),
         (("--cpu", "zen4", "--gpu", "none"), "", "x86_64"),
         (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), "", "idle"),
     ],
@@ -310,6 +310,43 @@ def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(ca
     assert "fleet.csv:4: " in result.err
     assert "'zen99'" in result.err
     assert "525.60.13" in result.out
+
+
+def test_cover_and_pick_name_the_same_cell_to_make_and_the_command(call: Call) -> None:
+    Path("fleet.csv").write_text("name,cpu,gpu,driver\nold,zen3,GTX 1060,550\n")
+    fleet = call("cover", "fleet.csv", "--json")
+    covered = json.loads(fleet.out)
+    picked = json.loads(call("pick", "--cpu", "zen3", "--gpu", "GTX 1060", "--driver", "550", "--json").out)
+    [row], [missing] = covered["served"], picked["create"]
+    assert (fleet.code, row["variant"]) == (1, None)
+    assert row["create"] == missing["name"]
+    assert covered["create"] == missing["commands"]
+    assert missing["name"] in call("cover", "fleet.csv").out
+
+
+@pytest.mark.parametrize("gpu", ["none", "H100", "MI300X", "GTX 1060"])
+def test_an_answer_says_what_its_build_costs_and_what_is_not_proved_as_show_does(
+    call: Call, gpu: str
+) -> None:
+    report = json.loads(call("pick", "--cpu", "zen4", "--gpu", gpu, "--json").out)
+    for row in [*report["choice"], *report["create"]]:
+        estimate = builtin_catalog().estimates["pytorch-cpu" if "-cpu-" in row["name"] else "pytorch-gpu"]
+        cost = row["cost"]
+        assert (cost["hours"], cost["cores"]) == (estimate.hours, estimate.cores)
+        assert (cost["memory_gb"], cost["build_gb"]) == (estimate.memory_gb, estimate.build_gb)
+        assert row["unproved"] == json.loads(call("show", row["name"], "--json").out)["unproved"]
+
+
+def test_a_gpu_beside_this_machines_cpu_is_said_to_be_so(call: Call) -> None:
+    own = json.loads(call("pick", "--json").out)["machine"]
+    mixed = json.loads(call("pick", "--gpu", "RTX 4090", "--json").out)["machine"]
+    other = json.loads(call("pick", "--gpu", "RTX 4090", "--cpu", "zen4", "--json").out)["machine"]
+    assert [("--cpu" in text) for text in (own, mixed, other)] == [False, True, False]
+
+
+def test_an_empty_gpu_is_an_error(call: Call) -> None:
+    result = call("pick", "--gpu", "")
+    assert (result.code, "none" in result.err) == (2, True)
 
 
 def test_the_curve_shows_what_each_further_variant_buys(call: Call) -> None:

@@ -18,7 +18,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.host.commands import Environment, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
-from torchsmith.host.rank import why_after
+from torchsmith.host.rank import driver_steps, why_after
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.host.spec import HostSpec, find_cpu_name
 from torchsmith.matrix import Cuda, Variant
@@ -156,15 +156,44 @@ def test_the_drivers_own_cuda_comes_before_one_that_it_runs_by_compatibility() -
 
 def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_said() -> None:
     answer = pick(machine(HostSpec(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
-    assert names(answer) == ["cuda12_9-sm80-avx2"]
+    assert names(answer) == ["cuda12_8-sm80-avx2"]
     provided = answer.choice.variants[0].fit.provided
     assert [(reason.code, "525.60.13" in reason.text) for reason in provided] == [("driver", True)]
+    assert [(str(driver), chosen) for driver, chosen in answer.by_driver] == [
+        ("575.51.03", ("pytorch-python313-cuda12_9-sm80-avx2",)),
+        ("580.65.06", ("pytorch-python313-cuda13_0-sm80-avx2",)),
+    ]
 
 
-def test_a_gpu_that_needs_a_new_driver_vouches_for_it() -> None:
-    answer = pick(machine(HostSpec(cpu="gb10", gpu="GB10")), CELLS, CATALOG, CATALOG.workloads["general"])
-    assert names(answer) == ["cuda13_0-sm121-armv9"]
-    assert answer.choice.variants[0].fit.provided == ()
+@pytest.mark.parametrize("gpu", [*map(str, CATALOG.gpus), "RTX 3090 + RTX 5090", "GTX 1060 + L4"])
+def test_a_driver_that_meets_the_stated_condition_gets_the_answer_or_one_that_is_announced(gpu: str) -> None:
+    def answered(driver: str) -> Pick:
+        host = machine(HostSpec(gpu=gpu, driver=driver))
+        return pick(host, CELLS, CATALOG, CATALOG.workloads["general"])
+
+    def cells(answer: Pick) -> tuple[str, ...]:
+        fits = (*(one.fit for one in answer.choice.variants), *answer.wanted)
+        return tuple(sorted(fit.variant.name for fit in fits if fit.used))
+
+    unknown = answered("")
+    fits = [*(one.fit for one in unknown.choice.variants), *unknown.wanted]
+    least = max(fit.driver for fit in fits if fit.used and fit.driver)
+    assert all(fit.assumes("driver") for fit in fits if fit.used)
+    announced = {least: cells(unknown)} | dict(unknown.by_driver)
+    assert cells(answered(str(least.first))) == cells(unknown)
+    assert cells(answered(str(least))) in announced.values()  # 580 stands for the newest of its branch
+    for driver in (*driver_steps(unknown.host, CATALOG), *(known.first for known in announced)):
+        if driver >= least:
+            expected = announced[max(step for step in announced if step <= driver)]
+            assert cells(answered(str(driver.first))) == expected
+
+
+def test_a_jetson_is_asked_for_its_jetpack_and_not_for_a_desktop_driver() -> None:
+    for gpu, pack in (("Jetson AGX Orin", "6"), ("Jetson AGX Thor", "7")):
+        answer = pick(machine(HostSpec(gpu=gpu)), CELLS, CATALOG, CATALOG.workloads["general"])
+        [reason] = [one for one in answer.choice.variants[0].fit.provided if one.code == "driver"]
+        assert f"JetPack {pack} " in reason.text
+        assert answer.by_driver == ()
 
 
 def test_desktop_code_is_not_for_tegra() -> None:

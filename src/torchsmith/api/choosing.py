@@ -17,14 +17,16 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.words import grouped, some_of
 from torchsmith.host import pick as host
+from torchsmith.host.bill import Bill
 from torchsmith.host.commands import Environment, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
-from torchsmith.matrix import Cell, Rejected, Variant, assess
-from torchsmith.matrix.describe import newer_lines
+from torchsmith.matrix import Accelerator, Cell, Rejected, Variant, assess
+from torchsmith.matrix.cells import toolkit_title
+from torchsmith.matrix.describe import describe, newer_lines
 from torchsmith.workspace.load import Workspace, open_workspace
 
 FEW = 3  # findings and near misses that a person reads
@@ -62,6 +64,8 @@ class ChosenRow(msgspec.Struct, frozen=True, kw_only=True):
     unproved: Sequence[str]
     older: str  # what newer releases of torch lack
     isas: Sequence[str]  # instruction sets of candidates that run here, the best first
+    isa_why: str  # why a lesser one than the CPU's widest was chosen; empty where it was not
+    cost: Bill  # of building it
     companions: Sequence[str]  # the same cell in other packages
     commands: dict[str, str]  # what installs and builds it, by tool; what cannot run here is not among them
     audit: Sequence[str]  # what the audit has against the recipe that lies here
@@ -87,6 +91,7 @@ class CreateRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     provided: Sequence[str]
     unproved: Sequence[str]
+    cost: Bill
     commands: dict[str, str]
     file: str  # the torchsmith.toml to which it can be added; empty: none
 
@@ -114,6 +119,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     choice: Sequence[ChosenRow]
     unserved: Sequence[Sm]
     bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
+    by_driver: dict[str, Sequence[str]]  # what a driver from this one on gets instead, where it is unknown
     compiled_for_one: dict[str, str]  # for a GPU that runs compatible code: the variant for it alone
     remarks: Sequence[str]  # on GPUs that the choice leaves out
     missing: Sequence[str]  # what no variant serves, and why
@@ -145,7 +151,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     missing, nearest, impossible = _missing(answer, catalog)
     return PickReport(
         host=answer.facts,
-        machine=_machine(answer, catalog),
+        machine=_machine(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
         served=answer.served,
         workload=workload.name,
@@ -153,6 +159,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         choice=[_chosen(assigned, answer, catalog, here) for assigned in answer.choice.variants],
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
+        by_driver={str(driver): names for driver, names in answer.by_driver},
         compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
         remarks=_remarks(answer),
         missing=missing,
@@ -166,8 +173,8 @@ def pick(request: PickRequest | None = None) -> PickReport:
     )
 
 
-def _machine(answer: host.Pick, catalog: Catalog) -> str:
-    """The machine in a line."""
+def _machine(answer: host.Pick, catalog: Catalog, *, own_cpu: bool) -> str:
+    """The machine in a line; `own_cpu`: its CPU is that of this machine, other facts are stated."""
     machine, facts = answer.host, answer.facts
     labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
     gpus = [
@@ -181,6 +188,7 @@ def _machine(answer: host.Pick, catalog: Catalog) -> str:
         cpu = "CPU known in part"
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
+        cpu = f"this machine's {cpu} (--cpu describes another)" if own_cpu else cpu
     gpus += dict.fromkeys([*machine.others, *dict(machine.targets)])
     parts = [
         _system(machine) or "system unknown",
@@ -210,9 +218,11 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         idle=[*map(str, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
         provided=[*map(str, fit.provided)],
-        unproved=[*map(str, fit.unproved)],
+        unproved=_not_proved(fit, catalog),
         older=_why_older(fit.cell, catalog),
         isas=[isa for isa in answer.workload.isas if isa in runnable] if whole else (),
+        isa_why=_why_isa(variant, answer, catalog) if whole else "",
+        cost=answer.cost(variant, catalog),
         companions=companions,
         commands=({"install": install} if install else {})
         | build_commands(variant, tools, also=answer.also(variant)),
@@ -225,7 +235,8 @@ def _wanted(fit: Compatible, answer: host.Pick, here: Environment, opened: Works
     return CreateRow(
         name=fit.variant.name,
         provided=[*map(str, fit.provided)],
-        unproved=[*map(str, fit.unproved)],
+        unproved=_not_proved(fit, opened.catalog),
+        cost=answer.cost(fit.variant, opened.catalog),
         commands=build_commands(fit.variant, here, also=answer.also(fit.variant), included=False),
         file=opened.adds(fit.variant),
     )
@@ -243,21 +254,39 @@ def _others(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
 
 
 def _why_older(cell: Cell, catalog: Catalog) -> str:
-    """What releases newer than a cell's torch lack; empty where it is the newest."""
+    """That releases newer than a cell's torch cannot be built yet, or why one is not taken; empty where it
+    is the newest."""
     lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
     newest = max(lines, key=lambda line: version_key(line.torch), default=None)
     own = catalog.lines.get(cell.line)
     if newest is None or own is None or not own.torch or version_key(own.torch) >= version_key(newest.torch):
         return ""
+    if newer := [*newer_lines(own, catalog, cell.variant)]:
+        title = toolkit_title(cell.variant, catalog)
+        for_ = f" for {title}" if isinstance(cell.variant.target, Accelerator) else ""
+        span = " to ".join(dict.fromkeys((newer[0], newer[-1])))
+        return f"torch {own.torch}; {span} cannot be built{for_} yet: torchsmith line list says why"
     decision = assess(cell.variant, catalog, newest.name)
     reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
     why = reasons[0].text if reasons else "this matrix does not ask for it"
-    lacks = grouped(
-        (lack.partition(";")[0].replace(f" {torch}", ""), torch)
-        for torch, lack in newer_lines(own, catalog, cell.variant).items()
-    )
-    newer = [f"{', '.join(releases)}: missing {lack}" for lack, releases in lacks.items()]
-    return f"torch {own.torch}; newer releases: {'; '.join(newer) or f'{newest.torch}: {why}'}"
+    return f"torch {own.torch}; {newest.torch}: {why}"
+
+
+def _why_isa(variant: Variant, answer: host.Pick, catalog: Catalog) -> str:
+    """That another workload would prefer a wider instruction set of the CPU; empty where none does."""
+    runnable = {fit.variant.isa for fit in answer.ranking.fits}
+    known = known_isas(answer.host.features, answer.host.system, catalog)
+    widest = next((isa for isa in known if isa in runnable), variant.isa)
+    for name, workload in catalog.workloads.items():
+        if next((isa for isa in workload.isas if isa in (widest, variant.isa)), "") == widest != variant.isa:
+            return f"{variant.isa} suits {answer.workload.name} use; --workload {name} prefers {widest}"
+    return ""
+
+
+def _not_proved(fit: Compatible, catalog: Catalog) -> list[str]:
+    """What nobody proved of a cell, as `show` lists it."""
+    claims = map(str, fit.unproved)
+    return list(dict.fromkeys((*claims, *describe(fit.variant, catalog, fit.cell.line).unproved)))
 
 
 def _audit_findings(recipe: Path, here: Environment) -> list[str]:

@@ -14,6 +14,8 @@ from torchsmith.api.host_options import PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import by_name
+from torchsmith.host.bill import Bill
+from torchsmith.host.commands import build_commands, stand_here
 from torchsmith.host.cover import Cover, FleetPlan, Served
 from torchsmith.host.fleet import Unread, read_fleet
 from torchsmith.host.matrix_file import write_matrix
@@ -55,6 +57,7 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
     in_part: int  # those not served on all of their GPUs, but on some
     hours: float
     cores: int  # that the hours are for
+    memory_gb: float
     build_gb: float
     store_gb: float
     proof: Proof
@@ -62,6 +65,10 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def served(self) -> int:
         return self.at_their_best + self.slower
+
+    @property
+    def cost(self) -> Bill:
+        return Bill(self.hours, self.cores, self.memory_gb, self.build_gb, self.store_gb)
 
 
 class VariantUse(msgspec.Struct, frozen=True):
@@ -83,6 +90,7 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
     driver: DriverVersion | None
     variant: str | None
     why: str  # they have no better one
+    create: str  # the cell that would serve them, where this matrix has none that does
     assumed: Sequence[str]
 
 
@@ -105,6 +113,7 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
     builds: dict[str, str]  # the variants with those of other packages, and the line of each
     packages: Sequence[str]
     not_estimated: Sequence[str]  # packages whose costs nobody knows
+    create: dict[str, str]  # the commands that make the missing cells, by tool
     curve: Sequence[CoverPlan]
 
     @property
@@ -121,6 +130,12 @@ def cover(request: CoverRequest) -> CoverReport:
     model = Cover(fleet, cells, catalog, workload, request.must, request.must_not, request.package or ())
     plan = model.best(request.best) if request.best else model.fewest()
     names = [package.name for package in model.packages]
+    missing = {
+        cell.name: cell.variant
+        for served in plan.served
+        if served.cell is None and (cell := model.to_make(served.demand))
+    }
+    here = stand_here(opened.root, opened.settings.org)
     return CoverReport(
         machines=fleet.machines,
         entries=len(fleet.kinds),
@@ -141,6 +156,9 @@ def cover(request: CoverRequest) -> CoverReport:
         not_estimated=[
             name for name in names if any(unknown.startswith(f"{name}-") for unknown in plan.bill.unknown)
         ],
+        create=build_commands(next(iter(missing.values())), here, also=tuple(missing)[1:], included=False)
+        if missing
+        else {},
         curve=[_plan(best) for best in model.curve(request.curve)] if request.curve else (),
     )
 
@@ -154,6 +172,7 @@ def _plan(plan: FleetPlan) -> CoverPlan:
         in_part=plan.in_part,
         hours=round(plan.bill.hours, 2),
         cores=plan.bill.cores,
+        memory_gb=plan.bill.memory_gb,
         build_gb=plan.bill.build_gb,
         store_gb=round(plan.bill.store_gb, 2),
         proof=plan.proof,
@@ -174,6 +193,7 @@ def _assuming(plan: FleetPlan, text: str) -> int:
 
 def _served(served: Served, model: Cover) -> ServedRow:
     demand, cell = served.demand, served.cell
+    missing = model.to_make(demand) if cell is None else None
     why = model.why_slower(served) if served.slower else model.why_unserved(demand) if cell is None else ""
     return ServedRow(
         label=demand.label,
@@ -184,6 +204,7 @@ def _served(served: Served, model: Cover) -> ServedRow:
         driver=demand.host.driver,
         variant=cell.name if cell else None,
         why=why,
+        create=missing.name if missing else "",
         assumed=served.assumed,
     )
 

@@ -60,11 +60,18 @@ class MachineOptions(msgspec.Struct, frozen=True):
             for word in (f"--{name.rstrip('_')}", str(value))
         ]
 
+    def mixes(self, facts: HostFacts) -> bool:
+        """Whether the GPU is stated and the CPU is that of this machine."""
+        return bool(self.gpu and facts.cpu_id and not self.from_ and not self.features)
+
     def facts(self, catalog: Catalog) -> HostFacts:
         """What is known of the machine."""
+        from torchsmith.core.problem import Invalid
         from torchsmith.host.spec import HostSpec, gather
 
         gpus = "; ".join(self.gpu or [])
+        if self.gpu and not gpus.strip("; "):
+            raise Invalid("--gpu names no GPU", hint="write none for a machine without one")
         given = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
         return gather(self.from_ or [], given, catalog, self.time_limit)
 

@@ -214,6 +214,11 @@ class DriverVersion(Axis):
         width = 2 if len(self.parts) > 2 and self.parts[1] > 9 else 1
         return ".".join(f"{part:0{width if place == 2 else 1}d}" for place, part in enumerate(self.parts))
 
+    @property
+    def first(self) -> Self:
+        """Of a branch its first release."""
+        return self if len(self.parts) > 1 else type(self)((*self.parts, 0))
+
     @classmethod
     def parse(cls, text: str) -> Self:
         _match(DRIVER, text, "a driver version such as 580.65.06")

@@ -186,7 +186,11 @@ class Cpu(Entry, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()  # vendor/family/model[/stepping] or implementer/part, with ranges such as 5-7
     also_called: tuple[str, ...] = ()  # names that people use for it
     products: tuple[str, ...] = ()  # patterns of product names, whatever their case
-    mac: bool = False  # it sits in Macs: its name alone does not say that the machine runs Linux
+    system: str = ""  # of a machine of which the CPU alone is known; empty: the platform
+
+    @property
+    def mac(self) -> bool:
+        return self.system.endswith("-darwin")
 
 
 class CudaToolkit(Entry, frozen=True, kw_only=True):

@@ -338,3 +338,12 @@ def exit_if(wrong: object) -> None:
     """End here where something is not right, with the exit code that it is or else with 1."""
     if wrong:
         raise SystemExit(int(wrong if isinstance(wrong, Exit) else Exit.NOT_RIGHT))
+
+
+COMMAND_LINE = "\n" + " " * 10  # a shell reads on after &&
+
+
+def print_commands(commands: Mapping[str, str]) -> None:
+    """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
+    for label, command in commands.items():
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{COMMAND_LINE}')}", whole=True)

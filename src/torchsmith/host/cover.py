@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, Workload
 from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
+from torchsmith.host.bill import Bill, bill
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
-from torchsmith.host.pick import stack_of
-from torchsmith.host.rank import rank
+from torchsmith.host.pick import PickedVariants, cells_to_make, possible_fits, stack_of
+from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
@@ -28,17 +29,6 @@ class Served:
     @property
     def slower(self) -> bool:
         return self.cell is not None and self.cost > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What building costs, by the estimates; builds run one after the other."""
-
-    hours: float = 0.0
-    cores: int = 0  # that the hours are for
-    build_gb: float = 0.0  # the largest single build
-    store_gb: float = 0.0
-    unknown: tuple[str, ...] = ()  # variants that no estimate covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +83,7 @@ class Cover:
         packages: Sequence[str] = (),
     ) -> None:
         everything = list(cells)
-        stack = stack_of(packages, everything, catalog)
+        self.stack = stack = stack_of(packages, everything, catalog)
         wanted = {stack.root, *stack.siblings(catalog)}
         self.packages = [
             package for package in Matrix(tuple(everything)).packages(catalog) if package in wanted
@@ -153,11 +143,22 @@ class Cover:
         best = self.cells[min(costs, key=lambda index: costs[index])]
         return f"has {served.cell.name if served.cell else 'nothing'}, {best.name} would be best"
 
+    def to_make(self, demand: Demand) -> Cell | None:
+        """The cell that would serve what no candidate serves: the same that pick would make."""
+        if demand.costs:
+            return None
+        python = max((cell.variant.python for cell in self.cells), default=max(self.catalog.pythons))
+        fits = possible_fits(demand.host, python, self.stack, self.catalog, self.workload)
+        makeable = cells_to_make(demand.host, Ranking(), PickedVariants(), lambda: fits)
+        return next((fit.cell for fit in makeable if fit.used or not demand.host.archs), None)
+
     def why_unserved(self, demand: Demand) -> str:
         """What stands in the way of the nearest candidate, or that the plan left the machine out."""
         if demand.costs:
             index = min(demand.costs, key=lambda index: demand.costs[index])
             return f"{self.cells[index].name} would serve it"
+        if cell := self.to_make(demand):
+            return f"{cell.name} would serve it and is not in this matrix"
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
             return f"{', '.join(demand.host.others)}: {OTHERS}"
         candidates = [cell for cell in self.cells if cell.variant.cuda or not demand.host.sms]
@@ -170,7 +171,13 @@ class Cover:
         chosen = self._preferred(solution.chosen)
         served = tuple(self._serve(demand, chosen) for demand in self.demands)
         cells = tuple(sorted((self.cells[index] for index in chosen), key=lambda cell: cell.variant.sort_key))
-        return FleetPlan(cells, served, self._bill(cells), solution.proof, self.groups)
+        return FleetPlan(
+            cells,
+            served,
+            bill([cell.variant for cell in self.with_companions(cells)], self.catalog),
+            solution.proof,
+            self.groups,
+        )
 
     def _serve(self, demand: Demand, chosen: Collection[int]) -> Served:
         index = _best_of(demand, chosen)
@@ -196,19 +203,6 @@ class Cover:
                 rivals = set.intersection(*equal) & self.allowed - kept
                 kept.add(min(rivals, key=lambda i: (sum(one.weight * one.place(i) for one in own), i)))
         return tuple(sorted(kept))
-
-    def _bill(self, cells: Sequence[Cell]) -> Bill:
-        table = {(row.package, row.gpu): row for row in self.catalog.estimates.values()}
-        every = self.with_companions(cells)
-        found = [table.get((cell.variant.package.name, cell.variant.toolkit is not None)) for cell in every]
-        known = [estimate for estimate in found if estimate is not None]
-        return Bill(
-            hours=sum((one.hours for one in known), 0.0),
-            cores=max((one.cores for one in known), default=0),
-            build_gb=max((one.build_gb for one in known), default=0.0),
-            store_gb=sum((one.store_gb for one in known), 0.0),
-            unknown=tuple(cell.name for cell, one in zip(every, found, strict=True) if one is None),
-        )
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells and the same ones of other packages, where the matrix has them."""

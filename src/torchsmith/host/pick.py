@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
 import msgspec
+from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
+from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
+from torchsmith.host.bill import Bill, bill
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.rank import Compatible, Ranking, rank
+from torchsmith.host.rank import Compatible, Ranking, driver_steps, rank
 from torchsmith.host.resolve import Capability, GpuArch, capability_of, resolve
 from torchsmith.matrix import (
     Accelerator,
@@ -103,6 +105,7 @@ class Pick(msgspec.Struct, frozen=True):
     exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
+    by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
 
     @property
     def found(self) -> bool:
@@ -111,6 +114,10 @@ class Pick(msgspec.Struct, frozen=True):
     def also(self, variant: Variant) -> tuple[str, ...]:
         """The other packages of a cell that were asked for."""
         return tuple(variant.of(one).name for one in self.stack[:-1])
+
+    def cost(self, variant: Variant, catalog: Catalog) -> Bill:
+        """What building a cell costs, with the other packages that were asked for."""
+        return bill([variant.of(package) for package in self.stack], catalog)
 
     def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
         """The cells that are wanted and the same ones of the other packages that every workspace has."""
@@ -163,11 +170,9 @@ def pick(
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
     def possible(packages: Stack) -> tuple[Compatible, ...]:
-        """All that could be built for the machine, the best first."""
-        cells = possible_cells(host, python, packages, catalog)
-        return rank(host, cells, catalog, workload, able=True).fits
+        return possible_fits(host, python, packages, catalog, workload)
 
-    wanted = _wanted(host, ranking, choice, lambda: possible(stack))
+    wanted = cells_to_make(host, ranking, choice, lambda: possible(stack))
     bundled = (one for chosen in choice.variants for one in stack.bundled(chosen.fit.variant, has, catalog))
     return Pick(
         facts,
@@ -181,6 +186,14 @@ def pick(
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
         barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch))),
+        by_driver=tuple(
+            _by_driver(
+                host,
+                possible_cells(host, python, stack, catalog) if wanted and choice.unserved else own,
+                catalog,
+                workload,
+            )
+        ),
     )
 
 
@@ -199,6 +212,26 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
         assigned.append(Assigned(fit, tuple(arch for arch in gpus if arch in fit.used)))
         gpus = tuple(arch for arch in gpus if arch not in fit.used)
     return PickedVariants(tuple(assigned), unserved)
+
+
+def _by_driver(
+    host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload
+) -> Iterator[tuple[DriverVersion, tuple[str, ...]]]:
+    """From which driver on a machine whose driver is unknown gets another answer, the oldest first."""
+    if host.driver is not None or not host.sms:
+        return
+    own = list(cells)
+
+    def chosen(machine: Capability) -> tuple[tuple[str, ...], tuple[Sm, ...]]:
+        choice = choose(machine, rank(machine, own, catalog, workload, able=True))
+        return tuple(sorted(assigned.fit.variant.name for assigned in choice.variants)), choice.unserved
+
+    last, unserved = chosen(host)
+    for driver in driver_steps(host, catalog):
+        names, left = chosen(replace(host, driver=driver.first))
+        if left == unserved and names != last:
+            yield driver, names
+            last = names
 
 
 def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[GpuArch, Compatible]]:
@@ -231,6 +264,13 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             if build is not None and build.style != "flox":  # which nothing here can build
                 yield Cell(one, decision.line.name, decision.warnings)
                 break
+
+
+def possible_fits(
+    host: Capability, python: PythonVersion, stack: Stack, catalog: Catalog, workload: Workload
+) -> tuple[Compatible, ...]:
+    """All that could be built and runs on a machine, the best first."""
+    return rank(host, possible_cells(host, python, stack, catalog), catalog, workload, able=True).fits
 
 
 def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
@@ -267,7 +307,7 @@ def _barred(
     return tuple(found)
 
 
-def _wanted(
+def cells_to_make(
     host: Capability, ranking: Ranking, choice: PickedVariants, possible: Callable[[], Sequence[Compatible]]
 ) -> tuple[Compatible, ...]:
     """For every GPU that no variant was compiled for (or for the CPU alone), the best cell that could be."""

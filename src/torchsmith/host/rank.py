@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.catalog import Catalog, GpuTarget, Sm, Workload
+from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workload
 from torchsmith.catalog.runs import (
     Runs,
     Verdict,
@@ -35,6 +35,7 @@ class Compatible(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     provided: tuple[Reason, ...] = ()
     native: bool = True  # the driver knows its CUDA; otherwise it runs by minor-version compatibility
+    driver: DriverVersion | None = None  # the oldest that runs it here, where the machine's is unknown
 
     @property
     def variant(self) -> Variant:
@@ -72,6 +73,7 @@ class _Case:
     contra: list[Reason] = field(default_factory=list)
     provided: list[Reason] = field(default_factory=list)
     native: bool = True
+    driver: DriverVersion | None = None
 
     def add(self, code: str, verdict: Verdict, hint: str = "") -> None:
         if verdict:
@@ -107,7 +109,9 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     if case.contra:
         return Incompatible(cell, tuple(case.contra))
     idle = tuple(arch for arch in host.archs if arch not in exact + compatible)
-    return Compatible(cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native)
+    return Compatible(
+        cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native, case.driver
+    )
 
 
 def spoken_condition(host: Capability) -> str:
@@ -174,14 +178,16 @@ def _no_gpu(host: Capability, target: Cuda) -> Reason:
 def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: Catalog, case: _Case) -> None:
     toolkit = catalog.cuda[target.version]
     gpus = [catalog.gpus[sm] for sm in used if sm in catalog.gpus]
-    if host.driver is None:
-        # A GPU that works at all has a driver that knows it; that may already be enough.
-        floor = max((gpu.min_driver for gpu in gpus), default=None)
-        if host.sms and (floor is None or floor < toolkit.min_driver):
-            case.provided.append(Reason("driver", f"the driver is {toolkit.min_driver} or newer"))
-        return
     oldest, _ = drivers_of(toolkit, windows=host.windows)
     needed = max((oldest, *(gpu.min_driver for gpu in gpus)))
+    if host.driver is None:
+        # Judged with the oldest driver that runs it: that driver then leads to the same answer.
+        if host.sms:
+            case.driver, text = driver_condition(needed, gpus, catalog)
+            verdict = driver_runs(toolkit, case.driver.first)
+            case.native = isinstance(verdict, Runs) and verdict.how == "native"
+            case.provided.append(Reason("driver", text))
+        return
     cure = f"update the driver to {needed} or newer"
     verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     case.native = not isinstance(verdict, Runs) or verdict.how == "native"
@@ -195,11 +201,33 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
             case.contra.append(Reason("driver", text, cure))
 
 
+def driver_condition(
+    needed: DriverVersion, gpus: Iterable[Gpu], catalog: Catalog
+) -> tuple[DriverVersion, str]:
+    """What must be true of an unknown driver: its release, or on a Jetson the JetPack that brings one."""
+    parts = {part for gpu in gpus if gpu.tegra for part in gpu.parts}
+    packs = [pack for pack in catalog.jetpacks.values() if pack.part in parts and pack.driver]
+    for pack in packs:
+        driver = DriverVersion.parse(pack.driver)
+        if driver >= needed:
+            return driver, f"the machine has JetPack {pack.jetpack} or newer (driver {driver})"
+    return needed, f"the driver is {needed} or newer"
+
+
+def driver_steps(host: Capability, catalog: Catalog) -> list[DriverVersion]:
+    """The drivers at which the answer for a machine may change, the oldest first."""
+    gpus = [catalog.gpus[sm] for sm in host.sms or () if sm in catalog.gpus]
+    if any(gpu.tegra for gpu in gpus):
+        return []  # a Jetson has the driver of its JetPack
+    steps = {driver for toolkit in catalog.cuda.values() for driver in drivers_of(toolkit, windows=False)}
+    return sorted({step for step in steps if step} | {gpu.min_driver for gpu in gpus})
+
+
 class Ranking(msgspec.Struct, frozen=True):
     """All candidates: those that run, the best first, and the others, the nearest first."""
 
-    fits: tuple[Compatible, ...]
-    misses: tuple[Incompatible, ...]
+    fits: tuple[Compatible, ...] = ()
+    misses: tuple[Incompatible, ...] = ()
 
 
 def rank(
@@ -283,7 +311,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit, best: f"not proved: {fit.unproved[0]}",
         ),
         Criterion(
-            lambda fit: _cuda_key(fit, catalog),
+            _cuda_key,
             lambda fit, best: f"CUDA {best.variant.cuda} {_why_cuda(fit, best)}",
         ),
         Criterion(
@@ -316,21 +344,21 @@ def place_of_isa(isa: str, catalog: Catalog, workload: Workload) -> int:
     return len(workload.isas) + 100 - catalog.isas[isa].level
 
 
-def _cuda_key(fit: Compatible, catalog: Catalog) -> tuple[Any, ...]:
+def _cuda_key(fit: Compatible) -> tuple[Any, ...]:
     """The newest CUDA that the driver knows, then the oldest of those that it runs by compatibility.
 
-    The least demanding first where the driver is unknown.
+    Where the driver is unknown, those that ask least of it first.
     """
     if not isinstance(fit.variant.target, Cuda):
         return ()
     version = fit.variant.target.version
-    asked = catalog.cuda[version].min_driver.parts if fit.assumes("driver") else ()
+    asked = fit.driver.parts if fit.driver else ()
     sign = -1 if fit.native else 1
     return asked, not fit.native, sign * version.major, sign * version.minor
 
 
 def _why_cuda(fit: Compatible, best: Compatible) -> str:
-    if fit.assumes("driver"):
+    if fit.driver != best.driver:
         return "asks less of a driver that is not known"
     if fit.native:
         return "is newer and runs too"
@@ -355,9 +383,11 @@ def asks_no_more(fit: Compatible, other: Compatible, catalog: Catalog) -> bool:
         return True
     if not other.assumes("driver") or fit.variant.backend != other.variant.backend:
         return False
-    if fit.variant.cuda is None or other.variant.cuda is None:
-        return True  # another backend's condition is the same for all of its cells
-    return catalog.cuda[fit.variant.cuda].min_driver <= catalog.cuda[other.variant.cuda].min_driver
+    # Another backend's condition is the same for all of its cells.
+    asked = [
+        one.driver or catalog.cuda[one.variant.cuda].min_driver for one in (fit, other) if one.variant.cuda
+    ]
+    return asked == sorted(asked)
 
 
 def why_after(fit: Compatible, best: Compatible, catalog: Catalog, workload: Workload) -> str:

@@ -215,8 +215,7 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None:
         return facts
-    platform = "aarch64-darwin" if cpu.mac else str(cpu.platform)
-    system = facts.system or Fact(platform, f"{CATALOG}, by {cpu.name}")
+    system = facts.system or Fact(cpu.system or str(cpu.platform), f"{CATALOG}, by {cpu.name}")
     read = facts.cpu_id is not None or facts.cpu_name is not None
     if facts.features is not None or read:
         return replace(facts, system=system)

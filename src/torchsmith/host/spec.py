@@ -194,7 +194,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     found = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
     known = [part for part in found if part] if len(found) <= FEW else []
     hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
-    return f"{hint} its architecture, such as sm89 or gfx1100"
+    return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 
 
 def find_cpu_name(words: str, catalog: Catalog) -> str:

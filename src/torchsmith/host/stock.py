@@ -8,7 +8,7 @@ from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, drivers_of, gpu_code_runs
-from torchsmith.host.rank import spoken_condition
+from torchsmith.host.rank import driver_condition, spoken_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.traces import traces
 
@@ -43,13 +43,14 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
             if losses is not None:
                 spoken = (spoken_condition(host),) if host.spoken_gpu else ()
                 provided = (*assumed, *spoken, *_driver_condition(wheel, sms, host, catalog))
-                able.append(Stock(wheel, (*losses, *_other_losses(wheel)), provided))
+                able.append(Stock(wheel, (*losses, *_other_losses(wheel, sms)), provided))
     if able:
         return min(able, key=lambda stock: (len(stock.provided), _asked(stock.wheel, host, catalog)))
     for wheel in mine:
         if wheel.cuda is None:
-            idle = (f"{', '.join(map(str, sms))} stays idle: no stock wheel uses it with this driver",)
-            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel)), assumed)
+            which = "no stock wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
+            idle = (f"{', '.join(map(str, sms))} stays idle: {which}",)
+            return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel, sms)), assumed)
     return None
 
 
@@ -68,7 +69,8 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
             if host.system is None:
                 conditions.append("the machine is x86_64-linux")
             conditions.append(catalog.backends["rocm"].condition(wheel.rocm))
-            losses = (f"it carries code for {len(wheel.gfx)} GPU targets",)
+            own = {gfx.name for gfx in targets.values() if gfx}
+            losses = (f"code for {len(set(wheel.gfx) - own)} other GPUs comes along",)
             return Stock(wheel, losses, tuple(conditions))
     return None
 
@@ -84,11 +86,9 @@ def _driver_condition(
     """What the driver must be, where that is not known; pick says the same of a build for that CUDA."""
     assert wheel.cuda is not None
     least, _ = drivers_of(catalog.cuda[wheel.cuda], windows=host.windows)
-    known = [gpu.min_driver for sm in sms if (gpu := catalog.gpus.get(sm))]
-    needed = max((least, *known))
-    if host.driver is None:
-        return () if known and max(known) >= least else (f"the driver is {least} or newer",)
-    return (f"the driver is {needed} or newer",) if driver_reaches(host.driver, needed) is None else ()
+    gpus = [gpu for sm in sms if (gpu := catalog.gpus.get(sm))]
+    needed, text = driver_condition(max((least, *(gpu.min_driver for gpu in gpus))), gpus, catalog)
+    return (text,) if host.driver is None or driver_reaches(host.driver, needed) is None else ()
 
 
 def _gpu_losses(
@@ -141,10 +141,11 @@ def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
     )
 
 
-def _other_losses(wheel: Wheel) -> tuple[str, ...]:
+def _other_losses(wheel: Wheel, sms: tuple[Sm, ...]) -> tuple[str, ...]:
     rest = {
         "x86_64-linux": "outside of dispatched kernels the CPU code is for any x86_64, without AVX",
         "aarch64-linux": "outside of dispatched kernels the CPU code is for any ARMv8-A",
     }.get(wheel.system, "")
-    many = f"it carries code for {len(wheel.sms)} GPU architectures" if len(wheel.sms) > 1 else ""
+    others = len(set(wheel.sms) - set(sms))
+    many = f"code for {others} other GPU architectures comes along" if others > 1 else ""
     return tuple(filter(None, (many, rest)))

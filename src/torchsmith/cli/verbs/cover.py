@@ -11,13 +11,13 @@ from typing import Annotated
 from torchsmith.api.covering import CoverPlan, CoverReport, CoverRequest, cover, write_plan
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, SvgOption
-from torchsmith.cli.console import exit_if, next_step, print_json, table, warn
+from torchsmith.cli.console import exit_if, next_step, print_commands, print_json, table, warn
 from torchsmith.cli.console import write as say
 from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.core.words import counted
 from torchsmith.host.matrix_file import check_free
 
-EXAMPLE = "torchsmith cover sample --curve 6"
+EXAMPLE = "torchsmith cover sample --curve 8"
 SHOWN = 12  # entries not read, and machines that a plan leaves behind
 
 
@@ -62,7 +62,7 @@ def run(
 def _print_report(report: CoverReport, *, limited: bool) -> None:
     """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
     entries = "1 entry" if report.entries == 1 else f"{report.entries:,} entries"
-    say(f"{_machines(report.machines)} in {entries}, {report.different} different ones")
+    say(f"{_machines(report.machines)} in {entries}, of {counted(report.different, 'kind')}")
     say(counted(report.candidates, "candidate"))
     for unread in report.not_read[:SHOWN]:
         warn(f"not read: {unread.where}: {unread.why}")
@@ -71,7 +71,7 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
     if report.columns_not_used:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
-    fewest = f"the fewest variants that serve all that can be served: {size}"
+    fewest = f"{counted(size, 'variant')}, the fewest that serve every machine that any candidate serves"
     _print_plan(report, f"the best {size} variants" if limited else fewest)
     _print_shortcomings(report)
     if report.curve:
@@ -85,24 +85,24 @@ def _machines(number: int) -> str:
 def _print_plan(report: CoverReport, title: str) -> None:
     """The variants, whom they serve, and what they cost."""
     plan, proof = report.plan, report.plan.proof
+    if not plan.variants:
+        say()
+        say("no candidate serves any of these machines", "bold")
+        return
     sure = "proved optimal" if proof.optimal else f"not proved, gap {proof.gap:.2%}"
     say()
     say(f"{title} ({sure} in {proof.seconds:.2f} s)", "bold")
     rows = [(use.variant, f"{use.machines:,}", f"{use.slower:,}") for use in report.uses]
     table(("variant", "machines", "of these slower"), rows, right=("machines", "of these slower"))
-    left = f"{plan.not_served:,} not at all"
+    left = f"{plan.not_served:,} not served"
     if plan.in_part:
-        left = f"{plan.not_served:,} not served ({plan.in_part:,} of them on some of their GPUs)"
+        left += f" ({plan.in_part:,} of them on some of their GPUs)"
     best = f"{plan.at_their_best:,} as well as possible"
     say(f"{_machines(plan.served)} served: {best}, {plan.slower:,} slower; {left}")
     unknown = report.not_estimated
     known = ", ".join(name for name in report.packages if name not in unknown)
     without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
-    say(
-        f"to build: about {plan.hours:.1f} h on {plan.cores} cores, one after the other;"
-        f" {plan.build_gb:.0f} GB free while building, {plan.store_gb:.1f} GB kept"
-        f" (coarse estimates for {known}{without})"
-    )
+    say(f"to build: {plan.cost}, one after the other (coarse estimates for {known}{without})")
 
 
 def _print_shortcomings(report: CoverReport) -> None:
@@ -118,6 +118,9 @@ def _print_shortcomings(report: CoverReport) -> None:
             say(f"  {row.machines:,} x {row.label}: {row.why}")
         if len(rows) > SHOWN:
             say(f"  {len(rows) - SHOWN} more (all of them with --json)")
+    if report.create:
+        say("to make what is missing:")
+        print_commands(report.create)
     for text, machines in report.assumed.items():
         warn(f"assumed for {_machines(machines)}: {text}")
     if report.unknown_gpus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,12 +17,11 @@ from torchsmith.api.choosing import (
 )
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import columns, exit_if, paint, print_json, warn, write
+from torchsmith.cli.console import columns, exit_if, paint, print_commands, print_json, warn, write
 from torchsmith.core.problem import Conflict
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 NOTES = 3  # that are shown without --explain
-NEW_LINE = "\n" + " " * 10  # a shell reads on after &&
 
 
 def run(
@@ -83,6 +81,8 @@ def _print_report(report: PickReport) -> None:
         by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
         write(f"no single variant runs on all GPUs{selecting if by_cuda else ''}")
         write()
+    if not report.unserved:
+        _print_drivers(report)
     for text in report.remarks:
         write(text, "yellow")
     for sm, name in report.compiled_for_one.items():
@@ -99,7 +99,7 @@ def _print_report(report: PickReport) -> None:
             write(f"  drawback: {text}")
         if wheel.unproved:
             write(f"  not proved: {wheel.unproved}", "yellow")
-        _print_commands({"pip": wheel.command})
+        print_commands({"pip": wheel.command})
     if report.no_tools:
         write("neither Nix nor Flox is installed; torchsmith doctor says how to get them", "yellow")
 
@@ -113,26 +113,20 @@ def _print_chosen(chosen: ChosenRow, report: PickReport) -> None:
         write(f"  runs on the CPU alone and leaves {', '.join(map(str, chosen.idle))} idle", "yellow")
     for text in chosen.reasons:
         write(f"  {text}")
-    if len(chosen.isas) > 1:
-        write(f"  instruction sets for {report.workload} use, the best first: {', '.join(chosen.isas)}")
+    for text in (chosen.isa_why, chosen.older):
+        if text:
+            write(f"  {text}")
     for text in chosen.unproved:
         write(f"  not proved: {text}", "yellow")
-    if chosen.older:
-        write(f"  {chosen.older}")
     for text in chosen.audit:
         write(f"  audit: {text}", "yellow")
     if chosen.companions:
         write(f"  with {', '.join(chosen.companions)}")
     if report.bundled:
         write(f"  brings {', '.join(report.bundled)}: its recipe holds them")
-    _print_commands(chosen.commands)
+    write(f"  to build: {chosen.cost} (coarse estimates)")
+    print_commands(chosen.commands)
     write()
-
-
-def _print_commands(commands: Mapping[str, str]) -> None:
-    """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
-    for label, command in commands.items():
-        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{NEW_LINE}')}", whole=True)
 
 
 def _print_missing(report: PickReport) -> None:
@@ -155,7 +149,18 @@ def _print_missing(report: PickReport) -> None:
         if wanted.file:
             add = f'add "{wanted.name}" to include in {wanted.file}, then: torchsmith generate'
             write(f"  {add}; or in a workspace of its own:")
-        _print_commands(wanted.commands)
+        write(f"  to build: {wanted.cost} (coarse estimates)")
+        print_commands(wanted.commands)
+        write()
+    if report.unserved:
+        _print_drivers(report)
+
+
+def _print_drivers(report: PickReport) -> None:
+    """What a machine whose driver is unknown would get with a newer one."""
+    for driver, names in report.by_driver.items():
+        write(f"with driver {driver} or newer: {', '.join(names)}")
+    if report.by_driver:
         write()
 
 

@@ -1,0 +1,42 @@
+"""What building variants costs, by the catalog's coarse estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from torchsmith.catalog import Catalog
+from torchsmith.matrix import Variant
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """What building costs, one variant after the other."""
+
+    hours: float = 0.0
+    cores: int = 0  # that the hours are for
+    memory_gb: float = 0.0  # with so many cores
+    build_gb: float = 0.0  # free disk that the largest single build needs
+    store_gb: float = 0.0
+    unknown: tuple[str, ...] = ()  # variants that no estimate covers
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.hours:.1f} h on {self.cores} cores with {self.memory_gb:.0f} GB of memory;"
+            f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept"
+        )
+
+
+def bill(variants: Sequence[Variant], catalog: Catalog) -> Bill:
+    """The costs of these variants together."""
+    table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
+    rows = [table.get((variant.package.name, variant.toolkit is not None)) for variant in variants]
+    known = [row for row in rows if row is not None]
+    return Bill(
+        hours=sum((row.hours for row in known), 0.0),
+        cores=max((row.cores for row in known), default=0),
+        memory_gb=max((row.memory_gb for row in known), default=0.0),
+        build_gb=max((row.build_gb for row in known), default=0.0),
+        store_gb=sum((row.store_gb for row in known), 0.0),
+        unknown=tuple(variant.name for variant, row in zip(variants, rows, strict=True) if row is None),
+    )
