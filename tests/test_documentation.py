@@ -59,11 +59,11 @@ def commands(page: str) -> list[str]:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The files that git knows, as a reader has them after cloning."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in filter(None, names.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / "clone" / name)
+    (tmp_path / "clone").mkdir()
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = "\0".join(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
+    copy = ["xargs", "-0", "cp", "--parents", f"--target-directory={tmp_path / 'clone'}"]
+    subprocess.run(copy, cwd=ROOT, input=names, text=True, check=True)
     return tmp_path / "clone"
 
 

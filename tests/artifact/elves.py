@@ -143,9 +143,21 @@ def _zstd() -> ModuleType:
     return importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
+def _zlib(data: bytes) -> bytes:
+    """What `zlib.compress` makes, in pieces of which equal ones are packed once: a bomb in a moment."""
+    piece, packed = 1 << 24, dict[bytes, bytes]()
+    stream = []
+    for part in (data[start : start + piece] for start in range(0, len(data), piece)):
+        if part not in packed:
+            packer = zlib.compressobj(wbits=-15)
+            packed[part] = packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH)
+        stream.append(packed[part])
+    return b"".join([b"\x78\x9c", *stream, b"\3\0", struct.pack(">I", zlib.adler32(data))])
+
+
 def compressed(data: bytes, version: int = 3, method: int = 1, size: int | None = None) -> bytes:
     """The same, compressed by zlib (0) or zstd (1)."""
-    packed = _zstd().compress(data) if method else zlib.compress(data)
+    packed = _zstd().compress(data) if method else _zlib(data)
     layout = struct.Struct({1: "<IQ", 2: "<IIQ", 3: "<QQQ"}[version])
     stored = (8 + layout.size + len(packed),) if version > 1 else ()
     sizes = layout.pack(*stored, len(data) if size is None else size, 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import subprocess
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -34,24 +35,48 @@ ANYBODY = {f"GIT_{name}": "x@example.invalid" for name in SIGNATURE}
     [pytest.param(verb, marks=pytest.mark.needs("nix") if verb in ASKING_NIX else ()) for verb in VERBS],
 )
 def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network(
-    verb: str, call: Call, tmp_path: Path
+    verb: str, clean: Path, prepared: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
     assert example in " ".join(call(verb, "--help").out.split())
-    assert example.split(" && ")[-1].startswith(f"torchsmith {verb}")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TORCHSMITH")}
-    nowhere = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "all")}
-    home = {"HOME": str(tmp_path / "home"), "PATH": os.pathsep.join(PROGRAMS), "COLUMNS": "80"}
-    env = kept | ANYBODY | nowhere | home
-    (tmp_path / "clean").mkdir()
-    done = subprocess.run(
-        ["bash", "-c", example], cwd=tmp_path / "clean", env=env, capture_output=True, text=True, check=False
-    )
-    assert "next: torchsmith " in done.stderr or verb in NO_NEXT.split(), done.stderr
+    monkeypatch.setenv("COLUMNS", "80")
+    before, _, last = example.rpartition(" && ")
+    assert last.startswith(f"torchsmith {verb}")
+    monkeypatch.chdir(clean)
+    if before in prepared:
+        shutil.copytree(prepared[before], clean, symlinks=True, dirs_exist_ok=True)
+    elif before:
+        for command in before.split(" && "):
+            program, *words = shlex.split(command)
+            assert (program, call(*words).code) == ("torchsmith", 0)
+        prepared[before] = Path(shutil.copytree(clean, clean.with_name("prepared"), symlinks=True))
+    command, _, file = last.partition(" > ")
+    done = call(*shlex.split(command)[1:])
+    assert "next: torchsmith " in done.err or verb in NO_NEXT.split(), done.err
     # Publishing wants Flox and a remote, which a test machine has not; it says so.
-    assert done.returncode in ((1, 3) if verb == "publish" else (0,)), done.stdout + done.stderr
-    lines = (done.stdout + done.stderr).splitlines()
+    assert done.code in ((1, 3) if verb == "publish" else (0,)), done.out + done.err
+    assert done.out or not file
+    lines = (done.err if file else done.out + done.err).splitlines()
     assert not [line for line in lines if len(line) > 80 and not cannot_be_broken(line)]
+
+
+@pytest.fixture
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of a user who has set nothing, and whose network leads nowhere."""
+    for name in [name for name in os.environ if name.startswith("TORCHSMITH")]:
+        monkeypatch.delenv(name)
+    settings = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "all")} | ANYBODY
+    settings |= {"HOME": str(tmp_path / "home"), "PATH": os.pathsep.join(PROGRAMS)}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "clean").mkdir()
+    return tmp_path / "clean"
+
+
+@pytest.fixture(scope="module")
+def prepared() -> dict[str, Path]:
+    """What the commands before an example's last one make, by those commands."""
+    return {}
 
 
 def cannot_be_broken(line: str) -> bool:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from torchsmith.artifact.features import LEGACY_SSE, TWO_STEPS, Scan, Use, x86_facts
 
-try:
-    import iced_x86
 
-    INSTALLED = True
-except ImportError:
-    INSTALLED = False
+class _ReadWhenUsed:
+    """iced-x86, read at its first use: thousands of names, and most verbs that may judge code judge none."""
+
+    def __getattr__(self, name: str) -> Any:
+        import iced_x86
+
+        vars(self)[name] = value = getattr(iced_x86, name)
+        return value
+
+
+iced_x86: Any = _ReadWhenUsed()
+INSTALLED = find_spec("iced_x86") is not None
 
 MISSING = "iced-x86 reads x86-64 code and is not installed; it has no wheel for macOS on ARM"
 INVALID = 0

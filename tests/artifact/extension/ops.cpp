@@ -1,8 +1,6 @@
 #define FIRST 1
 #include "ops.h"
 
-#include <iostream>
-
 namespace vision {
 namespace ops {
 std::atomic<int64_t> calls{0};
@@ -16,11 +14,11 @@ double area(const std::vector<Shape>& shapes) {
 }  // namespace
 std::vector<Any> cpu_ops() {
   std::vector<Any> all;
-  list<12>(all);
+  list<7>(all);
   return all;
 }
 double total(const std::vector<Shape>& shapes) {
-  std::cerr << name << area(shapes) << "\n";
+  calls += static_cast<int64_t>(name.size());
   return area(shapes);
 }
 }  // namespace ops

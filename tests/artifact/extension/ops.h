@@ -41,6 +41,10 @@ int64_t select(T* out, const T* in, T least, int64_t n) {
   return calls.load(std::memory_order_acquire) + n;
 }
 template <int N>
+int64_t counted(int64_t by) {
+  return calls.fetch_add(by * N) + N;
+}
+template <int N>
 std::vector<at::Tensor> copies(const at::Tensor& of, double by) {
   std::vector<at::Tensor> all;
   for (int i = 0; i < N; ++i) {
@@ -60,7 +64,8 @@ using Any = void (*)();
 template <int N>
 void list(std::vector<Any>& all) {
   for (Any one : {Any(affine<float, N>), Any(affine<double, N>), Any(affine<int32_t, N>), Any(dot<float, N>),
-                  Any(dot<double, N>), Any(select<float, N>), Any(select<int32_t, N>), Any(copies<N>), Any(overlap<N>)})
+                  Any(dot<double, N>), Any(select<float, N>), Any(select<int32_t, N>), Any(counted<N>),
+                  Any(copies<N>), Any(overlap<N>)})
     all.push_back(one);
   if constexpr (N > FIRST) list<N - 1>(all);
 }

@@ -77,20 +77,24 @@ class functional(metaclass=Lenient):
     @of_tensors
     def conv2d(images, kernels, padding):
         size = range(len(images.values[0][0]))
+        weights = [
+            [weight for plane in kernel for row in plane for weight in row] for kernel in kernels.values
+        ]
 
-        def at(image, kernel, y, x):
-            return sum(
-                image[c][y + i - 1][x + j - 1] * kernel[c][i][j]
-                for c in range(len(image))
-                for i in range(3)
-                for j in range(3)
-                if y + i - 1 in size and x + j - 1 in size
-            )
+        def around(image, y, x):
+            """The three rows of three of each plane, with zeros beyond its border."""
+            return [
+                plane[i][j] if i in size and j in size else 0.0
+                for plane in image
+                for i in (y - 1, y, y + 1)
+                for j in (x - 1, x, x + 1)
+            ]
 
+        planes = [[[around(image, y, x) for x in size] for y in size] for image in images.values]
         return Tensor(
             [
-                [[[at(image, kernel, y, x) for x in size] for y in size] for kernel in kernels.values]
-                for image in images.values
+                [[[sum(map(mul, near, weight)) for near in row] for row in plane] for weight in weights]
+                for plane in planes
             ]
         )
 
@@ -127,19 +131,38 @@ class linalg(metaclass=Lenient):
 
     @of_tensors
     def eigvalsh(matrix):
-        """Jacobi's rotations, until nothing is left beside the diagonal."""
-        rows, size = [list(row) for row in matrix.values], len(matrix.values)
-        while max(abs(rows[i][j]) for i in range(size) for j in range(i)) > 1e-9:
-            for i in range(size):
-                for j in range(i):
-                    angle = 0.5 * math.atan2(2 * rows[i][j], rows[j][j] - rows[i][i])
-                    c, s = math.cos(angle), math.sin(angle)
-                    for row in rows:
-                        row[i], row[j] = c * row[i] - s * row[j], s * row[i] + c * row[j]
-                    one, two = rows[i], rows[j]
-                    rows[i] = [c * a - s * b for a, b in zip(one, two, strict=True)]
-                    rows[j] = [s * a + c * b for a, b in zip(one, two, strict=True)]
-        return Tensor(sorted(rows[i][i] for i in range(size)))
+        """Householder's reflections leave three diagonals, whose pivots count eigenvalues below a number."""
+        rows, diagonal, squares = matrix.values, [], [0.0]
+        while rows:
+            diagonal.append(rows[0][0])
+            mirror, rows = rows[0][1:], [row[1:] for row in rows[1:]]
+            squares.append(sum(map(mul, mirror, mirror)))
+            if any(mirror[1:]):
+                mirror[0] += math.copysign(math.sqrt(squares[-1]), mirror[0])
+                half = sum(map(mul, mirror, mirror)) / 2
+                image = [sum(map(mul, row, mirror)) / half for row in rows]
+                share = sum(map(mul, mirror, image)) / half / 2
+                image = [a - share * b for a, b in zip(image, mirror, strict=True)]
+                rows = [
+                    [value - a * d - b * c for value, c, d in zip(row, mirror, image, strict=True)]
+                    for row, a, b in zip(rows, mirror, image, strict=True)
+                ]
+
+        def below(number):
+            count, pivot = 0, 1.0
+            for value, square in zip(diagonal, squares, strict=False):
+                pivot = value - number - square / (pivot or 1e-300)
+                count += pivot < 0
+            return count
+
+        widest = max(map(abs, diagonal)) + 2 * math.sqrt(max(squares))
+        found = []
+        for index in range(len(diagonal)):
+            low, high = -widest, widest
+            while low < (middle := (low + high) / 2) < high and high - low > 1e-15 * widest:
+                low, high = (middle, high) if below(middle) <= index else (low, middle)
+            found.append(middle)
+        return Tensor(found)
 
 
 class version:
