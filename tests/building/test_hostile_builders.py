@@ -79,7 +79,7 @@ def test_a_hostile_builder_is_checked_and_named(
 def test_a_program_that_writes_too_much_is_ended() -> None:
     begun = time.monotonic()
     for stream in ("", ">&2"):
-        assert run(["sh", "-c", f"exec yes {stream}"], timeout=300, most=10_000).timed_out
+        assert run(["sh", "-c", f"exec yes {stream}"], timeout=300, max_bytes=10_000).timed_out
     assert time.monotonic() - begun < 200
-    done = run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=300, most=10_000)
+    done = run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=300, max_bytes=10_000)
     assert (done.code, done.stdout, done.stderr, done.timed_out) == (3, "out\n", "err\n", False)

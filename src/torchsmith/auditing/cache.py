@@ -74,8 +74,8 @@ class JudgementCache:
             }
         )
         self._store = ResultCache(cache_dir() / "audits")
-        kept = self._store.load(self._key, KeptAudit)
-        self._kept = kept.files if kept and kept.grounds == self._grounds else {}
+        audit = self._store.load(self._key, KeptAudit)
+        self._kept = audit.files if audit and audit.grounds == self._grounds else {}
         self._digests: dict[JudgeTask, str] = {}
         self._contents: dict[str, tuple[bytes, Sequence[str]]] = {}
 
@@ -101,12 +101,12 @@ class JudgementCache:
 
     def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
-        kept: dict[str, KeptJudgement] = {}
+        judgements: dict[str, KeptJudgement] = {}
         for task, judgement in judged.items():
             if judgement.lasting:
                 known = judgement.facts
                 facts = msgspec.convert(known, KeptFacts, from_attributes=True) if known else None
-                kept[_name(task)] = KeptJudgement(
+                judgements[_name(task)] = KeptJudgement(
                     self._digest(task),
                     task.shown,
                     judgement.findings,
@@ -114,8 +114,8 @@ class JudgementCache:
                     judgement.concerns,
                     facts,
                 )
-        if len(kept) >= FEWEST and _digests(kept) != _digests(self._kept):
-            self._store.keep(self._key, KeptAudit(self._grounds, kept))
+        if len(judgements) >= FEWEST and _digests(judgements) != _digests(self._kept):
+            self._store.keep(self._key, KeptAudit(self._grounds, judgements))
 
     def _digest(self, task: JudgeTask) -> str:
         """All that the judgement of a file rests on besides the rules and the catalog."""
@@ -162,5 +162,5 @@ def _name(task: JudgeTask) -> str:
     return f"{task.kind} {task.path.absolute()}"
 
 
-def _digests(kept: Mapping[str, KeptJudgement]) -> dict[str, str]:
-    return {name: judgement.digest for name, judgement in kept.items()}
+def _digests(judgements: Mapping[str, KeptJudgement]) -> dict[str, str]:
+    return {name: judgement.digest for name, judgement in judgements.items()}

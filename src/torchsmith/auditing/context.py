@@ -55,9 +55,11 @@ class FileFindings:
         lasting: bool = True,
     ) -> FileFindings:
         """What was found in a text, less what its comments silence, which is counted."""
-        every = list(findings)
-        kept = unmuted(every, text)
-        return cls(tuple(kept), facts, len(every) - len(kept), concerns=concerns, lasting=lasting)
+        all_findings = list(findings)
+        unsilenced = unmuted(all_findings, text)
+        return cls(
+            tuple(unsilenced), facts, len(all_findings) - len(unsilenced), concerns=concerns, lasting=lasting
+        )
 
     def again(
         self, form: NormalizedText, name: str, shown: str, own: Sequence[Finding], catalog: Catalog
@@ -83,8 +85,8 @@ class Context:
 
     def subject(self, shown: str, recipe: Recipe) -> Subject:
         """A recipe with what is known about it."""
-        asked, choice = self.lines.get(recipe.name), self.choice
-        return Subject(shown, recipe, self.catalog, asked, choice.line, choice.strict)
+        line, choice = self.lines.get(recipe.name), self.choice
+        return Subject(shown, recipe, self.catalog, line, choice.line, choice.strict)
 
     def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
         """The rules of one depth over one kind of thing that are chosen."""
@@ -121,8 +123,8 @@ class Context:
         """What rules have to say of a file that no name tells about: of all of it, and of each of its package
         sets."""
         for rule in self.rules("text", "expression"):
-            each = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
-            for package_set in each:
+            sets = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
+            for package_set in sets:
                 yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
     def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:

@@ -59,11 +59,13 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     by name."""
     variant, body = subject.variant, subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
-    given = repr(sorted(body.given.items(), key=str)) if body.given else ""
+    arguments = repr(sorted(body.given.items(), key=str)) if body.given else ""
     code = FLAGS.sub("", forms.blank(subject.name, subject.code))
-    plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + given
+    plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + arguments
     section = TORCH_SECTION.search(forms.blank(subject.name, body.text))
-    torch = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) + given if section else ""
+    torch = (
+        re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) + arguments if section else ""
+    )
     return RecipeFacts(
         file=subject.file,
         name=subject.name,

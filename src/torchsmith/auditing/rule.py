@@ -88,8 +88,8 @@ def wanted_by(check: RuleFunction) -> tuple[type, ...]:
 
 
 def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
-    given = next((thing for thing in more if isinstance(thing, kind)), None)
-    return given if given is not None else subject.fact(kind)
+    value = next((thing for thing in more if isinstance(thing, kind)), None)
+    return value if value is not None else subject.fact(kind)
 
 
 def convention(subject: Subject) -> Sure | None:

@@ -184,7 +184,7 @@ def _prepare(context: Context) -> None:
 
 
 def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[FileFindings]:
-    return [_judge(one, _context[0]) for one in chunk]
+    return [_judge(task, _context[0]) for task in chunk]
 
 
 def _judge(task: JudgeTask, context: Context) -> FileFindings:
@@ -209,12 +209,14 @@ def judge_expressions(path: Path, shown: str, context: Context) -> FileFindings:
     except Problem as problem:
         sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
         unread = _unread(problem, shown, context)
-        return FileFindings(tuple(_less_sure(one, sure) for one in unread), concerns=True, lasting=False)
+        return FileFindings(
+            tuple(_less_sure(finding, sure) for finding in unread), concerns=True, lasting=False
+        )
     if not context.concerns(recipe):
         return FileFindings(())
     subject = context.subject(shown, recipe)
-    found = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
-    return FileFindings.of(found, recipe.text, concerns=True, lasting=_exact(recipe))
+    findings = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
+    return FileFindings.of(findings, recipe.text, concerns=True, lasting=_exact(recipe))
 
 
 def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> FileFindings:
@@ -223,35 +225,39 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Fil
         text = read_text(path)
     except Problem as problem:
         return FileFindings(tuple(_unread(problem, shown, context)), lasting=False)
-    found = list(context.findings("file", Where(shown), path, text))
+    findings = list(context.findings("file", Where(shown), path, text))
     if not is_recipe or len(text) > LARGEST:
-        return FileFindings(tuple(found))
+        return FileFindings(tuple(findings))
     name = package_name(path)
     concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None
     form = context.forms.of(name, text, context.lines.get(name))
     known = context.judged.get(form) if form else None
     if form and known:
-        return known.again(form, name, shown, found, context.catalog)
+        return known.again(form, name, shown, findings, context.catalog)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         unread = _unread(problem, shown, context)
-        return FileFindings((*found, *unread), concerns=concerns, lasting=False)
-    judged = replace(judge_recipe(recipe, shown, context, found), concerns=concerns)
-    if form and not found and all(finding.severity is Severity.NOTE for finding in judged.findings):
+        return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
+    judged = replace(judge_recipe(recipe, shown, context, findings), concerns=concerns)
+    if form and not findings and all(finding.severity is Severity.NOTE for finding in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()
         judged = context.judged[form] = replace(judged, form=form)
     return judged
 
 
-def judge_recipe(recipe: Recipe, shown: str, context: Context, found: Sequence[Finding] = ()) -> FileFindings:
+def judge_recipe(
+    recipe: Recipe, shown: str, context: Context, findings: Sequence[Finding] = ()
+) -> FileFindings:
     """A recipe that was read, with the rules over recipes."""
     subject = context.subject(shown, recipe)
     facts = facts_of(subject, context.forms)
-    told = [*found, *context.of_recipe(subject)]
-    told += context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
-    return FileFindings.of(told, recipe.text, facts, lasting=_exact(recipe))
+    all_findings = [*findings, *context.of_recipe(subject)]
+    all_findings += (
+        context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
+    )
+    return FileFindings.of(all_findings, recipe.text, facts, lasting=_exact(recipe))
 
 
 def _exact(recipe: Recipe) -> bool:
@@ -263,7 +269,7 @@ def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
     """A finding that may be the fault of our reader, as grave as that allows."""
     if sure is None:
         return finding
-    severity = max(finding.severity, sure.most, key=lambda one: one.rank)
+    severity = max(finding.severity, sure.most, key=lambda severity: severity.rank)
     return replace(finding, sure=sure, severity=severity)
 
 
@@ -276,16 +282,16 @@ def _repo_findings(
     folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], context: Context
 ) -> Iterator[Finding]:
     sections = {
-        one.variant.stack: one.torch
+        recipe.variant.stack: recipe.torch
         for group in facts.values()
-        for one in group
-        if one.variant and one.variant.package.is_torch and one.torch
+        for recipe in group
+        if recipe.variant and recipe.variant.package.is_torch and recipe.torch
     }
     for folder in folders:
         if not folder.whole:
             continue
-        known = tuple(sorted(facts.get(folder.root, ()), key=lambda one: one.name))
-        files = seen_files(folder.root, ".") if any(one.uses for one in known) else None
+        known = tuple(sorted(facts.get(folder.root, ()), key=lambda recipe: recipe.name))
+        files = seen_files(folder.root, ".") if any(recipe.uses for recipe in known) else None
         git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
         repo = Repo(folder, known, context.catalog, sections, git)
         yield from context.findings("repo", Where(folder.shown), repo)

@@ -36,10 +36,10 @@ class RuleSelection:
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
         """Without the debts of the baseline and of chosen paths; and how many those were."""
-        kept = [
+        counted = [
             finding for finding in findings if finding.key not in self.known and not self._left_out(finding)
         ]
-        return kept, len(findings) - len(kept)
+        return counted, len(findings) - len(counted)
 
     def _left_out(self, finding: Finding) -> bool:
         return any(

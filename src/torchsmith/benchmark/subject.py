@@ -76,7 +76,7 @@ class BuildProcess:
         argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
-            self._talk = Dialogue(argv, most=MOST_SAID, cwd="/", env=environment, stderr=self._errors)
+            self._talk = Dialogue(argv, max_bytes=MOST_SAID, cwd="/", env=environment, stderr=self._errors)
         except Problem:
             self._errors.close()
             raise

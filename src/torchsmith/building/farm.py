@@ -239,7 +239,7 @@ def ssh_command(builder: Builder, remote: str) -> list[str]:
 
 
 def _ask(argv: Sequence[str]) -> Finished:
-    return run(argv, timeout=TIMEOUT, most=LONGEST_ANSWER)
+    return run(argv, timeout=TIMEOUT, max_bytes=LONGEST_ANSWER)
 
 
 def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:

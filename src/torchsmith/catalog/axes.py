@@ -57,15 +57,15 @@ class Axis:
         return self.__class__, self._values
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
-        return f"{self.__class__.__qualname__}({said})"
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._names, self._values, strict=True))
+        return f"{self.__class__.__qualname__}({fields})"
 
 
 def _match(pattern: str, text: str, expected: str) -> re.Match[str]:
-    found = re.fullmatch(pattern, text)
-    if found is None:
+    match = re.fullmatch(pattern, text)
+    if match is None:
         raise BadValue(f"{text!r} is not {expected}")
-    return found
+    return match
 
 
 class CudaVersion(Axis):
@@ -84,8 +84,8 @@ class CudaVersion(Axis):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        found = _match(r"(?:cuda)?(\d{1,3})[._](\d{1,3})", text, "a CUDA version such as 13.0")
-        return cls(int(found[1]), int(found[2]))
+        match = _match(r"(?:cuda)?(\d{1,3})[._](\d{1,3})", text, "a CUDA version such as 13.0")
+        return cls(int(match[1]), int(match[2]))
 
 
 class BackendVersion(Axis):
@@ -114,8 +114,8 @@ class PythonVersion(Axis):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        found = _match(r"(?:python|py)?(\d)\.?(\d{1,2})", text, "a Python version such as 3.13")
-        return cls(int(found[1]), int(found[2]))
+        match = _match(r"(?:python|py)?(\d)\.?(\d{1,2})", text, "a Python version such as 3.13")
+        return cls(int(match[1]), int(match[2]))
 
 
 class Sm(Axis):
@@ -148,8 +148,8 @@ class Sm(Axis):
         dotted = re.fullmatch(CAPABILITY, text)
         if dotted:
             return cls.of_capability(int(dotted[1]), int(dotted[2]))
-        found = _match(ARCHITECTURE, text, "a GPU architecture such as sm120")
-        return cls(int(found[1]))
+        match = _match(ARCHITECTURE, text, "a GPU architecture such as sm120")
+        return cls(int(match[1]))
 
 
 class CodeTarget(Axis):

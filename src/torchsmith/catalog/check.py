@@ -51,8 +51,8 @@ def check(catalog: Catalog) -> None:
     for problem in package_faults(catalog):
         raise problem
     faults = [
-        Invalid(one.text, hint=one.hint, where=catalog.place(one.file, one.path))
-        for one in faults_of(catalog)
+        Invalid(fault.text, hint=fault.hint, where=catalog.place(fault.file, fault.path))
+        for fault in faults_of(catalog)
     ]
     if faults:
         raise Contradiction(faults)
@@ -208,7 +208,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
     if not ATTRIBUTE.fullmatch(package.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
         yield ("attr",), f"{name}: {package.attr!r} is not an attribute of Nix", hint
-    same = next((one.name for one in catalog.packages.values() if one.attr == package.attr), name)
+    same = next((other.name for other in catalog.packages.values() if other.attr == package.attr), name)
     if same != name:
         yield ("attr",), f"{name} and {same} are one package of nixpkgs, {package.attr}", "keep one of them"
     for index, module in enumerate(package.modules):
@@ -233,8 +233,8 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         if need not in catalog.packages:
             hint = did_you_mean(need, catalog.packages)
             yield ("needs", index), f"{name} needs an unknown package {need}", hint
-    told = {"lines": package.lines, "versions": package.versions, "hashes": package.hashes}
-    for field, line in ((field, line) for field, lines in told.items() for line in lines):
+    tables = {"lines": package.lines, "versions": package.versions, "hashes": package.hashes}
+    for field, line in ((field, line) for field, lines in tables.items() for line in lines):
         if line not in catalog.lines:
             hint = did_you_mean(line, catalog.lines)
             yield (field,), f"{name} names an unknown line {line!r}", hint
@@ -308,8 +308,8 @@ def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
             continue
         if cuda not in catalog.cuda:
             known = ", ".join(map(str, catalog.cuda))
-            words = f"{line.name} names CUDA {cuda}, which cuda.toml does not have"
-            yield Fault("lines", (line.name, "cuda", text), words, f"known: {known}")
+            message = f"{line.name} names CUDA {cuda}, which cuda.toml does not have"
+            yield Fault("lines", (line.name, "cuda", text), message, f"known: {known}")
         builds.append((cuda, build))
     for target, build in builds:
         yield from _build_faults(line, target, build, catalog)
@@ -339,8 +339,8 @@ def _build_faults(
             hint = did_you_mean(build.pin, catalog.pins)
             yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
         elif cuda and pin.asked and cuda not in pin.cudas:
-            text, having = f"{what}: pin {pin.name} has no CUDA {cuda}", ", ".join(map(str, pin.cudas))
-            yield Fault("lines", (*at, "pin"), text, f"it has {having}")
+            text, cudas = f"{what}: pin {pin.name} has no CUDA {cuda}", ", ".join(map(str, pin.cudas))
+            yield Fault("lines", (*at, "pin"), text, f"it has {cudas}")
         elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:
             text = f"{what}: pin {pin.name} has torch {pin.torch}, not {line.torch}"
             hint = f'fixes.add = ["{SOURCE}", "torch-version"] and its hash, or torch = "{pin.torch}"'

@@ -361,8 +361,8 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def rev(self) -> str:
         """The commit that it is, where its address says so."""
-        found = re.search(r"\b[0-9a-f]{40}\b", self.url)
-        return found[0] if found else ""
+        match = re.search(r"\b[0-9a-f]{40}\b", self.url)
+        return match[0] if match else ""
 
 
 class Fix(Entry, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
 
     Names that a text gives as alternatives must all mean the same."""
     if OR in name:
-        products = [product_of_name(one, catalog) for one in name.split(OR)]
+        products = [product_of_name(alternative, catalog) for alternative in name.split(OR)]
         return products[0] if all(product == products[0] for product in products) else None
     return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
 
@@ -77,28 +77,28 @@ def _parts(catalog: Catalog) -> list[tuple[tuple[str, ...], Gpu]]:
 
 
 def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
-    found = [
+    matches = [
         (range(at, at + len(part)), gpu)
         for part, gpu in _parts(catalog)
         for at in range(len(words) - len(part) + 1)
         if words[at : at + len(part)] == part
     ]
     # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
-    found += [
+    matches += [
         (range(at, at + len(part) + 1), gpu)
         for gpu in catalog.gpus.values()
         for part in map(name_words, gpu.vgpus)
         for at in range(len(words) - len(part))
         if words[at : at + len(part)] == part and re.fullmatch(r"\d+[a-z]*", words[at + len(part)])
     ]
-    whole = {
+    gpus = {
         gpu.sm: gpu
-        for spot, gpu in found
-        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in found)
+        for spot, gpu in matches
+        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in matches)
     }
-    if not whole:  # rtx4090, as Slurm and people write it
-        whole = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
-    return next(iter(whole.values())) if len(whole) == 1 else None
+    if not gpus:  # rtx4090, as Slurm and people write it
+        gpus = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
+    return next(iter(gpus.values())) if len(gpus) == 1 else None
 
 
 def _spelled(name: str, gpus: Iterable[N]) -> N | None:
@@ -106,15 +106,17 @@ def _spelled(name: str, gpus: Iterable[N]) -> N | None:
         return None
     plain = "".join(name_words(name))
     forms = {plain, MAKERS.sub("", plain)}
-    matches = (gpu for gpu in gpus for one in gpu.spelled for form in forms if re.fullmatch(one, form))
+    matches = (
+        gpu for gpu in gpus for pattern in gpu.spelled for form in forms if re.fullmatch(pattern, form)
+    )
     return next(matches, None)
 
 
 @lru_cache(maxsize=4096)
 def retired_of_name(name: str, catalog: Catalog) -> RetiredGpu | None:
     """The retired architecture of a GPU by its name; the longest match counts."""
-    found = _longest(name, catalog.retired.values())
-    return found or _spelled(name, catalog.retired.values())
+    match = _longest(name, catalog.retired.values())
+    return match or _spelled(name, catalog.retired.values())
 
 
 @lru_cache(maxsize=4096)
@@ -134,13 +136,13 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
 def _longest(name: str, gpus: Iterable[P]) -> P | None:
     plain = re.sub(r"(?i)\b(GTX|RTX|GT|GeForce|Tesla|Quadro|RX)-", r"\1 ", name.replace("_", " "))
     text = " ".join(re.findall(r"[\w.+-]+", plain))
-    found = [
+    matches = [
         (len(match[0]), gpu)
         for gpu in gpus
         for part in gpu.parts
         if (match := product_pattern(part).search(text))
     ]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def product_of_chip(chip: str, catalog: Catalog) -> Gpu | RetiredGpu | None:
@@ -149,8 +151,8 @@ def product_of_chip(chip: str, catalog: Catalog) -> Gpu | RetiredGpu | None:
 
 
 def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
-    found = (gpu for gpu in gpus for one in gpu.chips if re.fullmatch(one, chip, re.IGNORECASE))
-    return next(found, None)
+    matches = (gpu for gpu in gpus for pattern in gpu.chips if re.fullmatch(pattern, chip, re.IGNORECASE))
+    return next(matches, None)
 
 
 @lru_cache(maxsize=4096)

@@ -150,10 +150,10 @@ class Catalog:
     def below(self, package: Package) -> list[Package]:
         """A package and everything that it needs, each after its own needs."""
         if package.needs not in self._needed:
-            found: dict[str, Package] = {}
+            packages: dict[str, Package] = {}
             for need in package.needs:
-                found |= {one.name: one for one in self.below(self.packages[need])}
-            self._needed[package.needs] = tuple(found.values())
+                packages |= {below.name: below for below in self.below(self.packages[need])}
+            self._needed[package.needs] = tuple(packages.values())
         return [*self._needed[package.needs], package]
 
     @cached_property
@@ -173,8 +173,10 @@ class Catalog:
         for package in self.packages.values():
             tables = {"versions": package.versions, "hashes": package.hashes}
             for name, line in rows.items():
-                told = {field: table[name] for field, table in tables.items() if name in table}
-                merged = {field: {package.name: one, **getattr(line, field)} for field, one in told.items()}
+                entries = {field: table[name] for field, table in tables.items() if name in table}
+                merged = {
+                    field: {package.name: value, **getattr(line, field)} for field, value in entries.items()
+                }
                 rows[name] = msgspec.structs.replace(line, **merged) if merged else line
         taken: set[tuple[str, str]] = set()
         for line in sorted(rows.values(), key=lambda line: version_key(line.torch)):
@@ -211,8 +213,8 @@ class Catalog:
         """Where a value stands, in the uppermost layer that has its entry."""
         from torchsmith.core.toml import place
 
-        having = [layer for layer in self.layers if path[0] in _tables(layer, file)]
-        layer = (having or self.layers)[-1]
+        layers = [layer for layer in self.layers if path[0] in _tables(layer, file)]
+        layer = (layers or self.layers)[-1]
         value: Any = _tables(layer, file)
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
@@ -238,7 +240,7 @@ def merge(below: Any, above: Any) -> Any:
     """`above` laid over `below`: tables field by field, lists added to by `add`, all else replaced."""
     if isinstance(above, dict) and above.keys() == {"add"} and isinstance(above["add"], list):
         held = below if isinstance(below, list) else []
-        return [*held, *(one for one in above["add"] if one not in held)]
+        return [*held, *(item for item in above["add"] if item not in held)]
     if isinstance(below, dict) and isinstance(above, dict):
         return below | {name: merge(below.get(name), value) for name, value in above.items()}
     return above

@@ -38,9 +38,9 @@ class _CpuLookup:
         if products:
             return _agreed(products)
         words = name_words(name)
-        found = [(len(own), cpu) for own, cpu in self.names if holds(words, own)]
-        longest = max((length for length, _ in found), default=0)
-        return _agreed([cpu for length, cpu in found if length == longest])
+        matches = [(len(own), cpu) for own, cpu in self.names if holds(words, own)]
+        longest = max((length for length, _ in matches), default=0)
+        return _agreed([cpu for length, cpu in matches if length == longest])
 
 
 @lru_cache(maxsize=4)
@@ -77,9 +77,9 @@ def holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
     return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
 
 
-def parts_holding(words: str, catalog: Catalog) -> list[tuple[str, Gpu]]:
+def parts_holding(text: str, catalog: Catalog) -> list[tuple[str, Gpu]]:
     """The parts of the catalog that some words name, whole or in part: 4090, h100, rtx4090."""
-    wanted, plain = name_words(words), _plain(words)
+    wanted, plain = name_words(text), _plain(text)
     return [
         (part, gpu)
         for gpu in catalog.gpus.values()
@@ -94,12 +94,12 @@ def parts_within(name: str, catalog: Catalog) -> list[str]:
     return [part for gpu in catalog.gpus.values() for part in gpu.parts if holds(words, name_words(part))]
 
 
-def find_cpu_by_name(words: str, catalog: Catalog) -> Cpu | None:
+def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654."""
-    found = cpu_of_name(words, catalog)
-    if found is not None and _explains(found, words):
-        return found
-    plain = _plain(words)
+    cpu = cpu_of_name(text, catalog)
+    if cpu is not None and _explains(cpu, text):
+        return cpu
+    plain = _plain(text)
     same = [cpu for cpu in catalog.cpus.values() if plain in map(_plain, _spellings(cpu))]
     return same[0] if plain and len({cpu.isas for cpu in same}) == 1 else None
 
@@ -108,52 +108,50 @@ def _spellings(cpu: Cpu) -> list[str]:
     return [cpu.name, *re.split(r"[,()]| and ", cpu.title), *cpu.also_called]
 
 
-def _explains(cpu: Cpu, words: str) -> bool:
+def _explains(cpu: Cpu, text: str) -> bool:
     """Whether every number of the words is the CPU's: zen 9 is not zen."""
     own = set(re.findall(r"\d+", " ".join(_spellings(cpu))))
-    if own.issuperset(re.findall(r"\d+", words)):
+    if own.issuperset(re.findall(r"\d+", text)):
         return True
-    bare = re.sub(r"\((?:r|tm)\)", "", words, flags=re.IGNORECASE)
+    bare = re.sub(r"\((?:r|tm)\)", "", text, flags=re.IGNORECASE)
     return any(product_pattern(product).search(bare) for product in cpu.products)
 
 
-def hardware_hint(words: str, catalog: Catalog) -> str:
+def hardware_hint(text: str, catalog: Catalog) -> str:
     """What to write for a product; empty where the words name none, or too many."""
     # RTX and 40 are in too many names.
-    telling = re.search(r"\d", words) and not (_plain(words).isdigit() and len(words) < 4)
-    found = parts_holding(words, catalog) if telling else []
-    sms = dict.fromkeys(gpu.name for _, gpu in found)
+    specific = re.search(r"\d", text) and not (_plain(text).isdigit() and len(text) < 4)
+    matches = parts_holding(text, catalog) if specific else []
+    sms = dict.fromkeys(gpu.name for _, gpu in matches)
     if len(sms) == 1:
-        return f"{found[0][0]} is {found[0][1].name}: write {found[0][1].name}"
+        return f"{matches[0][0]} is {matches[0][1].name}: write {matches[0][1].name}"
     if sms:
-        listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in found)
-        return listed if len(found) <= FEW else ""
-    cpu = find_cpu_by_name(words, catalog)
+        listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in matches)
+        return listed if len(matches) <= FEW else ""
+    cpu = find_cpu_by_name(text, catalog)
     return f"{cpu.title} runs {', '.join(cpu.isas) or 'none of the instruction sets here'}" if cpu else ""
 
 
-def typo_of(words: str, known: list[str]) -> str:
+def typo_of(text: str, known: list[str]) -> str:
     """The one known name that differs in a letter or two, and in no digit; else nothing."""
     import difflib  # only where a name is wrong
 
     plain = {name: _plain(name) for name in known}
-    near = difflib.get_close_matches(_plain(words), plain.values(), n=3, cutoff=0.85)
-    same = {
-        plain[name]: name for name in known if plain[name] in near and _numbered(name) == _numbered(words)
-    }
+    near = difflib.get_close_matches(_plain(text), plain.values(), n=3, cutoff=0.85)
+    same = {plain[name]: name for name in known if plain[name] in near and _numbered(name) == _numbered(text)}
     return next(iter(same.values())) if len(same) == 1 else ""
 
 
-def nearest_names(words: str, known: list[str]) -> list[str]:
+def nearest_names(text: str, known: list[str]) -> list[str]:
     """Known names to ask back with: the one that is misspelt, else those that are alike."""
     import difflib  # only where a name is wrong
 
-    best = typo_of(words, known)
+    best = typo_of(text, known)
     if best:
         return [best]
     plain = {_plain(name): name for name in known}
-    near = difflib.get_close_matches(_plain(words), plain, n=2, cutoff=0.7)
-    same = [name for name, whole in plain.items() if sorted(name) == sorted(_plain(words)) and whole]
+    near = difflib.get_close_matches(_plain(text), plain, n=2, cutoff=0.7)
+    same = [name for name, original in plain.items() if sorted(name) == sorted(_plain(text)) and original]
     return [plain[name] for name in dict.fromkeys([*same, *near])][:2]
 
 

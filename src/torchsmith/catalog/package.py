@@ -150,8 +150,8 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     @property
     def gpu_lists(self) -> tuple[GpuList, ...]:
         """Every way in which its build is told its GPU, apart from its torch."""
-        told = (self.gpu_list,) if isinstance(self.gpu_list, GpuList) else self.gpu_list
-        return tuple(one for one in told if one.by != "torch")
+        lists = (self.gpu_list,) if isinstance(self.gpu_list, GpuList) else self.gpu_list
+        return tuple(gpu_list for gpu_list in lists if gpu_list.by != "torch")
 
     @property
     def folder(self) -> str:

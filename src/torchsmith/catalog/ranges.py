@@ -23,9 +23,9 @@ def version_key(version: str) -> tuple[int, ...]:
 def in_range(version: str, range_: str) -> bool:
     """Whether a version satisfies every bound of a range; an empty range holds all."""
     for bound in filter(None, (part.strip() for part in range_.split(","))):
-        found = re.fullmatch(r"(>=|<=|==|>|<)\s*(\d+(?:\.\d+)*)", bound)
-        if found is None:
+        match = re.fullmatch(r"(>=|<=|==|>|<)\s*(\d+(?:\.\d+)*)", bound)
+        if match is None:
             raise BadValue(f"{bound!r} is not a version bound such as >=2.10")
-        if not _COMPARE[found[1]](version_key(version), version_key(found[2])):
+        if not _COMPARE[match[1]](version_key(version), version_key(match[2])):
             return False
     return True

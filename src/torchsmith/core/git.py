@@ -67,11 +67,11 @@ def git(
     safe = list(ALWAYS)
     if command not in PLAIN:
         safe += harmless(_configured(repo, timeout))
-    words = ["git", "-C", str(repo), "--no-pager", command, *WITHOUT.get(command, ()), *rest]
+    argv = ["git", "-C", str(repo), "--no-pager", command, *WITHOUT.get(command, ()), *rest]
     protocols = PROTOCOLS if command in REMOTE else "none"
     quiet = {"GIT_ALLOW_PROTOCOL": protocols, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     return run(
-        words,
+        argv,
         timeout=timeout,
         stdin=stdin,
         names=True,
@@ -95,15 +95,15 @@ def harmless(configured: Iterable[tuple[str, str, str]]) -> Iterator[Setting]:
                 yield key, mine.get(key, neutral)
     if any(re.fullmatch(HELPER, key, re.DOTALL) for key in theirs):
         yield "credential.helper", ""  # forgets every helper so far
-        yield from (one for one in own if re.fullmatch(HELPER, one[0], re.DOTALL))
+        yield from (pair for pair in own if re.fullmatch(HELPER, pair[0], re.DOTALL))
 
 
 def _configured(repo: Path, timeout: float) -> Iterator[tuple[str, str, str]]:
     """Every setting that git would use here: its scope, key and value; includes are followed."""
-    told = run(
+    listing = run(
         ["git", "-C", repo, "config", "--list", "--show-scope", "-z"], timeout=timeout, names=True
     ).stdout
-    parts = told.split("\0")
+    parts = listing.split("\0")
     for scope, entry in zip(parts[::2], parts[1::2], strict=False):
         key, _, value = entry.partition("\n")
         yield scope, key, value

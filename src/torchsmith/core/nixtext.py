@@ -16,8 +16,8 @@ def in_quotes(text: str) -> str:
     """Text for the inside of a "..." string."""
     if "\0" in text:
         raise Invalid("a Nix string cannot hold a null byte")
-    for found, written in ESCAPES.items():
-        text = text.replace(found, written)
+    for plain, written in ESCAPES.items():
+        text = text.replace(plain, written)
     return text
 
 

@@ -65,7 +65,9 @@ class Problem(Exception):
     @classmethod
     def code(cls) -> str:
         """The kind for programs: not-found of a NotFound."""
-        return "".join(f"-{one.lower()}" if one.isupper() else one for one in cls.__name__).lstrip("-")
+        return "".join(
+            f"-{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__
+        ).lstrip("-")
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -167,9 +169,9 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     not sm90, nor avx51 avx512."""
     import difflib  # only where a word is wrong
 
-    alike = [one for one in known if _digits(one) == _digits(word)]
-    found = difflib.get_close_matches(word, alike, n=1, cutoff=cutoff)
-    return found[0] if found else ""
+    alike = [name for name in known if _digits(name) == _digits(word)]
+    matches = difflib.get_close_matches(word, alike, n=1, cutoff=cutoff)
+    return matches[0] if matches else ""
 
 
 def _digits(word: str) -> list[str]:

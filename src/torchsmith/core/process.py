@@ -49,8 +49,8 @@ class Finished:
 
 def find(program: str) -> Path | None:
     """Where a program is on PATH, or None."""
-    found = shutil.which(program)
-    return Path(found) if found else None
+    path = shutil.which(program)
+    return Path(path) if path else None
 
 
 def ending_with_parent(parent: int = 0) -> Callable[[], None]:
@@ -101,13 +101,13 @@ def spawn(
 ) -> subprocess.Popen[Any]:
     """Start a command in a process group of its own, as Popen does; a Problem says why it cannot be run. One
     that only works for us ends when the thread that started it does."""
-    words = [os.fspath(word) for word in argv]
+    command = [os.fspath(word) for word in argv]
     if ends_with_us:
         options["preexec_fn"] = ending_with_parent(os.getpid())
     try:
-        return subprocess.Popen(words, start_new_session=True, **options)
+        return subprocess.Popen(command, start_new_session=True, **options)
     except OSError as error:
-        raise Failed(f"cannot run {words[0]}: {error.strerror}") from error
+        raise Failed(f"cannot run {command[0]}: {error.strerror}") from error
 
 
 def signal_name(code: int) -> str:
@@ -124,15 +124,15 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
     names: bool = False,
-    most: int | None = None,
+    max_bytes: int | None = None,
 ) -> Finished:
-    """Run a command to its end; past `timeout`, or once it has written `most` bytes, its whole process group
+    """Run a command to its end; past `timeout`, or once it has written `max_bytes`, its whole process group
     is ended. With `names` it speaks of files, whose names may hold any byte: what it says can be turned back
     into the very bytes."""
-    words = tuple(os.fspath(word) for word in argv)
+    command = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
     child = spawn(
-        words,
+        command,
         cwd=cwd,
         env=dict(env) if env is not None else None,
         stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -140,10 +140,12 @@ def run(
         stderr=subprocess.PIPE,
     )
     timed_out = False
-    given = os.fsencode(stdin) if stdin is not None else None
+    data = os.fsencode(stdin) if stdin is not None else None
     try:
         out, err = (
-            child.communicate(given, timeout=timeout) if most is None else _bounded(child, timeout, most)
+            child.communicate(data, timeout=timeout)
+            if max_bytes is None
+            else _bounded(child, timeout, max_bytes)
         )
     except subprocess.TimeoutExpired:
         timed_out = True
@@ -154,10 +156,10 @@ def run(
         raise
     code = child.returncode if child.returncode is not None else -signal.SIGKILL
     read = os.fsdecode if names else _lines
-    return Finished(words, code, read(out), read(err), time.monotonic() - start, timed_out)
+    return Finished(command, code, read(out), read(err), time.monotonic() - start, timed_out)
 
 
-def _bounded(child: subprocess.Popen[bytes], timeout: float | None, most: int) -> tuple[bytes, bytes]:
+def _bounded(child: subprocess.Popen[bytes], timeout: float | None, max_bytes: int) -> tuple[bytes, bytes]:
     """What a child writes to its end; TimeoutExpired where that takes too long or is too much."""
     end = time.monotonic() + (inf if timeout is None else timeout)
     assert child.stdout is not None
@@ -169,7 +171,7 @@ def _bounded(child: subprocess.Popen[bytes], timeout: float | None, most: int) -
         while selector.get_map():
             left = end - time.monotonic()
             ready = selector.select(None if left == inf else max(left, 0))
-            if not ready or sum(map(len, texts.values())) > most:
+            if not ready or sum(map(len, texts.values())) > max_bytes:
                 raise subprocess.TimeoutExpired(child.args, timeout or 0)
             for key, _ in ready:
                 chunk = os.read(key.fd, 1 << 16)
@@ -206,10 +208,12 @@ def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 class Dialogue:
     """A child that answers each line that it is given with a line."""
 
-    def __init__(self, argv: Sequence[str | os.PathLike[str]], *, most: float = inf, **options: Any) -> None:
+    def __init__(
+        self, argv: Sequence[str | os.PathLike[str]], *, max_bytes: float = inf, **options: Any
+    ) -> None:
         pipe = subprocess.PIPE
         self.child = spawn(argv, ends_with_us=True, stdin=pipe, stdout=pipe, **options)
-        self.most = most  # bytes of an answer
+        self.max_bytes = max_bytes  # of an answer
         self._rest = b""
 
     def ask(self, line: bytes, seconds: float) -> bytes:
@@ -226,7 +230,7 @@ class Dialogue:
                 if not selector.select(max(end - time.monotonic(), 0)):
                     raise TimeoutError
                 piece = os.read(answers.fileno(), 1 << 16)
-                if not piece or len(self._rest) > self.most:
+                if not piece or len(self._rest) > self.max_bytes:
                     return b""
                 self._rest += piece
         answer, _, self._rest = self._rest.partition(b"\n")
@@ -280,8 +284,8 @@ class Running:
                 chunk = os.read(stream.fileno(), 1 << 16)
                 if not chunk:
                     break
-                *whole, self._rest = (self._rest + chunk).split(b"\n")
-                yield from (line.decode(errors="replace") for line in whole)
+                *complete, self._rest = (self._rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in complete)
         if self._rest:
             yield self._rest.decode(errors="replace")
 

@@ -53,8 +53,8 @@ def read_table(text: str, file: str) -> dict[str, Any]:
             start = ".".join(map(str, path[:3]))
             raise TooLarge(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
         if isinstance(value, list) and len(value) > LONGEST_LIST:
-            words = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
-            raise TooLarge(words, where=place(text, file, path))
+            message = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
+            raise TooLarge(message, where=place(text, file, path))
     return table
 
 
@@ -62,9 +62,9 @@ def read_kept(path: Path) -> dict[str, Any]:
     """The table of a file that is part of the program, kept parsed beside it as Python keeps bytecode."""
     stat = path.stat()
     stamp = (stat.st_mtime_ns, stat.st_size)
-    kept = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.toml"
+    cached = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.toml"
     try:
-        known, table = marshal.loads(kept.read_bytes())
+        known, table = marshal.loads(cached.read_bytes())
     except (OSError, EOFError, ValueError, TypeError):
         known, table = None, None
     if known == stamp and isinstance(table, dict):
@@ -72,10 +72,10 @@ def read_kept(path: Path) -> dict[str, Any]:
     table = read_table(path.read_text(encoding="utf-8"), str(path))
     if not sys.dont_write_bytecode:
         with contextlib.suppress(OSError, ValueError):
-            kept.parent.mkdir(exist_ok=True)
-            draft = kept.with_suffix(f".{os.getpid()}")
+            cached.parent.mkdir(exist_ok=True)
+            draft = cached.with_suffix(f".{os.getpid()}")
             draft.write_bytes(marshal.dumps((stamp, table)))
-            draft.replace(kept)
+            draft.replace(cached)
     return table
 
 
@@ -103,9 +103,11 @@ def place(text: str, file: str, path: Sequence[Step]) -> Where:
     """Where the value at `path` stands; when it is absent, the nearest part that encloses it or begins so."""
     wanted = tuple(path)
     best, (row, column) = (0, False), (0, 0)
-    for found, node in nodes(parsed(text.encode()), wanted):
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(found, wanted, strict=False)))
-        rank = (shared, found == wanted[:shared])
+    for node_path, node in nodes(parsed(text.encode()), wanted):
+        shared = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(node_path, wanted, strict=False))
+        )
+        rank = (shared, node_path == wanted[:shared])
         if rank > best:
             best, (row, column) = rank, node.start_point
     return Where(file, row + 1, column + 1)
@@ -201,9 +203,9 @@ def _name(node: Any) -> str:
 def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
     """A syntax error with its place."""
     message = str(error)
-    if found := re.search(r" \(at line (\d+), column (\d+)\)$", message):
-        where = Where(file, int(found[1]), int(found[2]))
-        message = message[: found.start()]
+    if match := re.search(r" \(at line (\d+), column (\d+)\)$", message):
+        where = Where(file, int(match[1]), int(match[2]))
+        message = message[: match.start()]
     else:
         message = message.removesuffix(" (at end of document)")
         where = Where(file, text.count("\n") + 1)
@@ -236,25 +238,25 @@ def validation_problem(
         return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
     if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
         message, inner = f"key {missing[1]} is missing", _descend(inner, missing[1])
-    words = [one for one in (inner, *get_args(inner)) if get_origin(one) is Literal]
-    choices = [str(word) for one in words for word in get_args(one)]
-    told = choices and (missing or message.startswith("Invalid enum value"))
-    hint = f"known: {', '.join(choices)}" if told else ""
+    literals = [kind for kind in (inner, *get_args(inner)) if get_origin(kind) is Literal]
+    choices = [str(word) for literal in literals for word in get_args(literal)]
+    listable = choices and (missing or message.startswith("Invalid enum value"))
+    hint = f"known: {', '.join(choices)}" if listable else ""
     at = ".".join(str(step) for step in path)
     if message == "Expected `array`, got `object`" and any(map(_structs, get_args(inner))):
         hint = f"[[{at}]] begins one of several"
-    said = re.sub(r"`(\w+)`", lambda word: TOML_WORDS.get(word[1], word[1]), message).replace("`", "")
-    said = f"{said[:1].lower()}{said[1:]}" + (f" (in {at})" if at else "")
-    return Invalid(said, hint=hint, where=place(text, file, (*inside, *path)))
+    plain = re.sub(r"`(\w+)`", lambda word: TOML_WORDS.get(word[1], word[1]), message).replace("`", "")
+    plain = f"{plain[:1].lower()}{plain[1:]}" + (f" (in {at})" if at else "")
+    return Invalid(plain, hint=hint, where=place(text, file, (*inside, *path)))
 
 
 def _split(message: str) -> tuple[str, tuple[Step, ...]]:
     """msgspec's message and the path it ends with: `... - at `$.a[0].b``."""
-    words, _, tail = message.partition(" - at `")
+    reason, _, tail = message.partition(" - at `")
     steps: list[Step] = []
     for name, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]", tail):
         steps.append(name or (ANY if index == ANY else int(index)))
-    return words, tuple(steps)
+    return reason, tuple(steps)
 
 
 def _refused(
@@ -262,19 +264,19 @@ def _refused(
 ) -> tuple[Step, ...]:
     """The path of the value that was refused: msgspec does not name the keys of a mapping. What the table
     has not itself, because a layer below it has it, is left out."""
-    found: list[tuple[tuple[Step, ...], Any]] = [((), table)]
+    places: list[tuple[tuple[Step, ...], Any]] = [((), table)]
     for step in steps:
-        found = [
+        places = [
             ((*path, key), _inner(value, key)) if _inner(value, key) is not None else (path, value)
-            for path, value in found
+            for path, value in places
             for key in (value if step == ANY and isinstance(value, dict) else (step,))
         ]
-    for path, value in found:
+    for path, value in places:
         try:
             msgspec.convert(value, kind, dec_hook=decode)
         except (msgspec.ValidationError, ValueError):
             return path
-    return max((path for path, _ in found), key=len, default=())
+    return max((path for path, _ in places), key=len, default=())
 
 
 def _inner(value: Any, step: Step) -> Any:
@@ -287,7 +289,9 @@ def _inner(value: Any, step: Step) -> Any:
 def _structs(kind: Any) -> list[type[msgspec.Struct]]:
     """The types with keys that a value may be of."""
     return [
-        one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+        option
+        for option in (kind, *get_args(kind))
+        if isinstance(option, type) and issubclass(option, msgspec.Struct)
     ]
 
 

@@ -67,10 +67,10 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
     """The text with a list of strings at its top: elements that stay keep their comments and spelling."""
     data = text.encode()
     root = parsed(data)
-    found = _value(root, (key,))
-    if found is None or found.type != "array":
+    node = _value(root, (key,))
+    if node is None or node.type != "array":
         return _line_in(text, root, f"{key} = {value_text(values)}\n")
-    held = [_held(child) for child in elements_of(found)]
+    held = [_held(child) for child in elements_of(node)]
     for value in held:
         if value not in values:
             data = _without(data, key, value)
@@ -146,5 +146,5 @@ def _appended(data: bytes, key: str, added: str) -> bytes:
 
 def _value(root: Node, wanted: tuple[str, ...]) -> Node | None:
     """The node of the value at a path, in tables and inline tables."""
-    found = (node for path, node in nodes(root, wanted) if path == wanted and node.type == "pair")
-    return next(map(last_of, found), None)
+    matches = (node for path, node in nodes(root, wanted) if path == wanted and node.type == "pair")
+    return next(map(last_of, matches), None)

@@ -26,14 +26,14 @@ def table_text(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
             parts.append(table_text(value, inner).rstrip("\n") + "\n")
         elif _has_lines(value):
             title = f"[[{'.'.join(map(key_text, inner))}]]\n"
-            parts += [title + "".join(_pair(*pair) for pair in one.items()) for one in value]
+            parts += [title + "".join(_pair(*pair) for pair in table.items()) for table in value]
     return "\n".join(part for part in parts if part.strip())
 
 
 def _has_lines(value: Any) -> bool:
     """Whether a value is a table, or a list of tables, with lines of its own."""
     if isinstance(value, list | tuple):
-        return bool(value) and all(_has_lines(one) for one in value)
+        return bool(value) and all(_has_lines(item) for item in value)
     return isinstance(value, Mapping) and not isinstance(value, Inline)
 
 
@@ -41,7 +41,7 @@ def _pair(name: str, value: Any) -> str:
     line = f"{key_text(name)} = {value_text(value)}\n"
     if len(line) <= WIDEST or not isinstance(value, list | tuple):
         return line
-    return f"{key_text(name)} = [\n" + "".join(f"  {value_text(one)},\n" for one in value) + "]\n"
+    return f"{key_text(name)} = [\n" + "".join(f"  {value_text(item)},\n" for item in value) + "]\n"
 
 
 def value_text(value: str | bool | float | Sequence[Any] | Mapping[str, Any]) -> str:

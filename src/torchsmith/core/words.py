@@ -14,16 +14,16 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def some_of(names: Sequence[str], shown: int = 1) -> str:
+def some_of(names: Sequence[str], count: int = 1) -> str:
     """The first few names, and how many more there are."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(map(printable, names[:shown])) + more
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return ", ".join(map(printable, names[:count])) + more
 
 
 def printable(text: str, keep: str = "") -> str:
     """Text of somebody else as it may be printed: control characters are spelt out, a line break
     as two signs; those of `keep` stay."""
-    return CONTROL.sub(lambda found: found[0] if found[0] in keep else _spelt(found[0]), text)
+    return CONTROL.sub(lambda match: match[0] if match[0] in keep else _spelt(match[0]), text)
 
 
 def _spelt(sign: str) -> str:
@@ -49,17 +49,17 @@ def counted(number: int, thing: str) -> str:
 
 def duration(seconds: float) -> str:
     """`2 h 05 min`, `3 min 20 s`, `4 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-    if whole >= 60:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole} s"
+    total = round(seconds)
+    if total >= 3600:
+        return f"{total // 3600} h {total % 3600 // 60:02} min"
+    if total >= 60:
+        return f"{total // 60} min {total % 60:02} s"
+    return f"{total} s"
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Values by the key that they have in common: names by their reason, which is told once for all."""
-    found: dict[K, list[V]] = {}
+    groups: dict[K, list[V]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        groups.setdefault(key, []).append(value)
+    return groups

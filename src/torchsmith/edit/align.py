@@ -80,24 +80,24 @@ class Alignment:
 
     @property
     def left(self) -> list[UnmatchedRecipe]:
-        return [one for column in self.columns for one in column.left]
+        return [recipe for column in self.columns for recipe in column.left]
 
 
 def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> Alignment:
     """Read the names of the recipes below the paths."""
     opened = workspace_of(paths, workspace)
-    found = discover(paths, opened)
-    columns = [column for repository in found.repositories if (column := _column(repository))]
+    discovered = discover(paths, opened)
+    columns = [column for repository in discovered.repositories if (column := _column(repository))]
     if len(columns) < 2:
-        unnamed = [repository.shown for repository in found.repositories if _column(repository) is None]
+        unnamed = [repository.shown for repository in discovered.repositories if _column(repository) is None]
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
             raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
         hint = "name them: torchsmith align build-pytorch build-torchvision"
         raise Incomplete(f"there is one repository, {columns[0].shown}: aligning takes two", hint=hint)
     variants = {cell: _variant(recipe) for column in columns for cell, recipe in column.recipes.items()}
-    cells = sorted(variants, key=lambda cell: variants[cell].of(found.catalog.torch).sort_key)
-    return Alignment(tuple(columns), tuple(cells), found.catalog, opened)
+    cells = sorted(variants, key=lambda cell: variants[cell].of(discovered.catalog.torch).sort_key)
+    return Alignment(tuple(columns), tuple(cells), discovered.catalog, opened)
 
 
 def _variant(recipe: RecipeFile) -> Variant:
@@ -106,7 +106,7 @@ def _variant(recipe: RecipeFile) -> Variant:
 
 
 def _column(repository: Repository) -> Column | None:
-    found: dict[Package, dict[str, RecipeFile]] = {}
+    recipes: dict[Package, dict[str, RecipeFile]] = {}
     left: list[UnmatchedRecipe] = []
     # Of two names of a cell the one that is spelled as ours counts.
     for recipe in sorted(repository.recipes, key=lambda recipe: not recipe.canonical):
@@ -114,17 +114,17 @@ def _column(repository: Repository) -> Column | None:
             left.append(UnmatchedRecipe(recipe.path, recipe.read.what))
             continue
         variant = recipe.read.variant
-        first = found.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
+        first = recipes.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
         if first is not recipe:
             left.append(UnmatchedRecipe(recipe.path, f"{first.attr} is the same cell"))
-    if not found:
+    if not recipes:
         return None
-    package = max(found, key=lambda one: len(found[one]))
-    for other, cells in found.items():
+    package = max(recipes, key=lambda candidate: len(recipes[candidate]))
+    for other, cells in recipes.items():
         if other != package:
             why = f"a {other} among recipes of {package}"
             left += [UnmatchedRecipe(cell.path, why) for cell in cells.values()]
-    return Column(repository.shown, repository.root, package, found[package], tuple(left))
+    return Column(repository.shown, repository.root, package, recipes[package], tuple(left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,15 @@ def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[P
     """Write what could be made; nothing that exists is touched. A workspace asks for the new cells from then
     on, so that `generate` keeps them; without one, each repository gets all of its recipes or none."""
     todo = [recipe for recipe in made if recipe.cell and not recipe.path.exists()]
-    new = [(root_of(one.path), Change("create", str(one.path), after=one.text, recipe=True)) for one in todo]
+    new = [
+        (root_of(recipe.path), Change("create", str(recipe.path), after=recipe.text, recipe=True))
+        for recipe in todo
+    ]
     workspace = alignment.workspace
     if workspace is not None:
-        cells = [one.cell for one in todo if one.cell and one.cell.name not in workspace.lines]
-        asked = [_asked(workspace, cells)] if cells else []
-        new = [(workspace.home, change) for change in (*asked, *(change for _, change in new))]
+        cells = [recipe.cell for recipe in todo if recipe.cell and recipe.cell.name not in workspace.lines]
+        requested = [_asked(workspace, cells)] if cells else []
+        new = [(workspace.home, change) for change in (*requested, *(change for _, change in new))]
     write_apart(new, "align --create")
     return [recipe.path for recipe in todo]
 

@@ -82,10 +82,10 @@ def _told(result: EvalResult | None) -> str:
     return result.cause.message if result.cause else ""
 
 
-def summary(found: Sequence[Effect]) -> str:
+def summary(effects: Sequence[Effect]) -> str:
     """One line: `2 cells change, 130 identical`."""
-    counts = Counter[EffectKind](one.kind for one in found)
-    words: dict[EffectKind, str] = {
+    counts = Counter[EffectKind](effect.kind for effect in effects)
+    titles: dict[EffectKind, str] = {
         "changed": "cell changes" if counts["changed"] == 1 else "cells change",
         "new": "new",
         "gone": "gone",
@@ -94,5 +94,5 @@ def summary(found: Sequence[Effect]) -> str:
         "still broken": "fail as before",
         "identical": "identical",
     }
-    told = [f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind]]
-    return ", ".join(told) or "no recipe"
+    parts = [f"{counts[kind]} {text}" for kind, text in titles.items() if counts[kind]]
+    return ", ".join(parts) or "no recipe"

@@ -43,28 +43,26 @@ PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
 
 
-def read_source(words: str, tag: str) -> SourceRepository | None:
+def read_source(text: str, tag: str) -> SourceRepository | None:
     """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
-    if not words:
+    if not text:
         if tag:
             hint = "--source github:pytorch/ao"
             raise Incomplete("--tag says how releases of --source are called", hint=hint)
         return None
-    found = re.fullmatch(
-        r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", words
-    )
-    if found is None:
-        raise Invalid(f"--source {words!r} is not a repository on GitHub", hint="such as github:pytorch/ao")
+    match = re.fullmatch(r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", text)
+    if match is None:
+        raise Invalid(f"--source {text!r} is not a repository on GitHub", hint="such as github:pytorch/ao")
     tag = tag or "v{version}"
     if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
         raise Invalid(f"--tag {tag!r} is not a tag of a release", hint="such as 'v{version}'")
-    return SourceRepository(owner=found[1], repo=found[2].removesuffix(".git"), tag=tag)
+    return SourceRepository(owner=match[1], repo=match[2].removesuffix(".git"), tag=tag)
 
 
-def read_gpu_list(words: Sequence[str]) -> tuple[GpuList, ...]:
+def read_gpu_list(specs: Sequence[str]) -> tuple[GpuList, ...]:
     """BY:NAME or BY:NAME:FORM as a person gives it."""
     made = []
-    for word in words:
+    for word in specs:
         by, _, rest = word.partition(":")
         name, _, form = rest.partition(":")
         form = form or "9.0"
@@ -91,9 +89,9 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES) or "")
     where = catalog.place("packages", (taken.name,)) if own else None
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
-    asked = [*_asked(workspace)]
-    if taken.name not in asked:
-        hint = f"name it in {workspace.source.name}: packages = {value_text([*asked, taken.name])}"
+    requested = [*_asked(workspace)]
+    if taken.name not in requested:
+        hint = f"name it in {workspace.source.name}: packages = {value_text([*requested, taken.name])}"
     else:
         removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
         hint = f"it is in this workspace{removal}"
@@ -123,10 +121,10 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
         raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
-    good = [one for one in probes if not one.error]
+    good = [probe for probe in probes if not probe.error]
     written = workspace.catalog.template_of(new.name)
     if not good:
-        pins = ", ".join(sorted({pin_of(workspace.catalog, one.cell).name for one in probes}))
+        pins = ", ".join(sorted({pin_of(workspace.catalog, probe.cell).name for probe in probes}))
         if (alike := probes[0].alike) is not None:
             hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
             hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
@@ -136,14 +134,14 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             hint=f"mend {written}" if written else "another CUDA release or line may have it",
             exit=Exit.NOT_RIGHT,
         )
-    own = {one.version for one in good}
+    own = {probe.version for probe in good}
     if new.version and own != {new.version} and new.upstream is None and not written:
         raise Incomplete(
             f"nixpkgs has {new.name} {', '.join(sorted(own))}, and nothing says where {new.version} is",
             hint="--source github:pytorch/ao --tag 'v{version}'",
         )
     torch = workspace.catalog.torch.name
-    if not new.gpu_list and not any(torch in one.uses or one.gpu_lists for one in good):
+    if not new.gpu_list and not any(torch in probe.uses or probe.gpu_lists for probe in good):
         raise Incomplete(
             f"{new.name} uses no torch, and nothing in its derivation shows how the GPU target is passed",
             hint="--gpu-list variable:NAME:90, cmake:CMAKE_CUDA_ARCHITECTURES:90-real or argument:gpuTargets",
@@ -152,8 +150,8 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
 
 def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
     """The workspace's files with the package in them."""
-    good = [one for one in probes if not one.error and one.version]
-    pins = {pin_of(workspace.catalog, one.cell).name: one.version for one in good}
+    good = [probe for probe in probes if not probe.error and probe.version]
+    pins = {pin_of(workspace.catalog, probe.cell).name: probe.version for probe in good}
     before = _text(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
@@ -228,12 +226,12 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
         for pin in opened.catalog.pins:
             pins = drop_key(pins, (pin, name))
         texts[PINS] = pins
-    asked, cells = _asked(opened), opened.settings.include
-    kept = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
+    packages, cells = _asked(opened), opened.settings.include
+    remaining = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
     text = opened.source.text
-    if name in asked:
-        text = set_list(text, "packages", [one for one in asked if one != name])
-    texts[FILE] = set_list(text, "include", kept) if len(kept) < len(cells) else text
+    if name in packages:
+        text = set_list(text, "packages", [package for package in packages if package != name])
+    texts[FILE] = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
     if not any(_edit(root, path, text).pending for path, text in texts.items()):
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return _change(opened, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)

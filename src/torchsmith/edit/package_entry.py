@@ -56,14 +56,14 @@ class PackageProbe:
 def cells_to_ask(workspace: Workspace) -> list[Cell]:
     """A torch cell for every line, CUDA and system of a workspace; only pinned recipes import a nixpkgs."""
     catalog = workspace.catalog
-    found: dict[tuple[object, ...], Cell] = {}
+    cells: dict[tuple[object, ...], Cell] = {}
     for cell in workspace.matrix.cells:
         variant = cell.variant
         build = catalog.lines[cell.line].build_for(variant.toolkit)
         if build is not None and build.style == "pinned" and not variant.flavor:
             key = cell.line, variant.cuda, catalog.isas[variant.isa].platform
-            found.setdefault(key, Cell(variant.of(catalog.torch), cell.line))
-    return list(found.values())
+            cells.setdefault(key, Cell(variant.of(catalog.torch), cell.line))
+    return list(cells.values())
 
 
 def probe(
@@ -83,8 +83,8 @@ def probe(
         tree = tree_for(trees, url) or fetch_tree(nix, url, pin.sha256, LACKING["cannot download"])
         answers[pin.name] = probe_package(nix, tree, catalog, package)
     probes = {cell: _stated(cell, package, catalog, answers[pin_of(catalog, cell).name]) for cell in cells}
-    asked = [cell for cell, stated in probes.items() if not stated.error]
-    for derived in _derived(asked, package, catalog, evaluate, nix):
+    evaluable = [cell for cell, stated in probes.items() if not stated.error]
+    for derived in _derived(evaluable, package, catalog, evaluate, nix):
         release = probes[derived.cell].version
         probes[derived.cell] = derived if derived.error else replace(derived, version=release)
     return list(probes.values())
@@ -133,27 +133,27 @@ def _derived(
 def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) -> EvalResult:
     """A result whose error, where a template of ours is to blame, names its file and line."""
     where = result.cause.where if result.cause else None
-    found = places.get(str(result.path), {}).get(where.line) if where else None
-    if result.cause is None or found is None:
+    template_line = places.get(str(result.path), {}).get(where.line) if where else None
+    if result.cause is None or template_line is None:
         return result
-    return replace(result, cause=replace(result.cause, message=f"{found}: {result.cause.message}"))
+    return replace(result, cause=replace(result.cause, message=f"{template_line}: {result.cause.message}"))
 
 
 def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> PackageProbe:
     if result.evaluated is None:
         return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
     path = result.evaluated.drv_path
-    own, told = graph.derivations[path], variables(graph.derivations[path])
-    below = (graph.derivations[one] for one in closure(graph.derivations, path))
-    marks = {one.env.get(MARK, "") for one in below}
+    own, env = graph.derivations[path], variables(graph.derivations[path])
+    below = (graph.derivations[below_path] for below_path in closure(graph.derivations, path))
+    marks = {derivation.env.get(MARK, "") for derivation in below}
     uses = tuple(name for name in catalog.packages if name in marks)
     return PackageProbe(
         cell,
-        version=told.get("version", ""),
+        version=env.get("version", ""),
         uses=uses,
-        modules=tuple(_modules(told.get("pythonImportsCheck", "").split())),
-        gpu_lists=tuple(gpu_lists(told, with_torch=catalog.torch.name in uses)),
-        nvcc=any("nvcc" in name_of(one) for one in own.inputs),
+        modules=tuple(_modules(env.get("pythonImportsCheck", "").split())),
+        gpu_lists=tuple(gpu_lists(env, with_torch=catalog.torch.name in uses)),
+        nvcc=any("nvcc" in name_of(input_path) for input_path in own.inputs),
     )
 
 
@@ -166,17 +166,17 @@ def variables(derivation: Derivation) -> dict[str, str]:
     return env
 
 
-def gpu_lists(told: Mapping[str, str], *, with_torch: bool) -> Iterator[GpuList]:
+def gpu_lists(env: Mapping[str, str], *, with_torch: bool) -> Iterator[GpuList]:
     """The variables and CMake flags that hold a list of GPU architectures, as this package spells it."""
-    for name, value in sorted(told.items()):
+    for name, value in sorted(env.items()):
         form = _form(name, value)
         if form and not (with_torch and name == TORCH_LIST):
             yield GpuList(by="variable", name=name, form=form)
-    for flag in told.get("cmakeFlags", "").split():
-        found = re.fullmatch(r"-D(\w+)(?::\w+)?=(.+)", flag)
-        form = _form(found[1], found[2]) if found else None
-        if found and form:
-            yield GpuList(by="cmake", name=found[1], form="90-real" if found[1] == CMAKE_LIST else form)
+    for flag in env.get("cmakeFlags", "").split():
+        match = re.fullmatch(r"-D(\w+)(?::\w+)?=(.+)", flag)
+        form = _form(match[1], match[2]) if match else None
+        if match and form:
+            yield GpuList(by="cmake", name=match[1], form="90-real" if match[1] == CMAKE_LIST else form)
 
 
 def _form(name: str, value: str) -> GpuForm | None:
@@ -208,7 +208,7 @@ def package_row(package: Package, workspace: Workspace) -> PackageRow:
     catalog = workspace.catalog
     releases = {}
     for name, line in catalog.lines.items():
-        build = next((one for one in (*line.cuda.values(), line.cpu) if one and one.pin), None)
+        build = next((build for build in (*line.cuda.values(), line.cpu) if build and build.pin), None)
         release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
         if release := line.torch if package.is_torch else release:
             releases[name] = release
@@ -236,13 +236,13 @@ class NewPackage:
 def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
     """A table of TOML, its limits after it; without answers one that can be asked about."""
     catalog = workspace.catalog
-    good = [one for one in probes if not one.error]
-    uses = {name for one in good for name in one.uses}
+    good = [probe for probe in probes if not probe.error]
+    uses = {name for probe in good for name in probe.uses}
     needs = [name for name in catalog.packages if name in uses]
-    asked = list(dict.fromkeys(cell.line for cell in cells_to_ask(workspace)))
-    lines = list(dict.fromkeys(one.cell.line for one in good))
+    lines_asked = list(dict.fromkeys(cell.line for cell in cells_to_ask(workspace)))
+    lines = list(dict.fromkeys(probe.cell.line for probe in good))
     if not probes:  # before Nix was asked
-        needs, lines = [catalog.torch.name], asked
+        needs, lines = [catalog.torch.name], lines_asked
     entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attribute}
     if new.upstream:
         entry["upstream"] = Inline(owner=new.upstream.owner, repo=new.upstream.repo, tag=new.upstream.tag)
@@ -250,16 +250,16 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
         entry["needs"] = needs
     if _needs_cuda(probes):  # without it Nix refuses
         entry["needs_cuda"] = True
-    if lines != asked:
+    if lines != lines_asked:
         entry["lines"] = lines
-    if ways := new.gpu_list or tuple(dict.fromkeys(way for one in good for way in one.gpu_lists)):
-        told = [Inline(by=way.by, name=way.name, form=way.form) for way in ways]
-        entry["gpu_list"] = told[0] if len(told) == 1 else told
-    entry["modules"] = [*dict.fromkeys(name for one in good for name in one.modules)]
+    if ways := new.gpu_list or tuple(dict.fromkeys(way for probe in good for way in probe.gpu_lists)):
+        lists = [Inline(by=way.by, name=way.name, form=way.form) for way in ways]
+        entry["gpu_list"] = lists[0] if len(lists) == 1 else lists
+    entry["modules"] = [*dict.fromkeys(name for probe in good for name in probe.modules)]
     if new.version:
         entry["versions"] = Inline(dict.fromkeys(lines, new.version))
-    pins = ", ".join(sorted({pin_of(catalog, one.cell).name for one in good}))
-    cells = some_of(list(dict.fromkeys(one.cell.variant.cell for one in good)), 3)
+    pins = ", ".join(sorted({pin_of(catalog, probe.cell).name for probe in good}))
+    cells = some_of(list(dict.fromkeys(probe.cell.variant.cell for probe in good)), 3)
     entry["source"] = f"Nix, asked at nixpkgs {pins} for {cells}"
     entry["unproved"] = "evaluated there, never compiled"
     if limits := _limits(workspace, probes, lines):
@@ -269,22 +269,22 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
 
 def _needs_cuda(probes: Sequence[PackageProbe]) -> bool:
     """Whether Nix refuses it wherever there is no CUDA, and not everywhere."""
-    without = [one for one in probes if one.cell.variant.cuda is None]
-    return bool(without) and all(one.error for one in without)
+    without = [probe for probe in probes if probe.cell.variant.cuda is None]
+    return bool(without) and all(probe.error for probe in without)
 
 
 def _limits(workspace: Workspace, probes: Sequence[PackageProbe], lines: Sequence[str]) -> dict[str, Any]:
     """What Nix refuses of the lines that have it, each with Nix's own error."""
     limits = {}
-    for one in probes:
-        cuda = one.cell.variant.cuda
-        if not one.error or one.cell.line not in lines or (cuda is None and _needs_cuda(probes)):
+    for probe in probes:
+        cuda = probe.cell.variant.cuda
+        if not probe.error or probe.cell.line not in lines or (cuda is None and _needs_cuda(probes)):
             continue
-        platform = workspace.catalog.isas[one.cell.variant.isa].platform
-        limits[f"{one.cell.line}-{cuda or CPU}-{platform.removesuffix('-linux')}"] = {
-            "lines": [one.cell.line],
+        platform = workspace.catalog.isas[probe.cell.variant.isa].platform
+        limits[f"{probe.cell.line}-{cuda or CPU}-{platform.removesuffix('-linux')}"] = {
+            "lines": [probe.cell.line],
             "cuda": f"=={cuda}" if cuda else CPU,
             "platforms": [platform],
-            "reason": f"Nix: {one.error}",
+            "reason": f"Nix: {probe.error}",
         }
     return limits

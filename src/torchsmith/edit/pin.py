@@ -59,9 +59,9 @@ class Move:
     probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision was asked
 
 
-def pairs_of(words: Sequence[str], **named: str) -> dict[str, str]:
+def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:
     """Releases by package, as a person gives them: NAME=VERSION, or by an option of their own."""
-    pairs = dict(word.partition("=")[::2] for word in words)
+    pairs = dict(word.partition("=")[::2] for word in texts)
     for name, version in pairs.items():
         if not name or not version:
             raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
@@ -125,9 +125,11 @@ def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
 def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
     """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
     opened = open_workspace(workspace)
-    found = find_line(opened.catalog, line)
+    torch_line = find_line(opened.catalog, line)
     builds = [
-        found.build_for(cell.variant.toolkit) for cell in opened.matrix.cells if cell.line == found.name
+        torch_line.build_for(cell.variant.toolkit)
+        for cell in opened.matrix.cells
+        if cell.line == torch_line.name
     ]
     pins = [opened.catalog.pins[build.pin] for build in builds if build and build.pin]
     return {pin.name: pin.rev for pin in pins if not pin.sha256}
@@ -250,16 +252,16 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
         name: move.versions.get(name) or (known.version_of(name) if known else "")
         for name in {**line.versions, **move.versions}
     }
-    if unknown := [one.name for one in own if not pairs.get(one.name, "none")]:
+    if unknown := [package.name for package in own if not pairs.get(package.name, "none")]:
         hint = " ".join(f"--pair {name}=VERSION" for name in unknown)
         raise Incomplete(f"the pair of torch {move.torch} is not known: {', '.join(unknown)}", hint=hint)
     hashes = dict(known.hashes) if known else {}
-    kept = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
+    unchanged = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
     return {
         "torch": move.torch,
         "prefix": f"{TORCH}{''.join(move.torch.split('.')[:2])}",
         **pairs,
-        "hashes": {name: hashes.get(name, kept.get(name, "")) for name in (TORCH, *pairs)},
+        "hashes": {name: hashes.get(name, unchanged.get(name, "")) for name in (TORCH, *pairs)},
     }
 
 
@@ -293,10 +295,10 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
 
 def _twice(by_hand: str, file: str, block: str) -> Conflict:
     """What people wrote and the block both have, where people wrote it."""
-    theirs, ours = ([path for path, _ in nodes(parsed(one.encode()), ())] for one in (by_hand, block))
+    theirs, ours = ([path for path, _ in nodes(parsed(text.encode()), ())] for text in (by_hand, block))
     path = next((their for their in theirs if their in ours), ours[0][:1])
-    words = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
-    return Conflict(words, hint="take it out, then move again", where=place(by_hand, file, path))
+    message = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
+    return Conflict(message, hint="take it out, then move again", where=place(by_hand, file, path))
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:

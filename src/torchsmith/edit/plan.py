@@ -54,7 +54,7 @@ def plan_workspace(
     repos = wanted_of(opened)
     adoption = Adoption.of(adopt, paths, root)
     changes = reconcile(opened, repos, adopt=adoption, judge=auditor(opened))
-    changes.sort(key=lambda one: PHASES.index(phase_of(one, opened.catalog)))
+    changes.sort(key=lambda change: PHASES.index(phase_of(change, opened.catalog)))
     return WorkspacePlan(root, opened.catalog, tuple(repos), tuple(changes))
 
 
@@ -67,10 +67,12 @@ def auditor(workspace: Workspace) -> Judge:
     )
 
     def errors(recipe: RecipeFile) -> str:
-        shown = recipe.path.relative_to(workspace.home).as_posix()
-        findings = judge_file(recipe.path, shown, True, context).findings
-        kept, _ = context.choice.keep([finding for finding in findings if finding.severity is Severity.ERROR])
-        messages = list(dict.fromkeys(one.message for one in kept))
+        label = recipe.path.relative_to(workspace.home).as_posix()
+        findings = judge_file(recipe.path, label, True, context).findings
+        counted, _ = context.choice.keep(
+            [finding for finding in findings if finding.severity is Severity.ERROR]
+        )
+        messages = list(dict.fromkeys(finding.message for finding in counted))
         more = f", and {len(messages) - REASONS} more" if len(messages) > REASONS else ""
         return "; ".join(messages[:REASONS]) + more
 
@@ -119,7 +121,7 @@ def _read(path: Path) -> str | None:
 
 def _uncommitted(plan: WorkspacePlan, repo: str) -> Iterator[Change]:
     """Files that are as wanted, or gone as wanted, and that no commit holds: each belongs to its phase."""
-    wanted = {file.path: file for one in plan.repos if one.name == repo for file in one.files}
+    wanted = {file.path: file for planned in plan.repos if planned.name == repo for file in planned.files}
     for inner, letters in git.uncommitted(plan.root / repo).items():
         path = f"{repo}/{inner}"
         file = wanted.get(path)
@@ -146,8 +148,8 @@ def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
     if per_file:
         return f"{changes[0].kind.capitalize()} {name}\n\n{changes[0].why}\n"
     counts = {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
-    words = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
-    told = [change for change in changes if change.kind != "create"]
-    body = "\n".join(f"- {one.kind} {Path(one.path).name}: {one.why}" for one in told)
+    summary = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
+    listed = [change for change in changes if change.kind != "create"]
+    body = "\n".join(f"- {change.kind} {Path(change.path).name}: {change.why}" for change in listed)
     files = "file" if len(changes) == 1 else "files"
-    return f"{name[0].upper()}{name[1:]}: {words} {files}\n" + (f"\n{body}\n" if body else "")
+    return f"{name[0].upper()}{name[1:]}: {summary} {files}\n" + (f"\n{body}\n" if body else "")

@@ -16,10 +16,11 @@ from torchsmith.core.problem import by_name, did_you_mean
 from torchsmith.matrix.variant import Accelerator, Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
+MOST_NEIGHBOURS = 5  # cells that are proposed in place of another
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why a cell is not, or not quite, right: a stable code, words, and what to do."""
+    """Why a cell is rejected or warned of: a stable code, a sentence, and what to do."""
 
     code: str
     text: str
@@ -81,7 +82,7 @@ def why_not_generated(variant: Variant, catalog: Catalog, line: str | None = Non
 
 
 def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> str:
-    """What nobody proved of a build, in words: what its line says, or that only a workspace has its facts."""
+    """What nobody proved of a build: what its line states, or that only a workspace has its facts."""
     of = {"lines": line.name, "pins": build.pin, "cuda": str(variant.cuda), "gpus": str(variant.sm)}
     if build.unproved or not catalog.own or catalog.own.isdisjoint(of.items()):
         return build.unproved
@@ -97,8 +98,8 @@ def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
     reasons = [*_toolkit(variant, catalog)]
     chosen = _line(variant, catalog, line)
     stack = catalog.below(catalog.packages.get(variant.package.name, variant.package))
-    for one in stack:
-        reasons.extend(_package(one, variant, chosen, catalog))
+    for package in stack:
+        reasons.extend(_package(package, variant, chosen, catalog))
     if chosen is None:
         what = toolkit_title(variant, catalog) or "the CPU alone"
         kind = "nightly" if variant.flavor else "torch release"
@@ -114,9 +115,9 @@ def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
         reasons.extend(_pin(variant, catalog, chosen, build))
     if reasons or build is None:
         return Rejected(tuple(reasons))
-    unproved = [Reason("unproved", words)] if (words := claim(variant, catalog, chosen, build)) else []
-    for one in stack:
-        unproved.extend(_torch_fits(one, catalog, chosen, build))
+    unproved = [Reason("unproved", message)] if (message := claim(variant, catalog, chosen, build)) else []
+    for package in stack:
+        unproved.extend(_torch_fits(package, catalog, chosen, build))
     return Accepted(chosen, tuple(unproved))
 
 
@@ -155,9 +156,9 @@ def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
     """The line that its name states or that was asked for, if of its flavor; else the newest."""
     flavor = "nightly" if variant.flavor else ""
     name = variant.release.line if variant.release else name
-    asked = find_line(catalog, name) if name else None
-    if asked is not None and asked.flavor == flavor:
-        return asked
+    requested = find_line(catalog, name) if name else None
+    if requested is not None and requested.flavor == flavor:
+        return requested
     return newest_line(catalog, variant.toolkit, flavor)
 
 
@@ -174,11 +175,11 @@ def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reaso
     if variant.flavor is Flavor.NIGHTLY_WRAPPER and not package.is_torch:
         yield Reason("line-no-package", f"a wrapper does not build {package}", f"it builds {catalog.torch}")
         return
-    lacking = [one.name for one in catalog.below(package) if not line.builds(one)]
+    lacking = [needed.name for needed in catalog.below(package) if not line.builds(needed)]
     if lacking:
-        having = ", ".join(other.name for other in catalog.packages.values() if line.builds(other))
+        builds = ", ".join(other.name for other in catalog.packages.values() if line.builds(other))
         what = package.name if package.name in lacking else f"{', '.join(lacking)}, which {package} needs"
-        yield Reason("line-no-package", f"line {line.name} does not build {what}", f"it builds {having}")
+        yield Reason("line-no-package", f"line {line.name} does not build {what}", f"it builds {builds}")
 
 
 def _package(package: Package, variant: Variant, line: Line | None, catalog: Catalog) -> Iterator[Reason]:
@@ -200,14 +201,15 @@ def _package(package: Package, variant: Variant, line: Line | None, catalog: Cat
             yield Reason("package-needs-cuda", f"{package.title} has no build without CUDA")
         return
     if package.sms and target.sm not in package.sms:
-        having = ", ".join(map(str, package.sms))
+        sms = ", ".join(map(str, package.sms))
         gpu, known = catalog.gpus[target.sm], catalog.gpus
         near = [sm for sm in package.sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
         hint = f"a build for {near[-1]} runs there" if near else ""
-        yield Reason("package-no-sm", f"{package.title} is compiled for {having}, not {target.sm}", hint)
+        yield Reason("package-no-sm", f"{package.title} is compiled for {sms}, not {target.sm}", hint)
     if not in_range(str(target.version), package.cuda):
-        words = f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
-        yield Reason("package-no-cuda", words)
+        yield Reason(
+            "package-no-cuda", f"{package.title} is built for CUDA {package.cuda}, not {target.version}"
+        )
     if (package.min_sm and target.sm < package.min_sm) or (package.max_sm and target.sm > package.max_sm):
         limits = [f"{package.min_sm} or newer"] if package.min_sm else []
         limits += [f"{package.max_sm} or older"] if package.max_sm else []
@@ -221,7 +223,8 @@ def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
     if isinstance(variant.target, Cuda):
         cuda, sm = variant.target.version, variant.target.sm
         cudas = sorted(
-            catalog.cuda, key=lambda one: abs((one.major - cuda.major) * 100 + one.minor - cuda.minor)
+            catalog.cuda,
+            key=lambda version: abs((version.major - cuda.major) * 100 + version.minor - cuda.minor),
         )
         others += [variant.changed(target=Cuda(cuda, sm)) for cuda in cudas]
         gpus = sorted(catalog.gpus, key=lambda gpu: abs(gpu.number - sm.number))
@@ -230,11 +233,9 @@ def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
     return [other for other in others if other != variant]
 
 
-def nearest_allowed(
-    variant: Variant, catalog: Catalog, line: str | None = None, most: int = 5
-) -> list[Variant]:
-    """The cells closest to this one that can be built and used, those that were proved first. What is near a
-    GPU or an instruction set that nobody knows is not known either."""
+def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None) -> list[Variant]:
+    """The cells closest to this one that can be built and used, at most MOST_NEIGHBOURS, those that were
+    proved first; none where the catalog does not know its GPU or instruction set."""
     if variant.isa not in catalog.isas or (variant.sm is not None and variant.sm not in catalog.gpus):
         return []
     decided = ((other, assess(other, catalog, line)) for other in neighbours(variant, catalog))
@@ -243,7 +244,7 @@ def nearest_allowed(
         for other, decision in decided
         if isinstance(decision, Accepted) and decision.usable
     ]
-    return [other for _, other in sorted(usable, key=lambda one: one[0])][:most]
+    return [other for _, other in sorted(usable, key=lambda pair: pair[0])][:MOST_NEIGHBOURS]
 
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
@@ -285,14 +286,14 @@ def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     cuda, gpu = variant.target.version, catalog.gpus[variant.target.sm]
     if catalog.cuda[cuda].compiles(gpu.sm):
         return
-    having = [version for version, toolkit in catalog.cuda.items() if toolkit.compiles(gpu.sm)]
-    if not having:
+    supporting = [version for version, toolkit in catalog.cuda.items() if toolkit.compiles(gpu.sm)]
+    if not supporting:
         yield Reason("sm-no-cuda", f"{gpu.name} is in no CUDA release of the catalog")
-    elif cuda < having[0]:
-        words = f"{gpu.name} needs CUDA {having[0]}, asked for {cuda}"
-        yield Reason("sm-needs-newer-cuda", words, gpu.note)
+    elif cuda < supporting[0]:
+        message = f"{gpu.name} needs CUDA {supporting[0]}, asked for {cuda}"
+        yield Reason("sm-needs-newer-cuda", message, gpu.note)
     else:
-        last = max(version for version in having if version < cuda)
+        last = max(version for version in supporting if version < cuda)
         yield Reason("sm-ended", f"{gpu.name} ends with CUDA {last}, asked for {cuda}")
 
 
@@ -301,9 +302,9 @@ def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     if toolkit is None:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
     builds = line.backends.get(toolkit.backend, {}) if isinstance(toolkit, BackendVersion) else line.cuda
-    having = ", ".join(sorted(builds, key=version_key)) or "none"
+    releases = ", ".join(sorted(builds, key=version_key)) or "none"
     title = toolkit_title(variant, catalog)
-    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", f"it has {having}")
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", f"it has {releases}")
 
 
 def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
@@ -318,20 +319,20 @@ def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
 def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
     """Whether the line and its pin have the cell's Python and accept its GPU."""
     if variant.python not in line.pythons:
-        words = f"torch {line.torch} is not built for Python {variant.python}"
-        yield Reason("line-no-python", words, f"it has {', '.join(map(str, line.pythons))}")
+        message = f"torch {line.torch} is not built for Python {variant.python}"
+        yield Reason("line-no-python", message, f"it has {', '.join(map(str, line.pythons))}")
         return
     pin = catalog.pins.get(build.pin)
     if pin is None:
         return
     if pin.asked and variant.python not in pin.pythons:
-        words = f"nixpkgs {pin.name} has no Python {variant.python}"
-        yield Reason("pin-no-python", words, f"it has {', '.join(map(str, pin.pythons))}")
+        message = f"nixpkgs {pin.name} has no Python {variant.python}"
+        yield Reason("pin-no-python", message, f"it has {', '.join(map(str, pin.pythons))}")
     platform, backend = catalog.isas[variant.isa].platform, catalog.backends[variant.backend]
     if backend.systems and platform not in backend.systems:
         systems = " and ".join(backend.systems)
-        words = f"{backend.title} builds are for {systems}, not for {platform}"
-        yield Reason("backend-no-system", words)
+        message = f"{backend.title} builds are for {systems}, not for {platform}"
+        yield Reason("backend-no-system", message)
     for package in catalog.below(variant.package):
         if package.name in pin.missing.get(platform, ()):
             yield Reason("pin-no-package", f"nixpkgs {pin.name} has no {package} for {platform}")
@@ -341,8 +342,8 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
         return
     cuda, sm = variant.target.version, variant.target.sm
     if pin.min_sm and sm < pin.min_sm:
-        words = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer; this is {sm}"
-        yield Reason("cudnn-too-new", words)
+        message = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer; this is {sm}"
+        yield Reason("cudnn-too-new", message)
     for limit in pin.limits.values():
         if limit.holds(cuda, sm, platform):
             yield Reason("pin-limit", f"nixpkgs {pin.name}: {limit.reason}")
@@ -352,22 +353,22 @@ def _backend_fits(target: Accelerator, pin: Pin, backend: GpuBackend) -> Iterato
     """Whether a nixpkgs has a backend's release for an architecture."""
     offer = pin.backends.get(backend.name)
     if offer is not None and offer.release != str(target.version):
-        words = f"nixpkgs {pin.name} has {backend.title} {offer.release}, not {target.version}"
-        yield Reason("pin-no-backend", words)
+        message = f"nixpkgs {pin.name} has {backend.title} {offer.release}, not {target.version}"
+        yield Reason("pin-no-backend", message)
     elif offer is not None and target.arch not in offer.archs:
-        words = f"the {backend.title} of nixpkgs {pin.name} is not built for {target.arch} alone"
-        yield Reason("pin-no-arch", words, f"it has {', '.join(offer.archs)}")
+        message = f"the {backend.title} of nixpkgs {pin.name} is not built for {target.arch} alone"
+        yield Reason("pin-no-arch", message, f"it has {', '.join(offer.archs)}")
 
 
 def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild) -> Iterator[Reason]:
     """Whether a package's release asks for the line's torch; nixpkgs builds some that do not."""
     release = catalog.release_of(package, line, build)
-    asked = package.torch.get(release, "")
-    if line.torch and not in_range(line.torch, asked):
+    required = package.torch.get(release, "")
+    if line.torch and not in_range(line.torch, required):
         releases = (other for other in catalog.lines.values() if other.torch and not other.flavor)
-        fits = ", ".join(other.name for other in releases if in_range(other.torch, asked))
-        hint = f"torch {asked.removeprefix('==')} is line {fits}" if fits else "no line here has it"
-        text = f"{package.title} {release} requires torch {asked}; the line has {line.torch}"
+        fits = ", ".join(other.name for other in releases if in_range(other.torch, required))
+        hint = f"torch {required.removeprefix('==')} is line {fits}" if fits else "no line here has it"
+        text = f"{package.title} {release} requires torch {required}; the line has {line.torch}"
         yield Reason("unproved", text, hint)
 
 
@@ -379,5 +380,5 @@ def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
         yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)
-        words = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"
-        yield Reason(UNUSABLE, f"{words}: no machine can use this cell")
+        message = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"
+        yield Reason(UNUSABLE, f"{message}: no machine can use this cell")

@@ -84,7 +84,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
         style=build.style,
         pin=pin.rev if pin else "",
         pin_hash=pin.sha256 if pin else "",
-        source_hashes={one: text for one, text in chosen.hashes.items() if one in (TORCH, package.name)},
+        source_hashes={name: text for name, text in chosen.hashes.items() if name in (TORCH, package.name)},
         fixes={fix.name: fix.why for fix in fixes if fix.serves(package)},
         cpu=_cpu(catalog.isas[variant.isa], catalog),
         gpu=_gpu(variant, catalog),
@@ -126,7 +126,7 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
         entries.append((backend.title, backend.unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
     entries.append(("Triton", triton_mismatch(line, build, catalog)))
-    own = {one.name for one in catalog.below(variant.package)}
+    own = {package.name for package in catalog.below(variant.package)}
     for name in catalog.unknown_hashes(line, build):
         if name in own:
             entries.append(("source", f"the hash of {name} {line.version_of(name)}: not known"))
@@ -161,16 +161,12 @@ def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
 def newer_lines(line: Line, catalog: Catalog, variant: Variant | None = None) -> dict[str, str]:
     """The torch releases that are newer than a line's and cannot be built yet, each with what it lacks: in
     general, or for the backend of a variant."""
-    newer = [one for one in catalog.lines.values() if version_key(one.torch) > version_key(line.torch)]
-    lacks = {one.torch: what_lacks(one, catalog)[0] for one in newer if not one.flavor}
+    newer = [other for other in catalog.lines.values() if version_key(other.torch) > version_key(line.torch)]
+    lacks = {other.torch: what_lacks(other, catalog)[0] for other in newer if not other.flavor}
     if variant is not None and isinstance(variant.target, Accelerator):
-        without = [one for one in newer if one.torch in lacks and not one.build_for(variant.toolkit)]
-        lacks |= {one.torch: [f"a build for {toolkit_title(variant, catalog)}"] for one in without}
-    return {torch: "; ".join(what) for torch, what in sorted(lacks.items(), key=_by_version) if what}
-
-
-def _by_version(item: tuple[str, object]) -> tuple[int, ...]:
-    return version_key(item[0])
+        without = [other for other in newer if other.torch in lacks and not other.build_for(variant.toolkit)]
+        lacks |= {other.torch: [f"a build for {toolkit_title(variant, catalog)}"] for other in without}
+    return {torch: "; ".join(lacks[torch]) for torch in sorted(lacks, key=version_key) if lacks[torch]}
 
 
 CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]
@@ -192,18 +188,18 @@ def explain(name: str, catalog: Catalog, line: str | None = None, standing: str 
     """Read a name, decide about its cell and give the reasons."""
     reading = read_name(name, catalog)
     variant, decision = reading.variant, assess(reading.variant, catalog, line)
-    said = decision.reasons if isinstance(decision, Rejected) else decision.warnings
+    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
     good: tuple[str, ...] = ()
     if isinstance(decision, Accepted) and decision.usable:
         good = tuple(_good_reasons(variant, decision.line, catalog))
-    near = [] if good else nearest_allowed(variant, catalog, line)
-    verdict: CellVerdict = "accepted with a warning" if said else "accepted"
+    nearest = [] if good else nearest_allowed(variant, catalog, line)
+    verdict: CellVerdict = "accepted with a warning" if reasons else "accepted"
     return Explanation(
         name=variant.name,
         verdict="rejected" if isinstance(decision, Rejected) else verdict,
-        reasons=(*good, *map(str, said)),
-        codes=tuple(one.code for one in said),
-        nearest=tuple(one.name for one in near),
+        reasons=(*good, *map(str, reasons)),
+        codes=tuple(reason.code for reason in reasons),
+        nearest=tuple(variant.name for variant in nearest),
         standing=standing,
         old_spelling=reading.old,
     )

@@ -75,7 +75,7 @@ class MatrixSpec(msgspec.Struct, frozen=True):
         """What of it is about one package."""
         return MatrixSpec(
             tuple(replace(block, packages=(package,)) for block in self.blocks if package in block.packages),
-            tuple(one for one in self.include if one.variant.package == package),
+            tuple(cell for cell in self.include if cell.variant.package == package),
             self.exclude,
         )
 
@@ -86,7 +86,7 @@ class MatrixSpec(msgspec.Struct, frozen=True):
         return any(
             isinstance(decision, Accepted) and not _unwanted(decision, variant, block, self.exclude, catalog)
             for block, decision in decided
-        ) or any(one.variant == variant for one in self.include)
+        ) or any(cell.variant == variant for cell in self.include)
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -119,8 +119,8 @@ class Matrix(msgspec.Struct, frozen=True):
 
     def packages(self, catalog: Catalog) -> list[Package]:
         """The packages that it holds, in their order."""
-        having = {cell.variant.package for cell in self.cells}
-        return [package for package in catalog.packages.values() if package in having]
+        packages = {cell.variant.package for cell in self.cells}
+        return [package for package in catalog.packages.values() if package in packages]
 
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)
@@ -153,13 +153,13 @@ def _expand_block(
     if block.line:
         find_line(catalog, block.line)
     impossible: list[LeftOut] = []
-    kept: list[Variant] = []
+    buildable: list[Variant] = []
     for variant in block.variants():
         decision = assess(variant, catalog, block.line)
         if isinstance(decision, Rejected):
             impossible.append(LeftOut(variant, decision.reasons))
             continue
-        kept.append(variant)
+        buildable.append(variant)
         reasons = _unwanted(decision, variant, block, exclude, catalog)
         if reasons:
             left_out.setdefault(variant, LeftOut(variant, reasons))
@@ -168,7 +168,7 @@ def _expand_block(
     for left in impossible:
         left_out.setdefault(left.variant, left)
     if impossible and not block.usable:
-        _refuse_dead_values(kept, impossible, block.path)
+        _refuse_dead_values(buildable, impossible, block.path)
 
 
 def _unwanted(
@@ -179,25 +179,22 @@ def _unwanted(
     return () if decision.usable or not block.usable else decision.warnings
 
 
-def _prefixed(cell: Cell, catalog: Catalog) -> str:
-    return cell.variant.changed(release=catalog.lines[cell.line].release).name
-
-
 def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog, path: ValuePath) -> None:
     other = cells.get(cell.variant)
     if other is not None and other.line != cell.line:
+        prefixed = cell.variant.changed(release=catalog.lines[cell.line].release)
         raise Conflict(
             f"{cell.name} is asked for by two lines, {other.line} and {cell.line}",
             hint="a plain name holds one torch release: prefix = true in one of the [[matrix]] blocks puts"
-            f" the release into its names, such as {_prefixed(cell, catalog)}",
+            f" the release into its names, such as {prefixed}",
             path=path,
         )
     cells[cell.variant] = cell
 
 
-def _refuse_dead_values(kept: Sequence[Variant], impossible: Sequence[LeftOut], path: ValuePath) -> None:
+def _refuse_dead_values(buildable: Sequence[Variant], impossible: Sequence[LeftOut], path: ValuePath) -> None:
     """An axis value of which not one cell can be built is a mistake, not a gap."""
-    alive = {value for variant in kept for value in _values(variant)}
+    alive = {value for variant in buildable for value in _values(variant)}
     for left in impossible:
         for value in _values(left.variant):
             if value not in alive:

@@ -35,10 +35,10 @@ class Selector(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...]
 
     @classmethod
-    def parse(cls, words: Iterable[str], catalog: Catalog) -> Selector:
+    def parse(cls, selectors: Iterable[str], catalog: Catalog) -> Selector:
         """Read words such as `sm120`, `sm9*`, `cpu`, `avx512*`, `package:torchvision`, `!sm110`."""
-        parts = ((part, word) for word in words for part in re.split(r"[\s,]+", word) if part)
-        return cls(tuple(_term(part, catalog, whole=word) for part, word in parts))
+        parts = ((part, word) for word in selectors for part in re.split(r"[\s,]+", word) if part)
+        return cls(tuple(_term(part, catalog, selector=word) for part, word in parts))
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -48,9 +48,9 @@ class Selector(msgspec.Struct, frozen=True):
         self, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...] = ()
     ) -> bool:
         """Whether a variant is picked; `names` are others it goes by, and all that there is without one."""
-        said = _spellings(variant, line, catalog, names)
+        spellings = _spellings(variant, line, catalog, names)
         held = [
-            (term, any(fnmatchcase(text, term.pattern) for text in said.get(term.axis, ())))
+            (term, any(fnmatchcase(text, term.pattern) for text in spellings.get(term.axis, ())))
             for term in self.terms
         ]
         if any(holds for term, holds in held if term.negated):
@@ -84,15 +84,17 @@ def _spellings(
 
 def _parts_of_name(variant: Variant) -> list[str]:
     """Neighbours in a name: sm90-avx512, cuda13_0-sm90, cpu-avx2."""
-    words = variant.cell.split("-")
-    return ["-".join(words[at:end]) for at in range(len(words)) for end in range(at + 2, len(words) + 1)]
+    parts = variant.cell.split("-")
+    return ["-".join(parts[at:end]) for at in range(len(parts)) for end in range(at + 2, len(parts) + 1)]
 
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     """Every word that an axis knows, for telling axes apart and for hints."""
     cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
     lines = catalog.lines.values()
-    builds = {(name, release) for line in lines for name, one in line.backends.items() for release in one}
+    builds = {
+        (name, release) for line in lines for name, releases in line.backends.items() for release in releases
+    }
     known = catalog.backends
     others = sorted({word for name, release in builds for word in (name, known[name].word(release))})
     return {
@@ -106,7 +108,7 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     }
 
 
-def _term(word: str, catalog: Catalog, whole: str) -> Term:
+def _term(word: str, catalog: Catalog, selector: str) -> Term:
     negated = word.startswith("!")
     text = word.removeprefix("!")
     axis, colon, pattern = text.partition(":")
@@ -122,7 +124,7 @@ def _term(word: str, catalog: Catalog, whole: str) -> Term:
     if "python" in text or text.count("-") >= 2 or _joins_axes(text, catalog):
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
-    hint = hardware_hint(text, catalog) or hardware_hint(whole, catalog)
+    hint = hardware_hint(text, catalog) or hardware_hint(selector, catalog)
     hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
     hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"selector {word!r} matches no axis", hint=hint)
@@ -149,17 +151,17 @@ def _known_alike(text: str, catalog: Catalog) -> str:
 
 
 def choose(
-    items: Iterable[Variant], words: Iterable[str], catalog: Catalog, line_of: Callable[[Variant], str]
+    items: Iterable[Variant], selectors: Iterable[str], catalog: Catalog, line_of: Callable[[Variant], str]
 ) -> list[Variant]:
     """The variants that words select; a Problem when they select none."""
-    words = list(words)
-    selector = Selector.parse(words, catalog)
+    selectors = list(selectors)
+    selector = Selector.parse(selectors, catalog)
     chosen = [variant for variant in items if selector.matches(variant, line_of(variant), catalog)]
-    if not chosen and words:
+    if not chosen and selectors:
         raise Empty(
-            f"no variant matches {' '.join(words)}",
+            f"no variant matches {' '.join(selectors)}",
             hint="words about different axes must all match"
-            if len(words) > 1
+            if len(selectors) > 1
             else "it is not in this matrix; torchsmith list --left-out says what else is not, and why",
         )
     return chosen

@@ -36,7 +36,7 @@ class Product:
         """As a block of torchsmith.toml."""
         axes = {axis: getattr(self, axis) for axis in ("packages", "python", "cuda", "sm", "target", "isa")}
         stated = {"prefix": True} if self.prefix else {}
-        block = {"line": self.line, **stated, **{axis: words for axis, words in axes.items() if words}}
+        block = {"line": self.line, **stated, **{axis: values for axis, values in axes.items() if values}}
         return table_text({"matrix": [block]})
 
 
@@ -44,12 +44,19 @@ def products_of(cells: Iterable[Cell]) -> list[Product]:
     """Cells as few products: what is equal but for one axis is put together, one axis after another."""
     products = []
     for cell in sorted(cells, key=lambda cell: cell.variant.sort_key):
-        one = cell.variant
-        sm, python, stated = (str(one.sm),) if one.sm else (), (str(one.python),), one.release is not None
-        other = isinstance(one.target, Accelerator)
-        cuda, target = ((), (str(one.target),)) if other else ((str(one.cuda or "cpu"),), ())
-        isa = () if one.implies_isa else (one.isa,)
-        products.append(Product(cell.line, stated, (one.package.name,), python, cuda, sm, target, isa))
+        variant = cell.variant
+        other = isinstance(variant.target, Accelerator)
+        product = Product(
+            line=cell.line,
+            prefix=variant.release is not None,
+            packages=(variant.package.name,),
+            python=(str(variant.python),),
+            cuda=() if other else (str(variant.cuda or "cpu"),),
+            sm=(str(variant.sm),) if variant.sm else (),
+            target=(str(variant.target),) if other else (),
+            isa=() if variant.implies_isa else (variant.isa,),
+        )
+        products.append(product)
     for axis in ("packages", "isa", "sm", "target", "cuda", "python"):
         products = _merged(products, axis)
     return products
@@ -59,7 +66,7 @@ def _merged(products: Iterable[Product], axis: str) -> list[Product]:
     """Products that differ in one axis alone, as one; without GPUs no product has a place on their axis."""
     alike: dict[Product, dict[str, None]] = {}
     for product in products:
-        words: tuple[str, ...] = getattr(product, axis)
-        rest = replace(product, **{axis: ()}) if words else product  # type: ignore[arg-type]
-        alike.setdefault(rest, {}).update(dict.fromkeys(words))
-    return [replace(rest, **{axis: tuple(words)}) for rest, words in alike.items()]  # type: ignore[arg-type]
+        values: tuple[str, ...] = getattr(product, axis)
+        rest = replace(product, **{axis: ()}) if values else product  # type: ignore[arg-type]
+        alike.setdefault(rest, {}).update(dict.fromkeys(values))
+    return [replace(rest, **{axis: tuple(values)}) for rest, values in alike.items()]  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Problem, nearest
 
 EXAMPLE = "pytorch-python313-cuda13_0-sm120-avx512"
-LONGEST = 200
+LONGEST_NAME = 200
 CUDA = "cuda"  # the backend whose releases and architectures have types of their own
 
 
@@ -192,7 +192,7 @@ class Reading(msgspec.Struct, frozen=True):
     """What a name says: the variant, and how the spelling differs from ours."""
 
     variant: Variant
-    old: tuple[str, ...] = ()  # in words, each way in which the spelling is an old one
+    old: tuple[str, ...] = ()  # what is outdated in the spelling, each as a sentence
 
     @property
     def canonical(self) -> bool:
@@ -209,28 +209,28 @@ def pname(variant: Variant, line: Line) -> str:
     return f"{line.prefix}-{variant.cell}" if variant.package.is_torch else variant.name
 
 
-class _Words:
-    """The words of a name with their places: the package, then what dashes separate."""
+class _NameParts:
+    """The parts of a name with their columns: the package, then what dashes separate."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         package, python, rest = name.partition("-python")
-        self.words = [package, *f"python{rest}".split("-")] if python else name.split("-")
+        self.parts = [package, *f"python{rest}".split("-")] if python else name.split("-")
         self.at = 0
 
     @property
     def column(self) -> int:
-        return sum(len(word) + 1 for word in self.words[: self.at]) + 1
+        return sum(len(part) + 1 for part in self.parts[: self.at]) + 1
 
     def take(self, what: str, pattern: str = ".*", expected: str = "") -> str:
-        """The next word, which looks like a pattern: `what` it is, and what is `expected`."""
-        if self.at >= len(self.words) or not self.words[self.at]:
+        """The next part, which must match a pattern; `what` and `expected` are for the message of a BadName."""
+        if self.at >= len(self.parts) or not self.parts[self.at]:
             raise BadName(self.name, min(self.column, len(self.name) + 1), f"{what} is missing")
-        word = self.words[self.at]
-        if not re.fullmatch(pattern, word, re.DOTALL):
-            raise BadName(self.name, self.column, f"expected {expected}, not {word!r}")
+        part = self.parts[self.at]
+        if not re.fullmatch(pattern, part, re.DOTALL):
+            raise BadName(self.name, self.column, f"expected {expected}, not {part!r}")
         self.at += 1
-        return word
+        return part
 
 
 def try_read(name: str, catalog: Catalog) -> Reading | None:
@@ -244,66 +244,69 @@ def try_read(name: str, catalog: Catalog) -> Reading | None:
 @lru_cache(8192)  # finding, judging and comparing recipes each read all of their names
 def read_name(name: str, catalog: Catalog) -> Reading:
     """Read a package name, ours or an older spelling of it."""
-    if len(name) > LONGEST:
-        raise BadName(name[:40] + "…", LONGEST, "it is longer than any name")
-    words = _Words(name.removesuffix(".nix"))
-    package, digits = _package(words, catalog)
-    python = words.take("the Python version", r"python3\d{1,2}", "a Python such as python313")
-    target = _target(words, catalog)
+    if len(name) > LONGEST_NAME:
+        raise BadName(name[:40] + "…", LONGEST_NAME, "it is longer than any name")
+    parts = _NameParts(name.removesuffix(".nix"))
+    package, digits = _package(parts, catalog)
+    python = parts.take("the Python version", r"python3\d{1,2}", "a Python such as python313")
+    target = _target(parts, catalog)
     old: list[str] = []
-    isa = (target.isa if isinstance(target, Accelerator) else "") or _isa(words, old)
-    flavor = _suffix(words, old)
+    isa = (target.isa if isinstance(target, Accelerator) else "") or _isa(parts, old)
+    flavor = _suffix(parts, old)
     variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
     return Reading(variant.changed(release=release), tuple(old))
 
 
-def _package(words: _Words, catalog: Catalog) -> tuple[Package, str]:
+def _package(parts: _NameParts, catalog: Catalog) -> tuple[Package, str]:
     """The package that a word names, and the digits of its release where it states one."""
-    word = words.take("the package")
+    word = parts.take("the package")
     known = catalog.packages
     if word in known:
         return known[word], ""
-    found = re.fullmatch(r"(.*?[^\d])(\d{2,4})", word)
-    if found and found[1] in known:
-        return known[found[1]], found[2]
+    match = re.fullmatch(r"(.*?[^\d])(\d{2,4})", word)
+    if match and match[1] in known:
+        return known[match[1]], match[2]
     best = nearest(word, known)
-    raise BadName(words.name, 1, f"unknown package {word!r}" + (f" (did you mean {best}?)" if best else ""))
+    raise BadName(parts.name, 1, f"unknown package {word!r}" + (f" (did you mean {best}?)" if best else ""))
 
 
 def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
     """The line that a release names: where several are called so, one that has the cell's CUDA, and the
     oldest of those, as torchaudio 2.11 came with torch 2.11 and serves later ones."""
     package = variant.package.name
-    called = [line for line in catalog.lines.values() if line.release.of(package) == digits]
-    if not called:
+    lines = [line for line in catalog.lines.values() if line.release.of(package) == digits]
+    if not lines:
         return StatedRelease("", ((package, digits),))
-    fits = min(called, key=lambda line: (line.build_for(variant.toolkit) is None, version_key(line.torch)))
-    return fits.release
+    return min(
+        lines, key=lambda line: (line.build_for(variant.toolkit) is None, version_key(line.torch))
+    ).release
 
 
 def read_target(text: str, catalog: Catalog) -> Target:
     """A target by itself, as names write it; BadName says what is wrong."""
-    words = _Words(text)
-    target = _target(words, catalog)
-    if words.at < len(words.words):
-        raise BadName(text, words.column, f"unknown ending {words.words[words.at]!r}")
+    parts = _NameParts(text)
+    target = _target(parts, catalog)
+    if parts.at < len(parts.parts):
+        raise BadName(text, parts.column, f"unknown ending {parts.parts[parts.at]!r}")
     return target
 
 
-def _target(words: _Words, catalog: Catalog) -> Target:
+def _target(parts: _NameParts, catalog: Catalog) -> Target:
     """A target as its backend writes it: a word with the release, then the architecture."""
     firsts = {name: _release_pattern(backend) for name, backend in catalog.backends.items()}
     expected = "cpu or a CUDA such as cuda13_0"
-    word = words.take("cpu or the CUDA version", "|".join(firsts.values()), expected)
-    name, found = next((name, match) for name, one in firsts.items() if (match := re.fullmatch(one, word)))
+    word = parts.take("cpu or the CUDA version", "|".join(firsts.values()), expected)
+    name, first = next(
+        (name, match) for name, pattern in firsts.items() if (match := re.fullmatch(pattern, word))
+    )
     if name == CPU:
         return CpuOnly()
     backend = catalog.backends[name]
-    arch = words.take("the GPU architecture", backend.arch, f"a GPU architecture such as {backend.example}")
+    arch = parts.take("the GPU architecture", backend.arch, f"a GPU architecture such as {backend.example}")
     if name == CUDA:
         return Cuda(CudaVersion.parse(word), Sm.parse(arch))
-    return Accelerator.of(backend, BackendVersion(name, ".".join(found.groups())), arch)
+    return Accelerator.of(backend, BackendVersion(name, ".".join(first.groups())), arch)
 
 
 def _release_pattern(backend: GpuBackend) -> str:
@@ -311,22 +314,22 @@ def _release_pattern(backend: GpuBackend) -> str:
     return backend.target.partition("-")[0].replace("{release}", r"(\d{1,2})_(\d{1,2})")
 
 
-def _isa(words: _Words, old: list[str]) -> str:
+def _isa(parts: _NameParts, old: list[str]) -> str:
     expected = "an instruction set such as avx512"
-    word = words.take("the CPU instruction set", r"[a-z][a-z0-9_.]*", expected)
+    word = parts.take("the CPU instruction set", r"[a-z][a-z0-9_.]*", expected)
     isa = word.replace(".", "_")
     if isa != word:
         old.append(f"{word} has a dot, which Flox cannot reach: write {isa}")
     return isa
 
 
-def _suffix(words: _Words, old: list[str]) -> Flavor:
-    if words.at == len(words.words):
+def _suffix(parts: _NameParts, old: list[str]) -> Flavor:
+    if parts.at == len(parts.parts):
         return Flavor.RELEASE
-    rest = "-".join(words.words[words.at :])
+    rest = "-".join(parts.parts[parts.at :])
     if rest == "magma":
         old.append("every GPU variant has MAGMA: leave -magma out")
         return Flavor.RELEASE
     if rest and rest in list(Flavor):
         return Flavor(rest)
-    raise BadName(words.name, words.column, f"unknown ending {rest!r}")
+    raise BadName(parts.name, parts.column, f"unknown ending {rest!r}")

@@ -86,8 +86,8 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     hosts = {name: _host(machine, catalog) for name, machine in offered.processors()}
     kinds: Once[Capability] = Once()
     cpus = {name: kinds(host) for name, host in hosts.items()}
-    words: Once[str] = Once()
-    found: Once[tuple[str, tuple[int, ...]]] = Once()
+    texts: Once[str] = Once()
+    unique: Once[tuple[str, tuple[int, ...]]] = Once()
 
     by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
 
@@ -95,7 +95,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         fits = _fits(host, able, catalog)
         for key in by_use:
             name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
-            yield found((name, tuple(map(words, lines))))
+            yield unique((name, tuple(map(texts, lines))))
 
     def by_kind(gpus: tuple[Gpu, ...]) -> Iterator[list[list[int]]]:
         sms = tuple(gpu.sm for gpu in gpus)
@@ -116,8 +116,8 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "cpus": cpus,
         "systems": offered.systems,
         "table": table,
-        "answers": found.all,
-        "words": words.all,
+        "answers": unique.all,
+        "words": texts.all,
         "commands": _commands(own),
     }
 

@@ -72,12 +72,12 @@ def pickable(request: PageInput) -> list[Cell]:
     if request.whole:
         return list(request.workspace.matrix.cells)
     catalog = request.workspace.catalog
-    found = []
+    cells = []
     for recipe in _recipes(_repositories(request, [])).values():
         decision = assess(recipe.variant, catalog, recipe.release.line or None) if recipe.variant else None
         if isinstance(decision, Accepted) and recipe.variant:
-            found.append(Cell(recipe.variant, decision.line.name, decision.warnings))
-    return found
+            cells.append(Cell(recipe.variant, decision.line.name, decision.warnings))
+    return cells
 
 
 def _recipes(repositories: Iterable[Repository]) -> dict[str, RecipeFile]:
@@ -87,12 +87,16 @@ def _recipes(repositories: Iterable[Repository]) -> dict[str, RecipeFile]:
 def _repositories(request: PageInput, notes: list[str]) -> list[Repository]:
     """Those below the folder; a link that leads out of it is named and not followed."""
     try:
-        found = discover([request.root], request.workspace).repositories
+        repositories = discover([request.root], request.workspace).repositories
     except Problem:
         return []  # there is no recipe yet
     top = request.root.resolve()
-    inside = [one for one in found if one.root.resolve().is_relative_to(top)]
-    notes += [f"{one.root.name} leads outside and is not shown" for one in found if one not in inside]
+    inside = [repository for repository in repositories if repository.root.resolve().is_relative_to(top)]
+    notes += [
+        f"{repository.root.name} leads outside and is not shown"
+        for repository in repositories
+        if repository not in inside
+    ]
     return inside
 
 
@@ -185,7 +189,7 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
 def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[PageCell]:
     """Cells that the grids have room for and that cannot be, each with its reasons."""
     catalog = request.workspace.catalog
-    left = {one.variant: one.reasons for one in request.workspace.matrix.left_out} if request.whole else {}
+    left = {cell.variant: cell.reasons for cell in request.workspace.matrix.left_out} if request.whole else {}
     grids: dict[tuple[object, ...], dict[Variant, str]] = {}
     for cell, variant in cells:
         if variant is not None:
@@ -212,13 +216,13 @@ def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[Page
 def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[SharedBuild]:
     """Long builds by derivation; without derivations the torch that recipes have in common by their text."""
     if graph is not None:
-        for one in graph.heavy:
-            yield SharedBuild(one.kind, one.derivation.name, one.users, sure=True)
+        for build in graph.heavy:
+            yield SharedBuild(build.kind, build.derivation.name, build.users, sure=True)
         return
     sections = grouped(
-        (re.sub(r"^[ \t]+", "", found[0], flags=re.MULTILINE), recipe)
+        (re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE), recipe)
         for recipe in recipes
-        if (found := TORCH_SECTION.search(recipe.text or ""))
+        if (section := TORCH_SECTION.search(recipe.text or ""))
     )
     for own in sections.values():
         first = own[0].variant
@@ -259,19 +263,19 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
         file: os.path.realpath(file) if os.path.islink(file) else folder_of(os.path.dirname(file))
         for file in files
     }
-    shown = {file: below(root, file) for file, place in places.items() if Path(place).is_relative_to(top)}
+    relative = {file: below(root, file) for file, place in places.items() if Path(place).is_relative_to(top)}
     groups = grouped(
-        ((one.severity, one.rule, one.message, one.hint), one)
-        for one in sorted(report.findings, key=lambda finding: (finding.severity.rank, finding.rule))
-        if one.where.file in shown
+        ((finding.severity, finding.rule, finding.message, finding.hint), finding)
+        for finding in sorted(report.findings, key=lambda finding: (finding.severity.rank, finding.rule))
+        if finding.where.file in relative
     )
-    found: list[PageFinding] = []
+    findings: list[PageFinding] = []
     by_file: dict[str, list[int]] = {}
     for group in groups.values():
-        at = tuple((shown[one.where.file], one.where.line) for one in group)
+        at = tuple((relative[finding.where.file], finding.where.line) for finding in group)
         for file in dict.fromkeys(file for file, _ in at):
-            by_file.setdefault(file, []).append(len(found))
+            by_file.setdefault(file, []).append(len(findings))
         one = group[0]
         severity, sure = one.severity.value, one.sure.value
-        found.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, at))
-    return Findings(tuple(found), by_file)
+        findings.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, at))
+    return Findings(tuple(findings), by_file)

@@ -46,11 +46,11 @@ class Picture:
 
 def clipped(text: str, pixels: float, letter: float = LETTER) -> str:
     """Text that fits, with its middle left out where it does not."""
-    most = max(1, int(pixels / letter))
-    if len(text) <= most:
+    limit = max(1, int(pixels / letter))
+    if len(text) <= limit:
         return text
-    head = (most - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+    head = (limit - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
 def short(name: str) -> str:
@@ -58,8 +58,8 @@ def short(name: str) -> str:
     return re.sub(r"^python3\.\d+-|-python\d+|-cuda\d+_\d+|-\d+(?:\.\d+)+$", "", name)
 
 
-def write(x: float, y: float, words: str, class_: str = "") -> Markup:
-    return tag("text", words, x=x, y=y, class_=class_ or None)
+def write(x: float, y: float, text: str, class_: str = "") -> Markup:
+    return tag("text", text, x=x, y=y, class_=class_ or None)
 
 
 def box(x: float, y: float, width: float, height: float, class_: str, about: str = "") -> Markup:
@@ -88,9 +88,9 @@ def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Pictur
     own = [row for row in rows if isinstance(row, BarRow)]
     above = width <= NARROW
     label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER + 12)
-    words = max((len(row.words) for row in own), default=0) * LETTER + 12
-    room = max(60.0, width - label - words)
-    most = max((row.value + row.rest for row in own), default=0) or 1
+    text_width = max((len(row.words) for row in own), default=0) * LETTER + 12
+    room = max(60.0, width - label - text_width)
+    longest = max((row.value + row.rest for row in own), default=0) or 1
     parts: list[Markup] = []
     y = 2
     for row in rows:
@@ -104,7 +104,7 @@ def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Pictur
             y += ROW - 6
         else:
             parts.append(write(label - 6, y + 14, clipped(row.label, label - 12), "end"))
-        length, rest = room * row.value / most, room * row.rest / most
+        length, rest = room * row.value / longest, room * row.rest / longest
         if row.value:
             parts.append(box(label, y + 3, length, ROW - 8, row.colour))
         if row.rest:
@@ -126,35 +126,35 @@ class DrawnJob:
     sign: str = ""
 
 
-def ticks(most: float, count: int = 6) -> list[float]:
+def ticks(highest: float, count: int = 6) -> list[float]:
     """Round numbers from nothing to `most`."""
-    if most <= 0:
+    if highest <= 0:
         return [0.0]
-    raw = most / count
+    raw = highest / count
     power = 10 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
-    return [step * number for number in range(int(most / step) + 1)]
+    return [step * number for number in range(int(highest / step) + 1)]
 
 
-def _time_ticks(most: float) -> tuple[list[float], float, str]:
-    size, unit = (3600.0, "h") if most >= 5400 else (60.0, "min") if most >= 120 else (1.0, "s")
-    return [value * size for value in ticks(most / size)], size, unit
+def _time_ticks(seconds: float) -> tuple[list[float], float, str]:
+    size, unit = (3600.0, "h") if seconds >= 5400 else (60.0, "min") if seconds >= 120 else (1.0, "s")
+    return [value * size for value in ticks(seconds / size)], size, unit
 
 
-def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, words: str = "") -> Picture:
+def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, caption: str = "") -> Picture:
     """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap."""
     rows = _rows(spans)
     label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER + 14)
-    most = max((span.end for span in spans), default=0.0) or 1.0
+    end = max((span.end for span in spans), default=0.0) or 1.0
     room = width - label - 16
     parts: list[Markup] = []
-    top = 26 if words else 8
+    top = 26 if caption else 8
     bottom = top + len(rows) * ROW
-    if words:
-        parts.append(write(0, 14, words, "dim"))
-    marks, size, unit = _time_ticks(most)
+    if caption:
+        parts.append(write(0, 14, caption, "dim"))
+    marks, size, unit = _time_ticks(end)
     for mark in marks:
-        x = label + room * mark / most
+        x = label + room * mark / end
         parts.append(line(f"M{x:.1f} {top}V{bottom}", "axis"))
         parts.append(write(x, bottom + 16, f"{mark / size:g} {unit}", "dim middle"))
     before = ""
@@ -164,7 +164,7 @@ def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, words: str = 
             parts.append(write(label - 8, y + 15, clipped(lane, label), "end"))
         before = lane
         for span in own:
-            x, length = label + room * span.start / most, room * (span.end - span.start) / most
+            x, length = label + room * span.start / end, room * (span.end - span.start) / end
             parts.append(box(x, y + 3, length, ROW - 6, span.colour, f"{span.name} ({span.sign or 'done'})"))
             name = f"{span.sign} {short(span.name)}".strip()
             if length > 6 * BOLD:
@@ -204,22 +204,22 @@ def curve(
 ) -> Picture:
     """Lines over a common axis, each with its name at its end; `labels` stand below the axis."""
     height, left, top, bottom = 300, 70, 14, 256
-    right = width - max((len(one.name) for one in series), default=0) * LETTER - 16
-    xs = [x for one in series for x, _ in one.points]
+    right = width - max((len(line.name) for line in series), default=0) * LETTER - 16
+    xs = [x for line in series for x, _ in line.points]
     low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
-    most = max((y for one in series for _, y in one.points), default=0) or 1
+    highest = max((y for line in series for _, y in line.points), default=0) or 1
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - low) / (high - low) if high > low else 0.5
-        return left + (right - left) * across, bottom - (bottom - top) * y / most
+        return left + (right - left) * across, bottom - (bottom - top) * y / highest
 
     parts: list[Markup] = []
-    for mark in ticks(most, 5):
+    for mark in ticks(highest, 5):
         _, y = place(low, mark)
         parts.append(line(f"M{left} {y:.1f}H{right:.1f}", "axis"))
         parts.append(write(left - 8, y + 4, f"{mark:,.0f}", "dim end"))
-    for x, words in labels or [(mark, f"{mark:g}") for mark in ticks(high) if mark >= low]:
-        parts.append(write(place(x, 0)[0], bottom + 18, words, "dim middle"))
+    for x, label in labels or [(mark, f"{mark:g}") for mark in ticks(high) if mark >= low]:
+        parts.append(write(place(x, 0)[0], bottom + 18, label, "dim middle"))
     parts.append(write((left + right) / 2, bottom + 38, x_words, "dim middle"))
     parts += _lines(series, place, bottom)
     return Picture(title, width, height, Markup("".join(parts)))
@@ -260,9 +260,9 @@ MOST_DRAWN = 400
 
 def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture:
     """Recipes at the left, the long builds below them at the right, and who needs what."""
-    shown = links[: MOST_DRAWN * 4]
-    builds = list(dict.fromkeys((link.kind, link.build) for link in shown))[:MOST_DRAWN]
-    users = list(dict.fromkeys(link.user for link in shown))[:MOST_DRAWN]
+    drawn = links[: MOST_DRAWN * 4]
+    builds = list(dict.fromkeys((link.kind, link.build) for link in drawn))[:MOST_DRAWN]
+    users = list(dict.fromkeys(link.user for link in drawn))[:MOST_DRAWN]
     kinds = list(dict.fromkeys(kind for kind, _ in builds))
     builds.sort(key=lambda build: kinds.index(build[0]))  # one kind beside the other
     step_left, step_right = ROW - 4, max(ROW - 4.0, (ROW - 4) * len(users) / max(len(builds), 1))
@@ -271,7 +271,7 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
     ys = {user: number * step_left + 14 for number, user in enumerate(users)}
     zs = {build: number * step_right + 14 for number, build in enumerate(builds)}
     parts: list[Markup] = []
-    for link in shown:
+    for link in drawn:
         key = (link.kind, link.build)
         if link.user in ys and key in zs:
             y, z, middle = ys[link.user] - 4, zs[key] - 4, (left + right) / 2
@@ -283,7 +283,7 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
     for (kind, name), z in zs.items():
         colour = COLOURS[kinds.index(kind) % len(COLOURS)]
         parts.append(box(right - 4, z - 10, 8, 12, colour))
-        words = f"{short(name)} ×{counts[kind, name]}" if counts[kind, name] > 1 else short(name)
-        parts.append(write(right + 10, z, clipped(words, width - right - 12)))
+        text = f"{short(name)} ×{counts[kind, name]}" if counts[kind, name] > 1 else short(name)
+        parts.append(write(right + 10, z, clipped(text, width - right - 12)))
     height = max([*ys.values(), *zs.values(), 0]) + 14
     return Picture(title, width, int(height), Markup("".join(parts)))

@@ -22,36 +22,36 @@ MOST_LINES = 2000  # of a recipe
 
 def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], articles: str) -> dict[str, Any]:
     """The document as the script takes it, with the story of each cell as an article."""
-    recipes, words = PackedRecipes(), Once[str]()
-    cells = [_cell(cell, recipes, words) for cell in document.cells]
+    recipes, texts = PackedRecipes(), Once[str]()
+    cells = [_cell(cell, recipes, texts) for cell in document.cells]
     return {
         "states": {state: list(words_) for state, words_ in STATES.items()},
         "cells": cells,
         "articles": articles,
-        "words": words.all,
+        "words": texts.all,
         **recipes.all(),
         "findings": [
             [finding.rule, finding.severity, finding.message, finding.hint] for finding in document.findings
         ],
-        "shared": [[one.kind, one.name, int(one.sure), one.users] for one in document.shared],
+        "shared": [[build.kind, build.name, int(build.sure), build.users] for build in document.shared],
         "products": products(catalog),
         "mine": answers(wanted, catalog),
     }
 
 
-def _cell(cell: PageCell, recipes: PackedRecipes, words: Once[str]) -> dict[str, Any]:
+def _cell(cell: PageCell, recipes: PackedRecipes, texts: Once[str]) -> dict[str, Any]:
     """A cell; what the page itself already tells of it is left out."""
     more: dict[str, Any] = {
         "n": cell.name,
         "s": cell.state,
-        "p": words(cell.package),
+        "p": texts(cell.package),
         "g": cell.sm,
         "i": cell.isa,
-        "t": words(f"{cell.cuda and f'cuda {cell.cuda}'} {cell.line} {cell.flavor} {cell.system}"),
+        "t": texts(f"{cell.cuda and f'cuda {cell.cuda}'} {cell.line} {cell.flavor} {cell.system}"),
         "f": cell.file,
         "r": recipes.add(cell.recipe.replace(cell.name, NAME)) if cell.recipe else None,
         "w": list(cell.findings),
-        "l": [words(line) for line in cell.build.log] if cell.build else None,
+        "l": [texts(line) for line in cell.build.log] if cell.build else None,
     }
     return {key: value for key, value in more.items() if value not in (None, "", [])}
 

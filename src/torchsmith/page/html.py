@@ -109,10 +109,10 @@ def _warned(cell: PageCell, document: PageReport) -> bool:
 def _chip(state: CellState, count: int) -> Markup:
     """A state and how many cells have it, to be pressed."""
     sign, title, about = STATES[state]
-    words = (tag("span", sign, class_="sign", aria_hidden="true"), f" {title} ", tag("b", str(count)))
+    content = (tag("span", sign, class_="sign", aria_hidden="true"), f" {title} ", tag("b", str(count)))
     kind = f"chip s-{state}"
     return tag(
-        "button", words, type="button", class_=kind, data_state=state, aria_pressed="false", title=about
+        "button", content, type="button", class_=kind, data_state=state, aria_pressed="false", title=about
     )
 
 
@@ -204,8 +204,8 @@ def _place(links: Sequence[Markup] | None) -> Markup:
 
 def _broken(isa: str) -> Child:
     """A long name may break after its digits: avx512 bf16."""
-    found = re.fullmatch(r"([a-z]+\d+)(\w+)", isa)
-    return (found[1], tag("wbr"), found[2]) if found and found[2][0].isalpha() else isa
+    match = re.fullmatch(r"([a-z]+\d+)(\w+)", isa)
+    return (match[1], tag("wbr"), match[2]) if match and match[2][0].isalpha() else isa
 
 
 def _row_head(sm: str, catalog: Catalog) -> Markup:
@@ -213,11 +213,11 @@ def _row_head(sm: str, catalog: Catalog) -> Markup:
     return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
 
 
-def _link(cell: PageCell, numbers: Numbers, warned: bool, *words: str) -> Markup:
+def _link(cell: PageCell, numbers: Numbers, warned: bool, *texts: str) -> Markup:
     sign, title, _ = STATES[cell.state]
     return tag(
         "a",
-        " ".join((sign, *words)),
+        " ".join((sign, *texts)),
         href=f"#{address(cell.name)}",
         class_=f"c s-{cell.state}{' warned' if warned else ''}",
         aria_label=f"{cell.name}: {title}{', with a warning' if warned else ''}",

@@ -84,16 +84,16 @@ class PagePast:
             return replace(past, state=None, why=(changed,))
         verdict = self.verdicts.get(built.outputs[0])
         published = self.published.get(name)
-        words = ""
+        verified = ""
         state: CellState = "published" if published else "built"
         if verdict is not None:
-            words = verdict.detail or ("it is what its name promises" if verdict.ok else "it is not right")
+            verified = verdict.detail or ("it is what its name promises" if verdict.ok else "it is not right")
             if not verdict.ok:
-                return replace(past, state="wrong", why=(f"its build is not right: {words}",))
+                return replace(past, state="wrong", why=(f"its build is not right: {verified}",))
             state = "published" if published else "verified"
         why = (f"published to {published.org} from {published.revision[:12]}",) if published else ()
         sizes = self._sizes(name)
-        return replace(past, state=state, why=why, verified=words, sizes=sizes)
+        return replace(past, state=state, why=why, verified=verified, sizes=sizes)
 
     def _build(self, job: JobRow) -> PageBuild:
         failed = job.state in ("failed", "lost")
@@ -118,8 +118,8 @@ class PagePast:
             return ()
         plain = ESCAPES.sub("", data.decode(errors="replace").replace("\r", "\n"))
         redact = redactor()
-        kept = [redact(line)[:LONGEST] for line in plain.split("\n") if line.strip()]
-        return tuple(kept[-lines:])
+        tail = [redact(line)[:LONGEST] for line in plain.split("\n") if line.strip()]
+        return tuple(tail[-lines:])
 
     def _sizes(self, name: str) -> PageSizes | None:
         """What `verify` kept of the GPU code of a build."""
@@ -170,8 +170,8 @@ def _read(root: Path, record: Record) -> PagePast:
                 jobs.setdefault(job.name, job)
         if len(drawn) < DRAWN and any(job.started for job in own):
             drawn.append(_run(run, own))
-    published = {one.name: one for one in reversed(record.published())}  # the newest counts
-    built = {one.name: one for one in record.all_built()}
+    published = {row.name: row for row in reversed(record.published())}  # the newest counts
+    built = {row.name: row for row in record.all_built()}
     outputs = {build.outputs[0]: build.derivation for build in built.values() if build.outputs}
     verdicts = {output: row for output, drv in outputs.items() if (row := record.verdict_on(output, drv))}
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
@@ -205,23 +205,23 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
 
 def _commits(repository: Path, name: str) -> list[PageRevision]:
     form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
-    told = git.ask(repository, "log", f"--max-count={COMMITS}", *form, "--", f"{PKGS}/*.nix")
-    commits = [_counts(block) for block in told.stdout.split(MARK)[1:]] if told.ok else []
+    log = git.ask(repository, "log", f"--max-count={COMMITS}", *form, "--", f"{PKGS}/*.nix")
+    commits = [_counts(block) for block in log.stdout.split(MARK)[1:]] if log.ok else []
     now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
     recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
-    found = []
+    revisions = []
     for commit in filter(None, commits):  # newest first, so that counts are taken back
         revision, at, subject, added, changed, deleted = commit
-        found.append(PageRevision(name, revision, at, subject[:200], added, changed, deleted, recipes))
+        revisions.append(PageRevision(name, revision, at, subject[:200], added, changed, deleted, recipes))
         recipes -= added - deleted
-    return found[::-1]
+    return revisions[::-1]
 
 
 def _counts(block: str) -> tuple[str, float, str, int, int, int] | None:
     head, _, rest = block.partition("\n")
-    found = HEAD.fullmatch(head)
-    if found is None:
+    match = HEAD.fullmatch(head)
+    if match is None:
         return None
     letters = [line[0] for line in rest.split("\n") if line]
     changed = len(letters) - letters.count("A") - letters.count("D")
-    return found[1], float(found[2]), found[3], letters.count("A"), changed, letters.count("D")
+    return match[1], float(match[2]), match[3], letters.count("A"), changed, letters.count("D")

@@ -25,12 +25,12 @@ DATE = 120  # pixels that a date below an axis needs
 def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
     """Recipes and the long builds below them; builds of one name are told apart by number."""
     links, seen = [], Counter[str]()
-    for one in shared:
-        seen[one.name] += 1
-        name = one.name if seen[one.name] == 1 else f"{one.name} ({seen[one.name]})"
-        links += [draw.DrawnLink(user, name, one.kind) for user in one.users]
+    for build in shared:
+        seen[build.name] += 1
+        name = build.name if seen[build.name] == 1 else f"{build.name} ({seen[build.name]})"
+        links += [draw.DrawnLink(user, name, build.kind) for user in build.users]
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
-    several = sum(len(one.users) > 1 for one in shared)
+    several = sum(len(build.users) > 1 for build in shared)
     return draw.sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
 
 
@@ -47,17 +47,17 @@ def run_picture(run: PageRun) -> draw.Picture:
         for job in run.jobs
     ]
     failed = sum(job.state == "failed" for job in run.jobs)
-    words = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
-    words += f", {failed} failed (red, ✗)" if failed else ""
-    return draw.gantt(words, spans, words=words)
+    title = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
+    title += f", {failed} failed (red, ✗)" if failed else ""
+    return draw.gantt(title, spans, caption=title)
 
 
 def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
     """What each further variant buys: machines that are served, and served as well as possible."""
     served = draw.Series("served", [(size, all_) for size, all_, _ in cover.points])
     best = draw.Series("at their best", [(size, best) for size, _, best in cover.points])
-    words = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
-    return draw.curve(words, [served, best], words, width=width)
+    title = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
+    return draw.curve(title, [served, best], title, width=width)
 
 
 def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
@@ -70,8 +70,8 @@ def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
         if service.verdict == "no" or gpu is None:
             continue
         used = sum(row.size for row in taken(report.gpu, gpu, catalog))
-        words = f"uses {megabytes(used)}, not {megabytes(total - used)}"
-        rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, words, "b", total - used))
+        label = f"uses {megabytes(used)}, not {megabytes(total - used)}"
+        rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, label, "b", total - used))
     rows.append("What there is")
     rows += [draw.BarRow(f"{row.kind} {row.target}", row.size, megabytes(row.size)) for row in report.gpu]
     return draw.bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
@@ -95,8 +95,8 @@ def sizes_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture
     for cell in document.cells:
         if cell.sizes:
             total, used = cell.sizes.total, cell.sizes.bytes_used
-            words = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
-            rows.append(draw.BarRow(cell.name, used, words, "b", total - used))
+            label = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
+            rows.append(draw.BarRow(cell.name, used, label, "b", total - used))
     return draw.bars("GPU code of verified builds, used and unused", rows[:MOST_ROWS], width)
 
 
@@ -114,14 +114,16 @@ def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Pict
 
 def history_picture(history: Sequence[PageRevision], width: int = draw.WIDTH) -> draw.Picture:
     """How many recipes there were after each commit, a line each repository."""
-    lines = grouped((one.repository or "recipes", (one.at, float(one.recipes))) for one in history)
+    lines = grouped(
+        (revision.repository or "recipes", (revision.at, float(revision.recipes))) for revision in history
+    )
     series = [draw.Series(name, sorted(points), steps=True) for name, points in lines.items()]
-    moments = sorted(one.at for one in history)
-    shown = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []
+    moments = sorted(revision.at for revision in history)
+    labelled = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []
     spread = [
         at
-        for place, at in enumerate(shown)
-        if place == 0 or at - shown[place - 1] > DATE / width * (shown[-1] - shown[0])
+        for place, at in enumerate(labelled)
+        if place == 0 or at - labelled[place - 1] > DATE / width * (labelled[-1] - labelled[0])
     ]
     labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
     return draw.curve("recipes after each commit", series, "recipes after each commit", labels, width)

@@ -34,7 +34,7 @@ def _story(number: int, cell: PageCell, document: PageReport, catalog: Catalog) 
         tag("a", "×", href="#matrix", class_="close", aria_label="Close"),
         tag("h3", cell.name, id=f"h{number}", tabindex="-1"),
         tag("p", tag("b", f"{sign} {title}", class_=f"s-{cell.state}"), f" {about}"),
-        tag("ul", [tag("li", words) for words in why], class_="why") if why else None,
+        tag("ul", [tag("li", reason) for reason in why], class_="why") if why else None,
         tag("dl", [(tag("dt", label), tag("dd", value)) for label, value in _facts(cell, catalog) if value]),
         _findings(cell, document),
         id=address(cell.name),
@@ -74,10 +74,14 @@ def _build(build: PageBuild) -> str:
 
 
 def _findings(cell: PageCell, document: PageReport) -> Markup | None:
-    told = [document.findings[number] for number in cell.findings]
+    findings = [document.findings[number] for number in cell.findings]
     items = [
-        tag("li", tag("b", f"{one.severity} {one.rule} ", class_=f"f-{one.severity}"), one.message)
-        for one in told
-        if one.severity != "note"
+        tag(
+            "li",
+            tag("b", f"{finding.severity} {finding.rule} ", class_=f"f-{finding.severity}"),
+            finding.message,
+        )
+        for finding in findings
+        if finding.severity != "note"
     ]
     return tag("div", tag("h4", "Findings"), tag("ul", items)) if items else None

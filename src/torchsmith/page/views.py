@@ -26,14 +26,14 @@ def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
     if document.findings:
         picture = drawn(partial(pictures.findings_picture, document), "Findings by rule")
         yield "findings", "Findings", (picture, _findings(document))
-    shared = [one for one in document.shared if len(one.users) > 1]
+    shared = [build for build in document.shared if len(build.users) > 1]
     if shared:
         yield "shared", "Shared builds", _shared(shared)
     if any(cell.sizes for cell in document.cells):
         yield "sizes", "GPU code", drawn(partial(pictures.sizes_picture, document), "GPU code")
     if document.cover:
         yield "cover", "Cover", drawn(partial(pictures.cover_curve, document.cover), "Cover")
-    if len({one.at for one in document.history}) > 1:
+    if len({revision.at for revision in document.history}) > 1:
         picture = drawn(partial(pictures.history_picture, document.history), "History")
         yield "history", "History", (picture, _history(document))
 
@@ -79,27 +79,32 @@ RECENT = 12
 
 def _shared(shared: Sequence[SharedBuild]) -> Child:
     """Who shares what, drawn; for a large matrix behind a click."""
-    recipes = len({user for one in shared for user in one.users})
-    sure = all(one.sure for one in shared)
+    recipes = len({user for build in shared for user in build.users})
+    sure = all(build.sure for build in shared)
     how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
-    words = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
+    summary = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
     picture = scrolled(pictures.shared_picture(shared).inline(), "Shared builds, drawn")
     if recipes <= FEW_BUILDS:
-        return words, picture
-    return words, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
+        return summary, picture
+    return summary, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
 
 
 def _history(document: PageReport) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", time.strftime("%Y-%m-%d", time.gmtime(one.at))),
-            tag("td", tag("code", one.revision), class_="spare"),
-            tag("td", f"{one.repository}: " if one.repository else None, one.subject, class_="what"),
-            tag("td", f"+{one.added} ~{one.changed} -{one.deleted}", class_="number"),
-            tag("td", str(one.recipes), class_="number"),
+            tag("td", time.strftime("%Y-%m-%d", time.gmtime(revision.at))),
+            tag("td", tag("code", revision.revision), class_="spare"),
+            tag(
+                "td",
+                f"{revision.repository}: " if revision.repository else None,
+                revision.subject,
+                class_="what",
+            ),
+            tag("td", f"+{revision.added} ~{revision.changed} -{revision.deleted}", class_="number"),
+            tag("td", str(revision.recipes), class_="number"),
         )
-        for one in sorted(document.history, key=lambda one: -one.at)[:RECENT]
+        for revision in sorted(document.history, key=lambda revision: -revision.at)[:RECENT]
     ]
     names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
     return _table(names, rows, "Latest commits")

@@ -43,8 +43,8 @@ Owner = Literal["ours", "edited", "foreign"]
 
 def read_header(text: str) -> Header | None:
     """The header of a text, or None where it has none."""
-    found = LINE.search(text.split("\n", 1)[0])
-    return Header(int(found[1]), found[2], found[3]) if found else None
+    match = LINE.search(text.split("\n", 1)[0])
+    return Header(int(match[1]), match[2], match[3]) if match else None
 
 
 def owner_of(text: str) -> Owner:

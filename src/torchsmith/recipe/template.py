@@ -76,11 +76,11 @@ def with_includes(
     """Lines with included files in their place: those beside it first, then the package's."""
     lines: list[SourceLine] = []
     for number, line in enumerate(text.splitlines(), 1):
-        found = re.fullmatch(r"(\s*)#\? include (\S+)\s*", line)
-        if found is None:
+        match = re.fullmatch(r"(\s*)#\? include (\S+)\s*", line)
+        if match is None:
             lines.append(SourceLine(f"{indent}{line}\n" if line.strip() else "\n", file, number))
             continue
-        name, where = found[2], Where(file, number)
+        name, where = match[2], Where(file, number)
         if name in (*above, Path(file).name):
             raise TemplateError(f"{name} includes itself", hint="take the line out", where=where)
         inner, path = own.get(name), f"{Path(file).parent}/{name}"
@@ -89,7 +89,7 @@ def with_includes(
                 hint = f"a file beside {Path(file).name}, or a template of torchsmith's"
                 raise TemplateError(f"there is no template {name}", hint=hint, where=where)
             inner, path = (FOLDER / name).read_text(), name
-        lines += with_includes(inner, path, indent + found[1], own, (*above, Path(file).name))
+        lines += with_includes(inner, path, indent + match[1], own, (*above, Path(file).name))
     return lines
 
 
@@ -97,8 +97,8 @@ def compile_lines(source: Sequence[SourceLine], *, marked: bool = False) -> tupl
     """The parts of a template; `marked` begins every line with where it stands."""
     parts, stop = _block(_lexed(source, marked=marked))
     if stop is not None:
-        words = f"`{stop.text.strip()}` without a beginning"
-        raise TemplateError(words, hint="`#? if NAME` begins one", where=stop.where)
+        message = f"`{stop.text.strip()}` without a beginning"
+        raise TemplateError(message, hint="`#? if NAME` begins one", where=stop.where)
     return parts
 
 
@@ -147,9 +147,9 @@ def _lexed(source: Sequence[SourceLine], *, marked: bool) -> Iterator[TemplateLi
     """Follows Nix through strings, comments and interpolations, to know where each hole stands."""
     states: list[State] = ["code"]
     for line in source:
-        found = re.fullmatch(r"\s*#\? (.*?)\s*", line.text)
-        if found:
-            yield found[1], [], line
+        match = re.fullmatch(r"\s*#\? (.*?)\s*", line.text)
+        if match:
+            yield match[1], [], line
         else:
             mark: list[Part] = [f"\0{line.file}\0{line.number}\0"] if marked else []
             yield "", mark + _line_parts(line, states), line
@@ -352,8 +352,8 @@ def lines_of(parts: Sequence[Part], values: TemplateValues) -> tuple[str, dict[i
     places: dict[int, Where] = {}
     lines = []
     for number, line in enumerate(render(parts, {**values, MARKS: True}).split("\n"), 1):
-        found = MARK.search(line)
-        if found and found[1]:
-            places[number] = Where(found[1], int(found[2]))
+        match = MARK.search(line)
+        if match and match[1]:
+            places[number] = Where(match[1], int(match[2]))
         lines.append(MARK.sub("", line))
     return "\n".join(lines), places

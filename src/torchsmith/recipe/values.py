@@ -58,7 +58,7 @@ class CellFacts:
     @property
     def members(self) -> list[Package]:
         """The packages besides torch that the recipe builds or brings, each after what it needs."""
-        return [one for one in self.catalog.below(self.variant.package) if not one.is_torch]
+        return [package for package in self.catalog.below(self.variant.package) if not package.is_torch]
 
     @property
     def narrowed(self) -> bool:
@@ -89,7 +89,7 @@ class CellFacts:
         }
         if self.gpu is not None:
             data = gpu_data(self.gpu, self.variant, self.catalog)
-            values |= {called: data[name] for called, name in GPU_FACTS.items()}
+            values |= {placeholder: data[name] for placeholder, name in GPU_FACTS.items()}
             values["smNumber"] = str(self.gpu.sm.number)
             values["machines"] = machine_words(self.gpu, self.isa, self.catalog)
         return values
@@ -138,7 +138,7 @@ class CellFacts:
             values["gpuNumbered"] = bool(forms - {"9.0"})
         for fix in self.build.fixes:
             for name, patch in self.catalog.fixes[fix].patches.items():
-                values |= {f"patch.{name}.{one}": getattr(patch, one) for one in PATCH_FACTS}
+                values |= {f"patch.{name}.{fact}": getattr(patch, fact) for fact in PATCH_FACTS}
         if self.build.style == "nightly":
             values |= self.nightly_values(options)
         return values
@@ -180,7 +180,11 @@ class CellFacts:
         assert variant.cuda is not None, "the nightly has no CPU-only build"
         assert self.gpu is not None
         return {
-            **{f"{source}.{name}": value for source, told in sources.items() for name, value in told.items()},
+            **{
+                f"{source}.{name}": value
+                for source, facts in sources.items()
+                for name, value in facts.items()
+            },
             "stability": self.build.stability,
             "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
             "cuda.slug": variant.cuda.slug,
@@ -195,12 +199,14 @@ class CellFacts:
         version = line.version_of(package.name)
         fixes = self._fixes(package)
         ways = package.gpu_lists if self.variant.cuda else ()
-        told = {by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")}
+        gpu_lists = {
+            by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")
+        }
         target = self.variant.target
         if isinstance(target, Accelerator) and (
             name := self.catalog.backends[target.version.backend].variable
         ):
-            told["variable"] = [{"gpuName": name, "gpuTarget": target.arch, "gpuTail": ""}]
+            gpu_lists["variable"] = [{"gpuName": name, "gpuTarget": target.arch, "gpuTail": ""}]
         torch_argument = package.torch_by == "argument" and package.needs_torch
         values: dict[str, TemplateValue] = {
             "base": self.base_of(package, f"pkgs.{self._python_packages()}"),
@@ -214,10 +220,10 @@ class CellFacts:
             "fixes": fixes,
             "needsTorch": package.needs_torch,
             "torchArgument": torch_argument,
-            "arguments": torch_argument or bool(told["argument"]),
-            "gpuArguments": told["argument"],
-            "gpuVariables": told["variable"],
-            "gpuFlags": told["cmake"],
+            "arguments": torch_argument or bool(gpu_lists["argument"]),
+            "gpuArguments": gpu_lists["argument"],
+            "gpuVariables": gpu_lists["variable"],
+            "gpuFlags": gpu_lists["cmake"],
             "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
             "ownSource": not package.is_torch and self.catalog.fetches(package, line, self.build),
             "sameVersion": version == line.torch,
@@ -254,8 +260,8 @@ class CellFacts:
     def own_template(self, path: str, scope: str) -> Nested:
         """A template of the workspace's own, called as nixpkgs calls its packages."""
         call = "pfinal.callPackage" if scope == "pprev" else f"{scope}.callPackage"
-        beside = {Path(one).name: text for one, text in self.catalog.templates.items()}
-        return Nested(path, f"({call} (", self.catalog.templates[path], ") { })", beside)
+        files = {Path(path).name: text for path, text in self.catalog.templates.items()}
+        return Nested(path, f"({call} (", self.catalog.templates[path], ") { })", files)
 
     def _fixes(self, package: Package) -> list[str]:
         return [name for name in self.build.fixes if self.catalog.fixes[name].serves(package)]
@@ -295,9 +301,12 @@ def shared_values(
             | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
             for sm in sms
         }
-        words = {"SM": "The cell's GPU", "gpuTitle": "the cell's GPU"}
+        comments = {"SM": "The cell's GPU", "gpuTitle": "the cell's GPU"}
         values |= {
-            **{one: Expression(f"gpu.{name}", words.get(one, "")) for one, name in GPU_FACTS.items()},
+            **{
+                placeholder: Expression(f"gpu.{name}", comments.get(placeholder, ""))
+                for placeholder, name in GPU_FACTS.items()
+            },
             "gpuTable": table,
             "smNumber": Expression("sm"),
             "machines": Expression("gpu.machines.${cpu.system}" if by_system else "gpu.machines.${isa}"),
@@ -348,9 +357,9 @@ def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: b
 
 
 def _machines_by_system(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> bool:
-    words = _machines(gpu, cells, catalog, by_system=True)
+    machines = _machines(gpu, cells, catalog, by_system=True)
     isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
-    return all(words[isa.platform] == machine_words(gpu, isa, catalog) for isa in isas)
+    return all(machines[isa.platform] == machine_words(gpu, isa, catalog) for isa in isas)
 
 
 def isa_data(isa: Isa) -> dict[str, NixValue]:

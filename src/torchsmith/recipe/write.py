@@ -60,7 +60,7 @@ def check_nix(text: str, places: Mapping[int, Where]) -> None:
         parse(text.encode(), "recipe")
     except Unreadable as fault:
         line = fault.where.line if fault.where else 0
-        near = next((places[one] for one in range(line, 0, -1) if one in places), None)
+        near = next((places[number] for number in range(line, 0, -1) if number in places), None)
         raise Invalid(fault.message, hint="what it makes is no Nix", where=near or fault.where) from None
 
 
@@ -105,8 +105,10 @@ class RecipeWriter:
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
         known = ((CellFacts(cell, self.catalog, narrow=self.options.narrow), cell) for cell in cells)
-        found = grouped((facts.group, cell) for facts, cell in known if facts.build.style == "pinned")
-        return [CellGroup(name, tuple(members)) for name, members in found.items()]
+        cells_by_group = grouped(
+            (facts.group, cell) for facts, cell in known if facts.build.style == "pinned"
+        )
+        return [CellGroup(name, tuple(members)) for name, members in cells_by_group.items()]
 
     def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
@@ -131,7 +133,9 @@ class RecipeWriter:
         below it marked; with it the lines that come from templates."""
         facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         own = self.catalog.template_of(package.name)
-        others = [one for one in self.catalog.packages.values() if not one.is_torch and one != package]
+        others = [
+            other for other in self.catalog.packages.values() if not other.is_torch and other != package
+        ]
         values: dict[str, TemplateValue] = {
             "probed": package.attr,
             "mark": MARK,
@@ -155,25 +159,26 @@ class RecipeWriter:
     def default_nix(
         self,
         pinned: Sequence[str],
-        called: Sequence[Cell] = (),
+        with_inputs: Sequence[Cell] = (),
         package: Package | None = None,
-        beside: Sequence[Package] = (),
+        companions: Sequence[Package] = (),
     ) -> str:
         """Every recipe of a repo as an attribute, for `nix-build -A NAME`; `called` take inputs. Cells of a
         package get an environment too, with the packages of repositories beside it."""
         stem = f"{package.name}-" if package else ""
         own = [name for name in pinned if package and name.startswith(stem)]
         files = [f'(./.flox/pkgs + "/{stem}${{cell}}.nix")'] + [
-            f'(./.. + "/{one.folder}/.flox/pkgs/{one.name}-${{cell}}.nix")' for one in beside
+            f'(./.. + "/{companion.folder}/.flox/pkgs/{companion.name}-${{cell}}.nix")'
+            for companion in companions
         ]
-        on_x86 = [c.name for c in called if self.catalog.isas[c.variant.isa].platform == "x86_64-linux"]
+        on_x86 = [c.name for c in with_inputs if self.catalog.isas[c.variant.isa].platform == "x86_64-linux"]
         values: dict[str, TemplateValue] = {
             "pinned": tuple(pinned),
             "cells": [name.removeprefix(stem) for name in own],
             "files": files,
             "package": package.name if package else "",
-            "called": bool(called),
+            "called": bool(with_inputs),
             "calledOnX86": on_x86,
-            "calledOnArm": [cell.name for cell in called if cell.name not in on_x86],
+            "calledOnArm": [cell.name for cell in with_inputs if cell.name not in on_x86],
         }
         return with_header(render(template("default.nix"), values), "file=default.nix", ".nix")

@@ -81,9 +81,9 @@ CURES = (
 
 def trouble(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
-    words = str(error)
-    cure = next(cure for signs, cure in CURES if any(sign in words for sign in signs))
-    return Failed(f"cannot use the build record {path}: {words}", hint=cure)
+    message = str(error)
+    cure = next(cure for signs, cure in CURES if any(sign in message for sign in signs))
+    return Failed(f"cannot use the build record {path}: {message}", hint=cure)
 
 
 class Database:
@@ -157,12 +157,12 @@ class Record:
 
     def _bring_up_to_date(self) -> None:
         with self._transaction():
-            found = int(self._db.execute("pragma user_version")[0][0])
-            if found > FORMAT:
-                words = f"it was written by a newer torchsmith (format {found})"
-                raise trouble(self.path, sqlite3.DatabaseError(words))
-            if found < FORMAT:
-                for statement in filter(str.strip, ";".join(STEPS[found:]).split(";")):
+            version = int(self._db.execute("pragma user_version")[0][0])
+            if version > FORMAT:
+                message = f"it was written by a newer torchsmith (format {version})"
+                raise trouble(self.path, sqlite3.DatabaseError(message))
+            if version < FORMAT:
+                for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
                     self._db.execute(statement)
                 self._db.execute(f"pragma user_version = {FORMAT}")
 
@@ -234,8 +234,8 @@ class Record:
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
         """Attempts that ended, newest first; of one job where it is named."""
-        words = "select * from jobs where ended is not null and (? = '' or name = ?)"
-        return self._all(JobRow, f"{words} order by run desc, ended desc limit ?", name, name, limit)
+        query = "select * from jobs where ended is not null and (? = '' or name = ?)"
+        return self._all(JobRow, f"{query} order by run desc, ended desc limit ?", name, name, limit)
 
     def past(self) -> list[Past]:
         """Builds that succeeded, and what rehearsals say of others, for estimates."""
@@ -254,21 +254,21 @@ class Record:
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""
-        words = "select * from jobs where name = ? and attempts > 0 order by run desc limit 1"
-        return next(iter(self._all(JobRow, words, name)), None)
+        query = "select * from jobs where name = ? and attempts > 0 order by run desc limit 1"
+        return next(iter(self._all(JobRow, query, name)), None)
 
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""
-        found = self._db.execute("select distinct name from jobs where attempts > 0 order by name")
-        return [str(row[0]) for row in found]
+        rows = self._db.execute("select distinct name from jobs where attempts > 0 order by name")
+        return [str(row[0]) for row in rows]
 
     def note_verdict(self, verdict: VerificationRow) -> None:
         """Write down what verification said about an output; the newest word counts."""
         self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
     def verdict(self, output: str) -> VerificationRow | None:
-        found = self._all(VerificationRow, "select * from verdicts where output = ?", output)
-        return next(iter(found), None)
+        rows = self._all(VerificationRow, "select * from verdicts where output = ?", output)
+        return next(iter(rows), None)
 
     def verdict_on(self, output: str, derivation: str) -> VerificationRow | None:
         """The verdict on an output; None where it was of another derivation, and so is stale."""
@@ -281,13 +281,13 @@ class Record:
 
     def built(self, name: str) -> Built | None:
         """The newest build of a recipe: the last that was written down, whatever the clock said."""
-        found = self._all(Built, "select * from built where name = ? order by rowid desc limit 1", name)
-        return next(iter(found), None)
+        rows = self._all(Built, "select * from built where name = ? order by rowid desc limit 1", name)
+        return next(iter(rows), None)
 
     def all_built(self) -> list[Built]:
         """The newest build of every recipe."""
-        found = self._all(Built, "select * from built order by rowid")
-        return list({one.name: one for one in found}.values())
+        rows = self._all(Built, "select * from built order by rowid")
+        return list({row.name: row for row in rows}.values())
 
     def note_proved(self, hashes: Mapping[str, str]) -> None:
         """Sources whose hash was seen to be right."""
@@ -309,12 +309,12 @@ class Record:
     def _put(self, table: str, **columns: object) -> None:
         """Write a row, in place of one with the same key."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        words = f"insert or replace into {table} ({names}) values ({marks})"
-        self._db.execute(words, [_stored(value) for value in columns.values()])
+        statement = f"insert or replace into {table} ({names}) values ({marks})"
+        self._db.execute(statement, [_stored(value) for value in columns.values()])
 
-    def _all(self, kind: type[T], words: str, *values: object) -> list[T]:
+    def _all(self, kind: type[T], query: str, *values: object) -> list[T]:
         """What a query finds, as values."""
-        return [self._typed(row, kind) for row in self._db.execute(words, values)]
+        return [self._typed(row, kind) for row in self._db.execute(query, values)]
 
     def _typed(self, row: sqlite3.Row, kind: type[T]) -> T:
         """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""

@@ -66,31 +66,31 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     share = cores / row.cores
     figures = row.memory_gb * share, row.build_gb, row.store_gb
     guesses = tuple(name for name in ("memory_gb", "build_gb", "store_gb") if name not in row.measured)
-    same = [one for one in past if one.name == work.name and one.system == work.system]
+    same = [build for build in past if build.name == work.name and build.system == work.system]
     kind = [
-        one
-        for one in past
-        if (one.package, one.gpu, one.system) == (work.package, work.gpu, work.system)
-        and one.package != OTHER
+        build
+        for build in past
+        if (build.package, build.gpu, build.system) == (work.package, work.gpu, work.system)
+        and build.package != OTHER
     ]
     known: tuple[tuple[list[Past], Basis], ...] = (
-        ([one for one in same if not one.rehearsed], "this build"),
-        ([one for one in same if one.rehearsed], "its rehearsal"),
-        ([one for one in kind if not one.rehearsed], "its kind"),
-        ([one for one in kind if one.rehearsed], "a rehearsal of its kind"),
+        ([build for build in same if not build.rehearsed], "this build"),
+        ([build for build in same if build.rehearsed], "its rehearsal"),
+        ([build for build in kind if not build.rehearsed], "its kind"),
+        ([build for build in kind if build.rehearsed], "a rehearsal of its kind"),
     )
-    for found, basis in known:
-        if found:
-            return Expected(_median(found, cores), *figures, basis, guesses, row.steps)
+    for builds, basis in known:
+        if builds:
+            return Expected(_median(builds, cores), *figures, basis, guesses, row.steps)
     seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
     if "hours" in row.measured:
         return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
     return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)
 
 
-def _median(found: Sequence[Past], cores: int) -> float:
+def _median(builds: Sequence[Past], cores: int) -> float:
     """The middle of the last few, as core-seconds spread over the cores at hand."""
-    return statistics.median(one.seconds * max(one.cores, 1) / cores for one in found[-RECENT:])
+    return statistics.median(build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT:])
 
 
 def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:

@@ -10,19 +10,19 @@ from typing import ClassVar, Literal
 from torchsmith.catalog import KnownError
 from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
 
-SHOWN = 10
-BEFORE = 4  # of the lines shown, how many stand before the telling one
-TAIL = 200  # how far back from its end a build's own lines may explain its end
-NEAR = 15  # ... and how far what a test may print without harm
+EXCERPT_LINES = 10
+LINES_BEFORE = 4  # of the excerpt, at most so many stand before the line with the error
+TAIL_LINES = 200  # an error further from the log's end does not explain a build's failure
+HARMLESS_LINES = 15  # ... nor one of a HARMLESS class this far from it, which a test may print
 HARMLESS = ("memory", "disk", "network")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Nix says that the build ran and gave up by itself: the reason stands in the build's own lines.
 BUILD_FAILED = re.compile(r"builder (?:for '(?P<drv>[^']*)' )?failed with exit code")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
-OF_ANOTHER = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
+BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
 PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")
 FAILED_STEP = re.compile(r"^FAILED: ")
-OF_BUILD = re.compile(r"^\[ *\d+(?:/\d+|%)\] |^FAILED: |^ninja: |^make(?:\[\d+\])?: \*\*\* |^CMake Error")
+BUILD_OUTPUT = re.compile(r"^\[ *\d+(?:/\d+|%)\] |^FAILED: |^ninja: |^make(?:\[\d+\])?: \*\*\* |^CMake Error")
 # What a failure without an entry in the catalog is taken for.
 SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
     ("compile", re.compile(r"\b(?:fatal )?error: |: error [A-Z]|undefined reference|CMake Error")),
@@ -72,7 +72,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Reason:
     """A known error, or for none a class, at a line."""
 
     at: int
@@ -90,56 +90,56 @@ def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
     known = [(error, re.compile(error.pattern)) for error in errors]
     of_nix = [pair for pair in known if pair[0].says == "nix"]
     of_build = [pair for pair in known if pair[0].says == "build"]
-    said, end, drv = _by_nix(lines, of_nix)
-    if said is not None:
-        return _told(lines, said)
+    stated, end, drv = _by_nix(lines, of_nix)
+    if stated is not None:
+        return _diagnosis(lines, stated)
     body = list(_lines_of(lines, end, drv))
     # Nix' own fetchers speak as a build, and of a lost builder Nix says in the end that the build failed.
-    found = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
-    if found is not None and (found.error or found.kind != "unknown"):
-        return _told(lines, found)
+    reason = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
+    if reason is not None and (reason.error or reason.kind != "unknown"):
+        return _diagnosis(lines, reason)
     guess = _last_match(body, of_build)
-    return _told(lines, guess or found or _Found(-1, None), guess=True)
+    return _diagnosis(lines, guess or reason or _Reason(-1, None), guess=True)
 
 
-def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Found | None, int, str]:
+def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None, int, str]:
     """What Nix itself gives as the reason, else where its own words begin and which build failed."""
     for index in range(len(lines) - 1, -1, -1):
         text = lines[index].lstrip()
-        if QUOTED.match(lines[index]) or OF_ANOTHER.match(text):
+        if QUOTED.match(lines[index]) or BUILD_PREFIX.match(text):
             continue
         if failed := BUILD_FAILED.search(text):
             return None, index, failed["drv"] or ""
-        if OF_BUILD.match(text):
+        if BUILD_OUTPUT.match(text):
             break  # a build's own log, which Nix did not end
-        found = _match((index, text), known)
-        if found is None and EVALUATION.search(text):
-            found = _Found(index, None, "evaluation")
-        if found is not None:
-            return _deeper(found, enumerate(lines[:index]), known), index, ""
+        reason = _match((index, text), known)
+        if reason is None and EVALUATION.search(text):
+            reason = _Reason(index, None, "evaluation")
+        if reason is not None:
+            return _deeper(reason, enumerate(lines[:index]), known), index, ""
     return None, len(lines), ""
 
 
-def _deeper(found: _Found, before: Iterable[NumberedLine], known: KnownPatterns) -> _Found:
+def _deeper(reason: _Reason, before: Iterable[NumberedLine], known: KnownPatterns) -> _Reason:
     """The reason that an entry gives way to, where an earlier line shows it."""
     earlier = list(before)
-    for name in found.error.gives_way_to if found.error else ():
+    for name in reason.error.gives_way_to if reason.error else ():
         behind = [pair for pair in known if pair[0].name == name]
         for line in earlier:
             if _match(line, behind) and (deeper := _match(line, known)) and deeper.error is behind[0][0]:
                 return deeper
-    return found
+    return reason
 
 
 def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine]:
     """The lines of the build that failed, also those that Nix repeats after its verdict."""
     name = re.sub(r"^.*/[a-z0-9]{32}-|\.drv$", "", drv)
     if not name:  # nobody says which failed, as Flox does not: the one that spoke last
-        name = next((told[1] for line in reversed(lines[:end]) if (told := OF_ANOTHER.match(line))), "")
+        name = next((match[1] for line in reversed(lines[:end]) if (match := BUILD_PREFIX.match(line))), "")
     own = f"{name}> "
     alone = not drv or not any(line.startswith(own) for line in lines)
     for index, line in enumerate(lines[:end]):
-        other = OF_ANOTHER.match(line)
+        other = BUILD_PREFIX.match(line)
         if line.startswith(own) and name:
             yield index, line.removeprefix(own)
         elif alone and not other and not QUOTED.match(line):
@@ -150,12 +150,12 @@ def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine
                 yield index, QUOTED.sub("", lines[index])
 
 
-def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
+def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | None:
     """The reason in a build's own lines; a step that cannot succeed outweighs one that may."""
     blocks = list(_failed_steps(body)) or [_tail(body)]
-    found = [one for one in (_reason(block, known) for block in blocks) if one is not None]
-    sound = [one for one in found if one.error or one.kind != "unknown"]
-    return next((one for one in sound if one.stops), sound[-1] if sound else None)
+    reasons = [reason for reason in (_last_reason(block, known) for block in blocks) if reason is not None]
+    sound = [reason for reason in reasons if reason.error or reason.kind != "unknown"]
+    return next((reason for reason in sound if reason.stops), sound[-1] if sound else None)
 
 
 def _failed_steps(body: Sequence[NumberedLine]) -> Iterator[list[NumberedLine]]:
@@ -175,28 +175,28 @@ def _failed_steps(body: Sequence[NumberedLine]) -> Iterator[list[NumberedLine]]:
 
 def _tail(body: Sequence[NumberedLine]) -> list[NumberedLine]:
     """The end of a log, back to the last step that went well."""
-    last = list(body[-TAIL:])
+    last = list(body[-TAIL_LINES:])
     steps = [index for index, line in enumerate(last) if PROGRESS.match(line[1])]
     return last[steps[-1] + 1 :] if steps and steps[-1] + 1 < len(last) else last
 
 
-def _reason(block: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
+def _last_reason(block: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | None:
     """The last known error of a block, else what its lines look like."""
     text = [line for line in block if line[1].strip()]
     for back, line in enumerate(reversed(text)):
-        found = _match(line, known)
-        if found is None:
+        reason = _match(line, known)
+        if reason is None:
             continue
         alone = FAILED_STEP.match(text[0][1]) is None
-        if alone and found.kind in HARMLESS and (back >= NEAR or _overcome(line, text)):
+        if alone and reason.kind in HARMLESS and (back >= HARMLESS_LINES or _overcome(line, text)):
             continue
-        return _deeper(found, text, known)
+        return _deeper(reason, text, known)
     for kind, pattern in SIGNS:
         at = next((index for index, text in block if pattern.search(text)), None)
         if at is not None:
-            return _Found(at, None, kind)
+            return _Reason(at, None, kind)
     last = [index for index, text in block if LAST_RESORT.search(text)]
-    return _Found(last[-1], None) if last else None
+    return _Reason(last[-1], None) if last else None
 
 
 def _overcome(line: NumberedLine, block: Sequence[NumberedLine]) -> bool:
@@ -206,36 +206,36 @@ def _overcome(line: NumberedLine, block: Sequence[NumberedLine]) -> bool:
     return fails or WENT_WELL.search(line[1]) is not None
 
 
-def _match(line: NumberedLine, known: KnownPatterns) -> _Found | None:
+def _match(line: NumberedLine, known: KnownPatterns) -> _Reason | None:
     """The first entry of the catalog that a line shows."""
     index, text = line
-    return next((_Found(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
+    return next((_Reason(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
 
 
-def _last_match(lines: Sequence[NumberedLine], known: KnownPatterns) -> _Found | None:
+def _last_match(lines: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | None:
     return next(filter(None, (_match(line, known) for line in reversed(lines))), None)
 
 
-def _told(lines: Sequence[str], found: _Found, *, guess: bool = False) -> Diagnosis:
-    error = found.error
-    shown = telling_lines(lines, found.at if found.at >= 0 else len(lines) - 1)
+def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) -> Diagnosis:
+    error = reason.error
+    excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
     if error is None:
         cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
-        title = TITLES.get(found.kind, "an unknown error")
+        title = TITLES.get(reason.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
-        return Diagnosis(found.kind, "stop", title, cause, cure, shown, "", found.at + 1, sure)
+        return Diagnosis(reason.kind, "stop", title, cause, cure, excerpt, "", reason.at + 1, sure)
     # What stands far from the end may have nothing to do with it, and is no reason to build again.
     policy: Policy = "stop" if guess else error.policy
     sure = "guess" if guess else error.sure
     about = (error.title, error.cause, error.cure)
-    return Diagnosis(error.kind, policy, *about, shown, error.name, found.at + 1, sure)
+    return Diagnosis(error.kind, policy, *about, excerpt, error.name, reason.at + 1, sure)
 
 
-def telling_lines(lines: Sequence[str], at: int) -> tuple[str, ...]:
+def excerpt_at(lines: Sequence[str], at: int) -> tuple[str, ...]:
     """The lines around a place, ten at most, without empty and repeated ones."""
-    before = _distinct(lines[max(0, at - 40) : max(at, 0)])[-BEFORE:]
-    after = _distinct(lines[max(at, 0) : at + 60])[: SHOWN - len(before)]
+    before = _distinct(lines[max(0, at - 40) : max(at, 0)])[-LINES_BEFORE:]
+    after = _distinct(lines[max(at, 0) : at + 60])[: EXCERPT_LINES - len(before)]
     return (*before, *after)
 
 

@@ -16,7 +16,7 @@ from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_
 from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.repair.hash_sites import HashSite, best, holders_of, searchable_text, source_of
+from torchsmith.repair.hash_sites import HashSite, best, hash_sites, searchable_text, source_of
 from torchsmith.repair.unseen import hash_of, unseen_downloads
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile, choose
@@ -34,7 +34,7 @@ ROUNDS = 5  # a wrong pin hides the sources behind it
 class Correction:
     """A hash to write: where, what was there, what the source has, and whether that is suspicious."""
 
-    holder: HashSite
+    site: HashSite
     got: str
     source: str
     recipes: tuple[str, ...]
@@ -42,19 +42,19 @@ class Correction:
 
     @property
     def file(self) -> Path:
-        return self.holder.file
+        return self.site.file
 
     @property
     def where(self) -> str:
-        return str(self.holder.where)
+        return str(self.site.where)
 
     @property
     def before(self) -> str:
-        return self.holder.value
+        return self.site.value
 
 
 @dataclass
-class Mended:
+class HashFixes:
     """What a run of fix-hashes found and did."""
 
     written: list[Correction] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Mended:
         """LACKING where downloads alone failed."""
         if not (self.suspicious or self.unplaced or self.unchecked or self.unseen):
             return Exit.FINE
-        others = [one for one in self.unchecked if UNFETCHED not in one]
+        others = [text for text in self.unchecked if UNFETCHED not in text]
         wrong = self.suspicious or self.unplaced or self.unseen or exit_of(others) is Exit.NOT_RIGHT
         return Exit.NOT_RIGHT if wrong else Exit.LACKING
 
@@ -93,66 +93,69 @@ class HashFixer:
 
     nix: Nix
     workspace: Workspace
-    words: Sequence[str]  # that choose recipes
+    selectors: Sequence[str]
     trees: Mapping[str, Path]
     proved: Mapping[str, str]  # by source, from earlier runs
 
-    def run(self, *, accept: bool, write: bool) -> Mended:
+    def run(self, *, accept: bool, write: bool) -> HashFixes:
         """Correct what may be corrected; with `accept` also what looks like tampering."""
-        mended = Mended()
+        fixes = HashFixes()
         if write:
             with writing(self.root, "fix-hashes") as writer:
-                mended.recovered = writer.recovered
+                fixes.recovered = writer.recovered
         for _ in range(ROUNDS):
-            found = self.look()
-            mended.unplaced, mended.unchecked = list(found.unplaced), list(found.unchecked)
-            mended.unseen = list(found.unseen)
-            mended.proved |= found.right
-            free = [correction for correction in found.corrections if accept or not correction.suspicion]
-            mended.suspicious = [correction for correction in found.corrections if correction not in free]
+            survey = self.look()
+            fixes.unplaced, fixes.unchecked = list(survey.unplaced), list(survey.unchecked)
+            fixes.unseen = list(survey.unseen)
+            fixes.proved |= survey.right
+            free = [correction for correction in survey.corrections if accept or not correction.suspicion]
+            fixes.suspicious = [correction for correction in survey.corrections if correction not in free]
             if not free:
                 break
-            mended.written += free
+            fixes.written += free
             changes = changed_files(free, self.root)
-            mended.changes += changes
+            fixes.changes += changes
             if not write:
                 break
             self._write(changes)
         else:
             raise Refused(f"hashes still do not match after {ROUNDS} rounds")
-        return mended
+        return fixes
 
     def look(self) -> HashSurvey:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
-        recipes = choose(self.words, self.workspace, self.root).recipes
+        recipes = choose(self.selectors, self.workspace, self.root).recipes
         results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
-        holders = {
-            recipe.name: holders_of(recipe, self.workspace, cells.get(recipe.name)) for recipe in recipes
+        sites = {
+            recipe.name: hash_sites(recipe, self.workspace, cells.get(recipe.name)) for recipe in recipes
         }
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
-        stated = [stated_downloads(graph, holders) for graph in graphs]
-        placed_paths = {one.path for one in stated[0]}
-        own = self.trees, self.workspace.addresses
-        unseen = unseen_downloads(graphs[0], placed_paths, recipes, self.nix, *own)
+        stated = [stated_downloads(graph, sites) for graph in graphs]
+        placed_paths = {drv.path for drv in stated[0]}
+        unseen = unseen_downloads(
+            graphs[0], placed_paths, recipes, self.nix, self.trees, self.workspace.addresses
+        )
         downloads = fetchable(*stated)
-        said, failed = self._realise(downloads)
-        mismatches = read_mismatches("\n".join(event.text for event in said))
-        placed, unplaced = self._place(mismatches, graphs, holders)
-        early, nowhere, unchecked = self._at_evaluation(results, holders)
-        left = [
-            download
-            for download in downloads
-            if download.path not in {wrong.derivation for wrong in mismatches}
-        ]
-        valid = valid_paths(self.nix, [output_of(one) for one in left])
-        missing = [one for one in left if output_of(one) not in valid or one.path in failed]
-        unchecked += [f"{_named(one, graphs)} {UNFETCHED}: {_why(said, one)}" for one in missing]
-        right = {source_of(one): _hash(one) for one in left if one not in missing}
-        corrections = sorted(merged([*placed, *early]), key=lambda one: one.where)  # Nix tells as they come
-        not_seen = tuple(f"{_named(one, graphs)}: no place that is known states its hash" for one in unseen)
-        nothing = (*unplaced, *nowhere)
-        return HashSurvey(tuple(corrections), nothing, tuple(unchecked), not_seen, right)
+        events, failed = self._realise(downloads)
+        mismatches = read_mismatches("\n".join(event.text for event in events))
+        placed, unplaced = self._place(mismatches, graphs, sites)
+        early, nowhere, unchecked = self._at_evaluation(results, sites)
+        wrong = {mismatch.derivation for mismatch in mismatches}
+        left = [download for download in downloads if download.path not in wrong]
+        valid = valid_paths(self.nix, [output_of(drv) for drv in left])
+        missing = [drv for drv in left if output_of(drv) not in valid or drv.path in failed]
+        unchecked += [f"{_named(drv, graphs)} {UNFETCHED}: {_why(events, drv)}" for drv in missing]
+        right = {source_of(drv): _hash(drv) for drv in left if drv not in missing}
+        # Nix reports mismatches in any order.
+        corrections = sorted(merged([*placed, *early]), key=lambda correction: correction.where)
+        return HashSurvey(
+            corrections=tuple(corrections),
+            unplaced=(*unplaced, *nowhere),
+            unchecked=tuple(unchecked),
+            unseen=tuple(f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen),
+            right=right,
+        )
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
         addresses = self.workspace.addresses
@@ -169,7 +172,7 @@ class HashFixer:
         return self._evaluate([recipe for recipe in recipes if recipe.name in foreign], twin=True)
 
     def _at_evaluation(
-        self, results: Sequence[EvalResult], holders: Mapping[str, Sequence[HashSite]]
+        self, results: Sequence[EvalResult], sites: Mapping[str, Sequence[HashSite]]
     ) -> tuple[list[Correction], list[str], list[str]]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []
@@ -182,34 +185,36 @@ class HashFixer:
             if not mismatches:
                 failed.append(f"{result.name}: {result.cause.message}")
             for mismatch in mismatches:
-                found = best(holders[result.name], mismatch.specified, mismatch.url)
+                matching = best(sites[result.name], mismatch.specified, mismatch.url)
                 placed += [
-                    self._correction(holder, mismatch.got, mismatch.url, (result.name,)) for holder in found
+                    self._correction(site, mismatch.got, mismatch.url, (result.name,)) for site in matching
                 ]
-                if not found:
+                if not matching:
                     unplaced.append(
                         f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
         return placed, unplaced, failed
 
     def _realise(self, downloads: Sequence[Derivation]) -> tuple[list[LogLine | Failure], set[str]]:
-        """Fetch everything, however many fail; what Nix said, and what did not come though it is there."""
-        told: list[LogLine | Failure] = []
+        """Fetch everything, however many fail: Nix's log, and the downloads that are in the store but cannot
+        be fetched again."""
+        events: list[LogLine | Failure] = []
         failed: set[str] = set()
         for batch in without_rivals(downloads):
-            there = valid_paths(self.nix, [output_of(one) for one in batch])
-            if absent := [one.path for one in batch if output_of(one) not in there]:
-                told += self._say(realise_command(self.nix, absent, StoreOptions(), keep_going=True))[1]
+            present = valid_paths(self.nix, [output_of(download) for download in batch])
+            if absent := [download.path for download in batch if output_of(download) not in present]:
+                events += self._run(realise_command(self.nix, absent, StoreOptions(), keep_going=True))[1]
             # A store path goes by hash and name alone: another source may have put it there.
-            for one in batch:
-                if output_of(one) in there and self.proved.get(source_of(one)) != _hash(one):
-                    ok, words = self._say([*realise_command(self.nix, [one.path], StoreOptions()), "--check"])
-                    told += words
-                    failed |= set() if ok else {one.path}
-        return told, failed
+            for download in batch:
+                if output_of(download) in present and self.proved.get(source_of(download)) != _hash(download):
+                    command = [*realise_command(self.nix, [download.path], StoreOptions()), "--check"]
+                    ok, check_events = self._run(command)
+                    events += check_events
+                    failed |= set() if ok else {download.path}
+        return events, failed
 
-    def _say(self, command: Sequence[str]) -> tuple[bool, list[LogLine | Failure]]:
-        """Whether a command of Nix ended well, and what it said."""
+    def _run(self, command: Sequence[str]) -> tuple[bool, list[LogLine | Failure]]:
+        """Whether a command of Nix succeeded, and its log."""
         done = self.nix.run(command)
         reader = LogReader()
         events = [event for line in done.stderr.splitlines() for event in reader.read(line)]
@@ -219,25 +224,25 @@ class HashFixer:
         self,
         mismatches: Sequence[Mismatch],
         graphs: Sequence[Graph],
-        holders: Mapping[str, Sequence[HashSite]],
+        sites: Mapping[str, Sequence[HashSite]],
     ) -> tuple[list[Correction], list[str]]:
         placed: list[Correction] = []
         unplaced: list[str] = []
         for mismatch in mismatches:
-            found: list[Correction] = []
+            corrections: list[Correction] = []
             for graph in graphs:
                 for name in graph.users.get(mismatch.derivation, ()):
                     download = graph.derivations[mismatch.derivation]
-                    right = best(holders[name], mismatch.specified, searchable_text(download))
+                    right = best(sites[name], mismatch.specified, searchable_text(download))
                     source = source_of(download)
-                    found += [self._correction(holder, mismatch.got, source, (name,)) for holder in right]
-            placed += found
-            if not found:
+                    corrections += [self._correction(site, mismatch.got, source, (name,)) for site in right]
+            placed += corrections
+            if not corrections:
                 unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
         return placed, unplaced
 
-    def _correction(self, holder: HashSite, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
-        return Correction(holder, got, source, recipes, suspicion(holder.value, got, source, self.proved))
+    def _correction(self, site: HashSite, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
+        return Correction(site, got, source, recipes, suspicion(site.value, got, source, self.proved))
 
     @property
     def root(self) -> Path:
@@ -269,23 +274,23 @@ def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
     return [list(batch.values()) for batch in batches]
 
 
-def stated_downloads(graph: Graph, holders: Mapping[str, Sequence[HashSite]]) -> list[Derivation]:
+def stated_downloads(graph: Graph, sites: Mapping[str, Sequence[HashSite]]) -> list[Derivation]:
     """The fixed-output derivations below recipes whose hash one of those recipes states."""
-    found: dict[str, Derivation] = {}
+    downloads: dict[str, Derivation] = {}
     for name, paths in graph.below.items():
-        own = holders.get(name, ())
+        own = sites.get(name, ())
         for path in paths:
             derivation = graph.derivations.get(path)
-            if derivation and derivation.fixed and any(one.states(_hash(derivation)) for one in own):
-                found[path] = derivation
-    return list(found.values())
+            if derivation and derivation.fixed and any(site.states(_hash(derivation)) for site in own):
+                downloads[path] = derivation
+    return list(downloads.values())
 
 
 def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> list[Derivation]:
     """Downloads, those of other systems in the form that this machine can run: a fixed output is the same."""
     ours = {(output_of(twin), source_of(twin)): twin for twin in twins}
     chosen = (ours.get((output_of(download), source_of(download)), download) for download in downloads)
-    return list({one.path: one for one in chosen}.values())
+    return list({download.path: download for download in chosen}.values())
 
 
 def _hash(derivation: Derivation) -> str:
@@ -316,36 +321,40 @@ def suspicion(old: str, got: str, source: str, proved: Mapping[str, str]) -> str
 
 def merged(corrections: Sequence[Correction]) -> list[Correction]:
     """One correction a place, with all recipes that it serves."""
-    found: dict[tuple[object, ...], Correction] = {}
-    for one in corrections:
-        key = (one.holder.file, one.holder.span, one.holder.path)
-        if key in found:
-            before = found[key]
-            doubt = before.suspicion or one.suspicion
-            if not doubt and before.got != one.got:
-                doubt = f"two sources share it: {before.got} and {one.got}"
-            recipes = tuple(dict.fromkeys((*before.recipes, *one.recipes)))
-            one = Correction(one.holder, one.got, one.source, recipes, doubt)
-        found[key] = one
-    return list(found.values())
+    by_site: dict[tuple[object, ...], Correction] = {}
+    for correction in corrections:
+        key = (correction.site.file, correction.site.span, correction.site.path)
+        if key in by_site:
+            before = by_site[key]
+            doubt = before.suspicion or correction.suspicion
+            if not doubt and before.got != correction.got:
+                doubt = f"two sources share it: {before.got} and {correction.got}"
+            recipes = tuple(dict.fromkeys((*before.recipes, *correction.recipes)))
+            correction = Correction(correction.site, correction.got, correction.source, recipes, doubt)
+        by_site[key] = correction
+    return list(by_site.values())
 
 
 def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]:
     """The files that corrections touch; the last place first, so that earlier positions stay true."""
     changes = []
-    for file, own in grouped((correction.holder.file, correction) for correction in corrections).items():
+    for file, own in grouped((correction.site.file, correction) for correction in corrections).items():
         before = read_text(file) if file.exists() else None
         after = before or ""
-        for one in sorted(own, key=lambda one: one.holder.span.start if one.holder.span else 0, reverse=True):
-            after = one.holder.changed(after, one.got)
+        for correction in sorted(
+            own,
+            key=lambda correction: correction.site.span.start if correction.site.span else 0,
+            reverse=True,
+        ):
+            after = correction.site.changed(after, correction.got)
         path = str(file.relative_to(root) if file.is_relative_to(root) else file.absolute())
         changes.append(Change("create" if before is None else "rewrite", path, "", before, after))
     return changes
 
 
-def _why(said: Sequence[LogLine | Failure], download: Derivation) -> str:
+def _why(events: Sequence[LogLine | Failure], download: Derivation) -> str:
     """Why a download failed, in a line: of its own log, of what names it, or of what names no download."""
-    logs = grouped((one.derivation if isinstance(one, LogLine) else "", one.text) for one in said)
+    logs = grouped((event.derivation if isinstance(event, LogLine) else "", event.text) for event in events)
     named = [text for text in logs.get("", ()) if download.path in text]
     rest = [text for text in logs.get("", ()) if ".drv" not in text]
     texts = (*logs.get(download.path, ()), *named, *rest)

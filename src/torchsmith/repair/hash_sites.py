@@ -33,7 +33,7 @@ FAKE = tuple(
 
 @dataclass(frozen=True, slots=True)
 class HashSite:
-    """A stated hash: the file to change, where in it, and words by which its source is recognised."""
+    """A stated hash: the file to change, where in it, and selectors by which its source is recognised."""
 
     file: Path
     value: str
@@ -65,7 +65,7 @@ class HashSite:
         return (data[: self.span.start] + written.encode() + data[self.span.end :]).decode()
 
 
-def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[HashSite]:
+def hash_sites(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[HashSite]:
     """The hashes that a recipe states, in the files where they are to be changed."""
     if cell is not None and recipe.owner == "ours":
         return list(_origins(cell, workspace))
@@ -79,18 +79,18 @@ def holders_of(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> l
 def _places(recipe: Recipe) -> Iterator[HashSite]:
     for source in recipe.sources:
         marks = tuple(
-            said.value
-            for name, said in source.fields.items()
-            if isinstance(said.value, str) and name not in HASH_FIELDS
+            field.value
+            for name, field in source.fields.items()
+            if isinstance(field.value, str) and name not in HASH_FIELDS
         )
         for name in HASH_FIELDS:
-            said = source.fields.get(name)
-            if said is None:
+            field = source.fields.get(name)
+            if field is None:
                 continue
-            if isinstance(said.value, str):
-                yield HashSite(recipe.path, said.value, marks, said.span)
-            elif isinstance(said.value, Unknown) and said.value.text in FAKE:
-                yield HashSite(recipe.path, "", marks, said.span, quoted=False)
+            if isinstance(field.value, str):
+                yield HashSite(recipe.path, field.value, marks, field.span)
+            elif isinstance(field.value, Unknown) and field.value.text in FAKE:
+                yield HashSite(recipe.path, "", marks, field.span, quoted=False)
     for pin in recipe.pins:
         if pin.sha256 is not None:
             yield HashSite(recipe.path, pin.sha256.value, (pin.url.value,), pin.sha256.span)
@@ -103,23 +103,23 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
     folder = workspace.home / "catalog"
     # A release of its own whose hash nobody stated is a source too.
     below = catalog.below(variant.package)
-    stated = {one.name: "" for one in below if one.upstream and line.version_of(one.name)}
-    for package, value in {**stated, **line.hashes}.items():
-        known = catalog.packages.get(package)
-        upstream = known.upstream if known else None
-        tag = upstream.tag_of(line.version_of(package)) if upstream else ""
-        marks = (f"{upstream.owner}/{upstream.repo}", tag) if upstream else ()
-        yield HashSite(folder / "lines.toml", value, marks, path=(line.name, "hashes", package))
+    stated = {package.name: "" for package in below if package.upstream and line.version_of(package.name)}
+    for name, value in {**stated, **line.hashes}.items():
+        upstream = catalog.packages[name].upstream if name in catalog.packages else None
+        marks: tuple[str, ...] = ()
+        if upstream:
+            marks = (f"{upstream.owner}/{upstream.repo}", upstream.tag_of(line.version_of(name)))
+        yield HashSite(folder / "lines.toml", value, marks, path=(line.name, "hashes", name))
     build = line.build_for(variant.toolkit)
     for fix in build.fixes if build else ():
         for name, patch in catalog.fixes[fix].patches.items():
-            words = tuple(filter(None, (patch.url, patch.rev, patch.name)))
-            yield HashSite(folder / "fixes.toml", patch.hash, words, path=(fix, "patches", name, "hash"))
+            marks = tuple(filter(None, (patch.url, patch.rev, patch.name)))
+            yield HashSite(folder / "fixes.toml", patch.hash, marks, path=(fix, "patches", name, "hash"))
     if build and build.pin in catalog.pins and catalog.pins[build.pin].sha256:
         pin = catalog.pins[build.pin]
         yield HashSite(folder / "pins.toml", pin.sha256, (pin.rev,), path=(pin.name, "sha256"))
-    for one in below:
-        yield from _in_template(catalog.template_of(one.name), catalog)
+    for package in below:
+        yield from _in_template(catalog.template_of(package.name), catalog)
     yield from _settings(workspace)
 
 
@@ -143,26 +143,27 @@ def _settings(workspace: Workspace) -> Iterator[HashSite]:
             yield HashSite(file, source.hash, (source.rev,), path=("nightly", name, "hash"))
 
 
-def best(holders: Sequence[HashSite], specified: str, told: str) -> list[HashSite]:
-    """The holders of a mismatched hash: their value is what Nix read, and their marks are in what is told.
+def best(sites: Sequence[HashSite], specified: str, text: str) -> list[HashSite]:
+    """The sites of a mismatched hash: their value is what Nix read, and their marks are in the text about the
+    download.
 
-    Those come first whose every mark is there: placeholders all state the same hash. Several where one source
-    is stated in several places; none where the places are of different sources.
+    Sites whose every mark is there win: placeholders all state the same hash. Several where one source is
+    stated in several places; none where the places are of different sources.
     """
-    same = [holder for holder in holders if holder.states(specified)]
-    scored = [(_recognised(holder.marks, told), holder) for holder in same]
-    most = max((score for score, _ in scored), default=None)
-    first = [holder for score, holder in scored if score == most]
-    return first if len({frozenset(holder.marks) for holder in first}) == 1 else []
+    same = [site for site in sites if site.states(specified)]
+    scored = [(_recognised(site.marks, text), site) for site in same]
+    highest = max((score for score, _ in scored), default=None)
+    first = [site for score, site in scored if score == highest]
+    return first if len({frozenset(site.marks) for site in first}) == 1 else []
 
 
-def _recognised(marks: Sequence[str], told: str) -> tuple[bool, int]:
-    """Whether all marks are told, and how many: as words, for a short one is part of many a store path."""
-    words = [mark for mark in marks if mark]
-    found = sum(
-        re.search(rf"(?<![0-9A-Za-z]){re.escape(mark)}(?![0-9A-Za-z])", told) is not None for mark in words
-    )
-    return 0 < found == len(words), found
+def _recognised(marks: Sequence[str], text: str) -> tuple[bool, int]:
+    """Whether a text has all marks, and how many: as whole words, for a short one is part of many store
+    paths."""
+    marks = [mark for mark in marks if mark]
+    patterns = (rf"(?<![0-9A-Za-z]){re.escape(mark)}(?![0-9A-Za-z])" for mark in marks)
+    count = sum(re.search(pattern, text) is not None for pattern in patterns)
+    return 0 < count == len(marks), count
 
 
 def source_of(derivation: Derivation) -> str:
@@ -173,5 +174,5 @@ def source_of(derivation: Derivation) -> str:
 
 
 def searchable_text(derivation: Derivation) -> str:
-    """All words of a download by which a holder's marks may recognise it."""
+    """The text of a download in which the marks of sites are searched."""
     return "\n".join((derivation.name, *derivation.env.values()))

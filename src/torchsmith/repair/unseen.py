@@ -6,7 +6,6 @@ import base64
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 
 from torchsmith.core.problem import Problem
@@ -18,7 +17,7 @@ from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import RecipeFile
 
-WORD = re.compile(rb"[A-Za-z0-9+/=]{26,}")  # a hash in any spelling, without its algorithm's name
+HASH_TEXT = re.compile(rb"[A-Za-z0-9+/=]{26,}")  # a hash in any spelling, without its algorithm's name
 TEXTS = (".nix", ".json", ".lock", ".toml")
 
 
@@ -31,16 +30,16 @@ def unseen_downloads(
     addresses: Collection[str],
 ) -> list[Derivation]:
     """The downloads below recipes that are not nixpkgs' own and whose hash has no known place."""
-    left = {path: one for path, one in graph.derivations.items() if one.fixed and path not in placed}
+    downloads = [drv for drv in graph.derivations.values() if drv.fixed and drv.path not in placed]
     jobs = list(_prepared(recipes))
-    own = _known(left.values(), (file for job in jobs for file in job.reads if file.is_file()))
-    foreign = {path for path, one in left.items() if is_placeholder(hash_of(one)) or hash_of(one) in own}
-    rest = [one for path, one in left.items() if path not in foreign]
-    places = _places(jobs, nix, trees, addresses) if rest else set()
-    if places:
-        theirs = _known(rest, (file for tree in places for file in _texts(tree)))
-        foreign |= {one.path for one in rest if hash_of(one) not in theirs}
-    return [one for path, one in left.items() if path in foreign]
+    own = _known(downloads, (file for job in jobs for file in job.reads if file.is_file()))
+    foreign = {drv.path for drv in downloads if is_placeholder(hash_of(drv)) or hash_of(drv) in own}
+    rest = [drv for drv in downloads if drv.path not in foreign]
+    nixpkgs = _trees(jobs, nix, trees, addresses) if rest else set()
+    if nixpkgs:
+        theirs = _known(rest, (file for tree in nixpkgs for file in _texts(tree)))
+        foreign |= {drv.path for drv in rest if hash_of(drv) not in theirs}
+    return [drv for drv in downloads if drv.path in foreign]
 
 
 def hash_of(derivation: Derivation) -> str:
@@ -58,34 +57,32 @@ def _prepared(recipes: Sequence[RecipeFile]) -> Iterator[PreparedRecipe]:
         yield preparation.jobs[0]
 
 
-def _places(
+def _trees(
     jobs: Sequence[PreparedRecipe], nix: Nix, trees: Mapping[str, Path], addresses: Collection[str]
 ) -> set[Path]:
     """The nixpkgs trees that recipes are evaluated with."""
     tarballs = {tarball for job in jobs for tarball in job.tarballs}
-    found = {tree for tarball in tarballs if (tree := tree_for(trees, tarball.url)) is not None}
-    fetched = fetch_all(
-        nix, [tarball for tarball in tarballs if tree_for(trees, tarball.url) is None], addresses
-    )
-    found |= {nix.store_file(one.path) for one in fetched.values() if one.path}
-    return found | ({trees["default"]} if "default" in trees else set())
+    local = {tarball: tree for tarball in tarballs if (tree := tree_for(trees, tarball.url)) is not None}
+    fetched = fetch_all(nix, [tarball for tarball in tarballs if tarball not in local], addresses)
+    stored = (nix.store_file(tarball.path) for tarball in fetched.values() if tarball.path)
+    return {*local.values(), *stored, *([trees["default"]] if "default" in trees else [])}
 
 
 def _known(downloads: Iterable[Derivation], files: Iterable[Path]) -> set[str]:
-    """Which of the hashes of downloads stand in files, however they are spelt."""
-    spelt: dict[bytes, str] = {}
+    """Which of the hashes of downloads stand in files, in any spelling."""
+    spellings: dict[bytes, str] = {}
     for download in downloads:
         stated = hash_of(download)
-        for word in _spellings(stated):
-            spelt[word.encode()] = stated
-    found: set[str] = set()
-    for file in files if spelt else ():
+        for spelling in _spellings(stated):
+            spellings[spelling.encode()] = stated
+    known: set[str] = set()
+    for file in files if spellings else ():
         try:
-            words = map(bytes.strip, WORD.findall(file.read_bytes()), repeat(b"="))
+            hashes = {spelling.strip(b"=") for spelling in HASH_TEXT.findall(file.read_bytes())}
         except OSError:
             continue
-        found.update(spelt[word] for word in words if word in spelt)
-    return found
+        known.update(spellings[spelling] for spelling in hashes & spellings.keys())
+    return known
 
 
 def _spellings(stated: str) -> Iterator[str]:

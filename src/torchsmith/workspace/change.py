@@ -67,10 +67,10 @@ class Adoption:
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: bool, paths: Sequence[Path], root: Path) -> Adoption:
+    def of(cls, wanted: bool, paths: Sequence[Path], root: Path) -> Adoption:
         """What a person named, from here or from the workspace, as paths below the workspace. Raises Conflict
         for paths without --adopt, NotFound for one that is not in the workspace."""
-        if paths and not given:
+        if paths and not wanted:
             hint = "add --adopt, or name no path"
             raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint=hint)
         top, inner = root.resolve(), []
@@ -82,7 +82,7 @@ class Adoption:
                 hint = "--adopt takes files of the workspace over"
                 raise NotFound(f"no such file or folder in {root}: {path}", hint=hint)
             inner.append(str(place.relative_to(top)))
-        return cls(given, tuple(inner))
+        return cls(wanted, tuple(inner))
 
     def takes(self, path: str) -> bool:
         """Whether a file may be taken over; pages and the files of a Flox environment only by their names."""

@@ -119,12 +119,12 @@ class _ExpressionFile:
     @cached_property
     def cuda_support(self) -> str:
         """Where it asks for CUDA."""
-        asked = [
+        settings = [
             support
             for package_set in self.sets
             if (support := package_set.config.get("cudaSupport")) and support.value is True
         ]
-        return f"cudaSupport ({self.path}:{asked[0].span.line})" if asked else ""
+        return f"cudaSupport ({self.path}:{settings[0].span.line})" if settings else ""
 
     def lost(self) -> Iterator[str]:
         """What the file says of torch and its companions that a generated recipe would not."""

@@ -229,8 +229,8 @@ def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     """Changes of files that a person named, each with its workspace or repository: one set for each of those.
     What a stopped run had left is said."""
     remarks = []
-    whole = ((home, replace(change, path=str(Path(change.path).absolute()))) for home, change in homes)
-    for home, changes in grouped(whole).items():
+    absolute = ((home, replace(change, path=str(Path(change.path).absolute()))) for home, change in homes)
+    for home, changes in grouped(absolute).items():
         with writing(home, verb) as writer:
             writer.write(changes)
         remarks.append(writer.recovered)

@@ -254,8 +254,8 @@ class _Resolver(msgspec.Struct, frozen=True):
         if name in known:
             return known[name], at
         choices = dict.fromkeys((*self.settings.profiles, *known))
-        asked = () if self.source.shipped else at  # no file of the user's is at fault
-        raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=asked)
+        blamed = () if self.source.shipped else at  # no file of the user's is at fault
+        raise NotKnown(f"unknown profile {name!r}", hint=did_you_mean(name, choices), path=blamed)
 
     def _spec(self, of: Settings | Profile, at: ValuePath) -> MatrixSpec:
         return MatrixSpec(

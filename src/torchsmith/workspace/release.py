@@ -25,13 +25,13 @@ class Release:
 
 
 def stated_release(
-    variant: Variant | None, catalog: Catalog, text: str, asked: str | None, named: str | None = None
+    variant: Variant | None, catalog: Catalog, text: str, requested: str | None, named: str | None = None
 ) -> Release | None:
     """The release that is stated outright; None where only the code can tell."""
     header, comment = read_header(text), COMMENT.search(text)
     stated: tuple[tuple[How, str | None], ...] = (
         ("name", variant.release.line if variant and variant.release else None),
-        ("workspace", asked),
+        ("workspace", requested),
         ("header", header.facts.get("line") if header else None),
         ("comment", comment[1] if comment else None),
         ("told", named),

@@ -153,8 +153,8 @@ class Subject:
     @property
     def _torch_beside(self) -> Subject | None:
         """The recipe of torch in the same folder that the companion takes its torch from."""
-        beside = next(filter(None, map(BESIDE.match, self._told_torch)), None)
-        path = self.body.path.parent / beside[1] if beside else None
+        match = next(filter(None, map(BESIDE.match, self._told_torch)), None)
+        path = self.body.path.parent / match[1] if match else None
         variant = Variant.try_parse(package_name(path), self.catalog) if path else None
         if path is None or variant is None or not variant.package.is_torch or not path.is_file():
             return None

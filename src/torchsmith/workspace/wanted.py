@@ -63,8 +63,8 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     packages = matrix.packages(catalog)
     for package in packages:
         cells = [cell for cell in matrix.cells if cell.variant.package == package]
-        beside = [other for other in packages if other != package]
-        repos.append(_package_repo(package, cells, beside, alignment, settings, writer))
+        others = [other for other in packages if other != package]
+        repos.append(_package_repo(package, cells, others, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
@@ -116,7 +116,7 @@ def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Itera
 def _package_repo(
     package: Package,
     cells: Sequence[Cell],
-    beside: Sequence[Package],
+    companions: Sequence[Package],
     alignment: str,
     settings: Settings,
     writer: RecipeWriter,
@@ -125,11 +125,11 @@ def _package_repo(
     files = [*_recipes(name, cells, settings, writer), *_flox(name)]
     if package.is_torch and settings.nightly and settings.nightly.self_contained:
         files += _cuda_packages(name, settings, writer)
-    called = [cell for cell in cells if writer.takes_inputs(cell)]
-    names = {cell.name for cell in called}
+    with_inputs = [cell for cell in cells if writer.takes_inputs(cell)]
+    names = {cell.name for cell in with_inputs}
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
-        "default.nix": writer.default_nix(pinned, called, package, beside),
+        "default.nix": writer.default_nix(pinned, with_inputs, package, companions),
         "README.md": readmes.readme(package, cells, settings, catalog),
         "BUILD_MATRIX.md": readmes.build_matrix(package, cells, catalog),
         "ALIGNMENT.md": alignment,

@@ -18,10 +18,10 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
         yield from _exported(subject)
         return
     lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
-    telling = [flags for flags in lists if _enabled(flags.values)]
+    enabling = [flags for flags in lists if _enabled(flags.values)]
     # Lists that only switch off are beside the flags, unless nothing at all switches on.
     elsewhere = any(SWITCHED_ON.search(export.value) for export in subject.body.exports)
-    yield from telling or ([] if elsewhere else lists)
+    yield from enabling or ([] if elsewhere else lists)
 
 
 def _exported(subject: Subject) -> Iterator[FlagList]:
@@ -71,8 +71,8 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
         extra = [flag for flag in flags if flag not in isa.flags]
         # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
-        telling = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
-        sure = None if extra or telling or "-march" in " ".join(missing) else convention(subject)
+        own_family = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
+        sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
         sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):
             sure = convention(subject)  # a whole CPU, whose instructions are not told one by one
@@ -90,15 +90,15 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         return
     wanted = _enabled(isa.flags)
     # What is interpolated and cannot be told without an evaluation may well be the flags.
-    telling = [
+    exported = [
         export.variable
         for export in subject.body.exports
         if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
     ]
     attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
-    if "NIX_CFLAGS_COMPILE" in telling or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
+    if "NIX_CFLAGS_COMPILE" in exported or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
         return
-    variables = telling + [attribute for attribute in attributes if attribute not in telling]
+    variables = exported + [attribute for attribute in attributes if attribute not in exported]
     listed = [*_lists(subject), *(listed for listed in subject.body.cpu_flags if listed.name == "flags")]
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
         return  # a stack's torch is judged where it is written

@@ -312,8 +312,8 @@ def attributes_are_extended(subject: Subject, package_set: PackageSet) -> Iterat
 
 def _mentions(text: str, change: ChangedPackage) -> bool:
     """Whether an expression is made of what was there before."""
-    kept = re.search(rf"(?<![\w.-]){re.escape(change.old)}(?![\w-])", text) if change.old else None
-    return kept is not None or (bool(change.root) and f"{change.root}.{change.package}" in text)
+    match = re.search(rf"(?<![\w.-]){re.escape(change.old)}(?![\w-])", text) if change.old else None
+    return match is not None or (bool(change.root) and f"{change.root}.{change.package}" in text)
 
 
 CONFIG = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")

@@ -108,8 +108,8 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
     their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
-        asked = "torchsmith.toml asks for it: `usable = true` there leaves such cells out"
-        hint = asked if subject.asked else ""
+        advice = "torchsmith.toml asks for it: `usable = true` there leaves such cells out"
+        hint = advice if subject.asked else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
         yield Defect(reason.text, hint=hint, sure=convention(subject) if card else None)
 

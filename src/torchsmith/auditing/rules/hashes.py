@@ -53,8 +53,8 @@ def _known_hash(subject: Subject, source: FetchedSource) -> str:
 
 def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
     url = source.fields.get("url")
-    every = [patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()]
-    return next((patch for patch in every if url is not None and patch.url == url.value), None)
+    patches = [patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()]
+    return next((patch for patch in patches if url is not None and patch.url == url.value), None)
 
 
 def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str, FindingFix | None]]:

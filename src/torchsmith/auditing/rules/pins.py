@@ -60,11 +60,11 @@ def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
     )
     for (line, cuda), recipes in groups.items():
         pins = grouped((recipe.pin, recipe.file) for recipe in recipes)
-        most = max(pins, key=lambda pin: len(pins[pin]))
+        common = max(pins, key=lambda pin: len(pins[pin]))
         for pin, files in pins.items():
-            for file in files if pin != most else ():
+            for file in files if pin != common else ():
                 what = f"line {line}" + (f", CUDA {cuda}," if cuda else "")
-                message = f"at nixpkgs {pin[:7]}, while {len(pins[most])} of {what} are at {most[:7]}"
+                message = f"at nixpkgs {pin[:7]}, while {len(pins[common])} of {what} are at {common[:7]}"
                 yield Defect(message, file=file)
 
 
@@ -81,13 +81,15 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
     )
     for package, group in grouped(named).items():
         lines = grouped((recipe.line, recipe) for recipe in group if recipe.name.startswith(f"{package}-"))
-        most = max(lines, key=lambda line: len(lines[line]), default="")
+        common = max(lines, key=lambda line: len(lines[line]), default="")
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
-            if () < version_key(line) < version_key(most) and len(recipes) <= total * FORGOTTEN:
+            if () < version_key(line) < version_key(common) and len(recipes) <= total * FORGOTTEN:
                 for recipe in recipes:
-                    message = f"builds torch {line}, while {len(lines[most])} of {total} recipes of {package}"
-                    yield Defect(f"{message} build {most}", file=recipe.file)
+                    message = (
+                        f"builds torch {line}, while {len(lines[common])} of {total} recipes of {package}"
+                    )
+                    yield Defect(f"{message} build {common}", file=recipe.file)
 
 
 @rule("TS204", "pin without a hash", NOTE)

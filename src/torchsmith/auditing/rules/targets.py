@@ -231,8 +231,8 @@ def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Itera
     """nixpkgs builds torch without CUDA unless `config.cudaSupport` or an override asks for it; CUDA packages
     beside it change nothing. `torch-bin` has CUDA in any case."""
     used = subject.body.syntax.identifiers
-    asked = "cudaSupport" in used or "torch-bin" in used or "rocmSupport" in used or "pkgsCuda" in used
-    if not package_set.imported or asked or "torch" not in used:
+    enabled = "cudaSupport" in used or "torch-bin" in used or "rocmSupport" in used or "pkgsCuda" in used
+    if not package_set.imported or enabled or "torch" not in used:
         return
     if len(subject.body.imports) == 1 and any(name.startswith("cudaPackages") for name in used):
         message = "torch is built without CUDA: config.cudaSupport is not set, though CUDA packages are used"

@@ -46,12 +46,12 @@ def check_targets(toolkit: CudaToolkit, readings: Readings) -> FactCheck:
     """A toolkit's target list is exactly that of its ptxas."""
     wheel = toolkit.wheel.partition("==")[2]
     fact, tool = f"CUDA {toolkit.version}: {len(toolkit.targets)} targets", f"ptxas {wheel}"
-    said = readings.ptxas.get(toolkit.version, Absent("not asked for"))
-    if isinstance(said, Absent):
-        return FactCheck(fact, tool, "not checked", said.why)
-    if said.release != toolkit.version:
-        return FactCheck(fact, tool, "wrong", f"the wheel's ptxas is release {said.release}")
-    return _compare(fact, tool, map(str, toolkit.targets), map(str, said.targets))
+    ptxas = readings.ptxas.get(toolkit.version, Absent("not asked for"))
+    if isinstance(ptxas, Absent):
+        return FactCheck(fact, tool, "not checked", ptxas.why)
+    if ptxas.release != toolkit.version:
+        return FactCheck(fact, tool, "wrong", f"the wheel's ptxas is release {ptxas.release}")
+    return _compare(fact, tool, map(str, toolkit.targets), map(str, ptxas.targets))
 
 
 def check_gfx(gfx: Gfx, readings: Readings) -> Iterator[FactCheck]:
@@ -94,7 +94,7 @@ def _shorter(flags: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield positive
     march, *extensions = "".join(flags[:1]).split("+")
     for count in range(len(extensions)):
-        yield from (("+".join((march, *kept)),) for kept in combinations(extensions, count))
+        yield from (("+".join((march, *chosen)),) for chosen in combinations(extensions, count))
 
 
 def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
@@ -102,28 +102,29 @@ def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Ite
     if isinstance(readings.archspec, Absent):
         return
     option = "-march=" if feature.platform.startswith("x86") else "-mcpu="
-    having: dict[str, list[bool]] = {"gcc": [], "LLVM": []}
+    has_feature: dict[str, list[bool]] = {"gcc": [], "LLVM": []}
     for cpu in catalog.cpus.values():
         if cpu.platform != feature.platform or cpu.archspec not in readings.archspec:
             continue
         known = feature.name in readings.archspec[cpu.archspec]
         macros = readings.macros(cpu.platform, (option + cpu.archspec.replace("_", "-"),))
         if not isinstance(macros, Absent) and feature.macro in macros:
-            having["gcc"].append(known)
-        words = readings.llvm(cpu.platform, cpu.llvm) if cpu.llvm else frozenset[str]()
-        if not isinstance(words, Absent) and feature.llvm in words:
-            having["LLVM"].append(known)
-    asked = {
+            has_feature["gcc"].append(known)
+        features = readings.llvm(cpu.platform, cpu.llvm) if cpu.llvm else frozenset[str]()
+        if not isinstance(features, Absent) and feature.llvm in features:
+            has_feature["LLVM"].append(known)
+    answered = {
         "gcc": not isinstance(readings.macros(feature.platform, ()), Absent),
-        "LLVM": any(having["LLVM"]) or not isinstance(readings.llvm(feature.platform, "generic"), Absent),
+        "LLVM": any(has_feature["LLVM"])
+        or not isinstance(readings.llvm(feature.platform, "generic"), Absent),
     }
     for tool, name in (("gcc", feature.macro), ("LLVM", feature.llvm)):
-        found = having[tool]
-        outcome: CheckOutcome = "holds" if found and all(found) else "wrong"
-        outcome = outcome if asked[tool] else "not checked"
-        detail = f"{sum(found)} of {len(found)} CPUs that have {name} have it in archspec"
-        shown = "" if outcome == "holds" else detail
-        yield FactCheck(f"{feature.name}: {name}", f"archspec, {tool}", outcome, shown)
+        confirmed = has_feature[tool]
+        outcome: CheckOutcome = "holds" if confirmed and all(confirmed) else "wrong"
+        outcome = outcome if answered[tool] else "not checked"
+        detail = f"{sum(confirmed)} of {len(confirmed)} CPUs that have {name} have it in archspec"
+        shown_detail = "" if outcome == "holds" else detail
+        yield FactCheck(f"{feature.name}: {name}", f"archspec, {tool}", outcome, shown_detail)
 
 
 def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
@@ -151,11 +152,11 @@ def _by_archspec(cpu: Cpu, readings: Readings) -> frozenset[str] | Absent:
 
 def _by_llvm(cpu: Cpu, catalog: Catalog, readings: Readings) -> frozenset[str] | Absent:
     """LLVM's features by their names in /proc/cpuinfo; LRCPC, which has no macro, among them."""
-    said = readings.llvm(cpu.platform, cpu.llvm)
-    if isinstance(said, Absent):
-        return said
-    ours = {feature.name for feature in _features(catalog, cpu.platform) if feature.llvm in said}
-    return frozenset(ours | ({"lrcpc"} if "rcpc" in said else set()))
+    features = readings.llvm(cpu.platform, cpu.llvm)
+    if isinstance(features, Absent):
+        return features
+    ours = {feature.name for feature in _features(catalog, cpu.platform) if feature.llvm in features}
+    return frozenset(ours | ({"lrcpc"} if "rcpc" in features else set()))
 
 
 def not_looked_at(catalog: Catalog) -> dict[str, int]:
@@ -165,7 +166,7 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
     return {
         "GPU parts": sum(len(gpu.parts) + len(gpu.vgpus) for gpu in gpus),
         "drivers of GPUs": len(gpus),
-        "drivers of CUDA releases": sum(1 + bool(one.native_driver) for one in catalog.cuda.values()),
+        "drivers of CUDA releases": sum(1 + bool(toolkit.native_driver) for toolkit in catalog.cuda.values()),
         "products of AMD": sum(len(gfx.parts) + len(gfx.chips) for gfx in catalog.gfx.values()),
         "machines of GPUs": sum(len(gpu.platforms) + len(gpu.cpus) for gpu in gpus),
         "CPU numbers": sum(len(cpu.ids) for cpu in cpus),
@@ -189,9 +190,9 @@ def _tables_of(pin: Pin) -> tuple[Sized, ...]:
 
 
 def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> FactCheck:
-    listed, said = set(ours), set(theirs)
+    listed, reported = set(ours), set(theirs)
     differences = [
-        *(f"{name} is not in the tool" for name in sorted(listed - said)),
-        *(f"{name} is missing here" for name in sorted(said - listed)),
+        *(f"{name} is not in the tool" for name in sorted(listed - reported)),
+        *(f"{name} is missing here" for name in sorted(reported - listed)),
     ]
     return FactCheck(fact, tool, "wrong" if differences else "holds", ", ".join(differences))

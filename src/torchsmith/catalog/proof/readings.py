@@ -60,7 +60,7 @@ class Readings:
 
 def read_ptxas_help(text: str) -> frozenset[GpuTarget]:
     """The real targets in `ptxas --help`; virtual ones (compute_, lto_) are left out."""
-    return frozenset(GpuTarget.parse(found) for found in re.findall(r"'sm_(\d+[af]?)'", text))
+    return frozenset(GpuTarget.parse(name) for name in re.findall(r"'sm_(\d+[af]?)'", text))
 
 
 def read_ptxas(toolkit: CudaToolkit, *, download: bool) -> Ptxas | Absent:
@@ -100,7 +100,9 @@ def _fetched(requirement: str, member_end: str, program: Path) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(requirement, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
-            member = next((one for one in archive.namelist() if f"/{one}".endswith(f"/{member_end}")), None)
+            member = next(
+                (member for member in archive.namelist() if f"/{member}".endswith(f"/{member_end}")), None
+            )
             if member is None:
                 raise Invalid(f"{wheel.name} holds no {name}")
             data = archive.read(member)
@@ -186,12 +188,12 @@ def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
     return {name: frozenset(target.features) for name, target in archspec.cpu.TARGETS.items()}
 
 
-def chosen_toolkits(catalog: Catalog, words: Sequence[str] | None) -> list[CudaToolkit]:
+def chosen_toolkits(catalog: Catalog, versions: Sequence[str] | None) -> list[CudaToolkit]:
     """The toolkits that words name; all of them without words."""
-    if not words:
+    if not versions:
         return list(catalog.cuda.values())
     chosen = []
-    for word in words:
+    for word in versions:
         try:
             chosen.append(catalog.cuda[CudaVersion.parse(word)])
         except (BadValue, KeyError):

@@ -48,19 +48,19 @@ class Closed:
         return f"({{ {', '.join(names)} }}: {self.body}) (let\n{texts}\nin {{ inherit {' '.join(names)}; }})"
 
 
-def shared_imports(syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> list[Closed]:
+def shared_imports(syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> list[Closed]:
     """The outermost imports of a file that close, so that they can be taken out of it.
 
     `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so
     that nothing which depends on an argument can be shared.
     """
-    found: list[Closed] = []
+    imports: list[Closed] = []
     for node in syntax.calls_with(b"import"):
-        inside = found and node.end_byte <= found[-1].span.end
+        inside = imports and node.end_byte <= imports[-1].span.end
         if not inside and _is_import(syntax, node):
             with suppress(Open):
-                found.append(close(syntax, node, path, given))
-    return found
+                imports.append(close(syntax, node, path, arguments))
+    return imports
 
 
 def _is_import(syntax: Syntax, node: Node) -> bool:
@@ -72,12 +72,12 @@ def _is_import(syntax: Syntax, node: Node) -> bool:
     return imports and part(inner, "argument").type != "path_expression"
 
 
-def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None) -> Closed:
+def close(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None) -> Closed:
     """`node` with the bindings it needs around it; Open where one is not certain."""
-    bindings = _Bindings(syntax, path, given)
+    bindings = _Bindings(syntax, path, arguments)
     bindings.need(node)
     body = _with_absolute_paths(syntax, node, path)
-    needed = (f"{name}={one}" for name, one in sorted(bindings.tokens.items()))
+    needed = (f"{name}={token}" for name, token in sorted(bindings.tokens.items()))
     tokens = (*needed, *_tokens(syntax, node, path))
     return Closed(body, tuple(sorted(bindings.texts.items())), tokens, syntax.span(node))
 
@@ -85,8 +85,8 @@ def close(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | Non
 class _Bindings:
     """Collects the bindings that an expression needs; one name may mean one thing only."""
 
-    def __init__(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None) -> None:
-        self.syntax, self.path, self.given = syntax, path, given
+    def __init__(self, syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> None:
+        self.syntax, self.path, self.given = syntax, path, arguments
         self.texts: dict[str, str] = {}
         self.tokens: dict[str, str] = {}
         self.meanings: dict[str, int] = {}
@@ -145,9 +145,9 @@ def absolute(syntax: Syntax, node: Node, path: Path) -> str:
 
 def _absolute_paths(syntax: Syntax, node: Node, path: Path) -> list[Edit]:
     return [
-        Edit(one.start_byte, one.end_byte, absolute(syntax, one, path))
-        for one in relative_paths(syntax)
-        if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte
+        Edit(literal.start_byte, literal.end_byte, absolute(syntax, literal, path))
+        for literal in relative_paths(syntax)
+        if node.start_byte <= literal.start_byte and literal.end_byte <= node.end_byte
     ]
 
 
@@ -157,11 +157,11 @@ def _with_absolute_paths(syntax: Syntax, node: Node, path: Path) -> str:
 
 def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
     """A part of a file with edits made; line breaks are kept, so that later lines keep their numbers."""
-    kept = []
+    padded = []
     for edit in edits:
         lost = syntax.data.count(b"\n", edit.start, edit.end) - edit.text.count("\n")
-        kept.append(Edit(edit.start, edit.end, edit.text + "\n" * max(lost, 0)))
-    return edited(syntax.data, kept, start, end)
+        padded.append(Edit(edit.start, edit.end, edit.text + "\n" * max(lost, 0)))
+    return edited(syntax.data, padded, start, end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class PackageSet:
     @property
     def cuda(self) -> CudaSet | None:
         """Its CUDA, where one and no other is named."""
-        named = {said.value for said in self.cudas}
+        named = {cuda.value for cuda in self.cudas}
         return named.pop() if len(named) == 1 else None
 
     def of(self, *packages: str) -> list[ChangedPackage]:
@@ -103,8 +103,8 @@ class PackageSet:
 def cuda_set(text: str) -> CudaSet | None:
     """`final.cudaPackages_12_8` as 12.8."""
     plain = re.split(r"\.(?:overrideScope'?|extend)\b", text.strip().strip("()"))[0].strip()
-    found = CUDA_SET.search(plain) if re.fullmatch(r"[\w.'-]+", plain) else None
-    return CudaSet(int(found[1]), int(found[2]) if found[2] else None) if found else None
+    match = CUDA_SET.search(plain) if re.fullmatch(r"[\w.'-]+", plain) else None
+    return CudaSet(int(match[1]), int(match[2]) if match[2] else None) if match else None
 
 
 def expressions(recipe: Recipe) -> tuple[PackageSet, ...]:
@@ -131,7 +131,7 @@ class _ExpressionReader:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.syntax = recipe, recipe.syntax
-        self.imports = {one.span: one for one in recipe.imports}
+        self.imports = {nixpkgs.span: nixpkgs for nixpkgs in recipe.imports}
         self.drafts: dict[int, _Draft] = {}
         self.homes: dict[int, Node] = {}
 
@@ -168,13 +168,13 @@ class _ExpressionReader:
         for flags in self._flags():
             self.draft(self.home_at(flags.span)).flags.append(flags)
         for draft in self.drafts.values():
-            told = self.imports.get(self.syntax.span(draft.node))
+            nixpkgs = self.imports.get(self.syntax.span(draft.node))
             system = draft.systems[0] if len(draft.systems) == 1 else None
             yield PackageSet(
                 span=self.syntax.span(draft.node),
-                imported=told is not None and told.whole,
-                config=draft.config | dict(told.config if told else {}),
-                system=(told.system if told else None) or system,
+                imported=nixpkgs is not None and nixpkgs.whole,
+                config=draft.config | dict(nixpkgs.config if nixpkgs else {}),
+                system=(nixpkgs.system if nixpkgs else None) or system,
                 cudas=tuple(draft.cudas),
                 targets=tuple(draft.targets),
                 changes=tuple(draft.changes),
@@ -195,8 +195,8 @@ class _ExpressionReader:
         elif name in SYSTEMS and isinstance(value.value, str) and SYSTEM.fullmatch(value.value):
             draft.systems.append(Located(value.value, value.span))
         spelling = SPELLINGS.get(name, "variable")
-        if spelling != "variable" and (words := words_of(value.value)):
-            draft.targets.append(GpuMention(spelling, name, words, value.span))
+        if spelling != "variable" and (targets := words_of(value.value)):
+            draft.targets.append(GpuMention(spelling, name, targets, value.span))
 
     def _bindings(self) -> Iterator[tuple[str, Located[Value], Node]]:
         """Bindings that say something here: the last name, the value and its node."""
@@ -222,16 +222,16 @@ class _ExpressionReader:
         """Targets in shell code and CMake flags."""
         for export in self.recipe.exports:
             if SPELLINGS.get(export.variable) in ("arch-list", "cmake-list"):
-                words = words_of(export.value)
-                if words and "$" not in export.value:
-                    yield GpuMention(SPELLINGS[export.variable], export.variable, words, export.span)
+                targets = words_of(export.value)
+                if targets and "$" not in export.value:
+                    yield GpuMention(SPELLINGS[export.variable], export.variable, targets, export.span)
         data = self.syntax.data.decode(errors="replace")
         if data.isascii():
-            for found in CMAKE_LIST.finditer(data):
-                node = self.syntax.tree.root_node.descendant_for_byte_range(*found.span())
+            for match in CMAKE_LIST.finditer(data):
+                node = self.syntax.tree.root_node.descendant_for_byte_range(*match.span())
                 if node is not None and node.type == "string_fragment" and self.recipe.alive(node):
-                    at = self.syntax.span_at(*found.span(1))
-                    yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", words_of(found[1]), at)
+                    at = self.syntax.span_at(*match.span(1))
+                    yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", words_of(match[1]), at)
 
     def _changes(self) -> Iterator[ChangedPackage]:
         for node in filter(self.recipe.alive, self.syntax.calls_with(b"override")):
@@ -277,9 +277,9 @@ class _ExpressionReader:
                 return self._package(part(function, "expression"), function)
             return "", ""
         if node.type == "variable_expression":
-            meant = resolved(self.syntax, node)
-            if meant.type in ("select_expression", "apply_expression"):
-                return self._package(meant)
+            target = resolved(self.syntax, node)
+            if target.type in ("select_expression", "apply_expression"):
+                return self._package(target)
             return self.syntax.text(node), ""
         return "", ""
 
@@ -289,9 +289,9 @@ class _ExpressionReader:
             if statement.type == "binding":
                 name = ".".join(word or "?" for word in attr_names(self.syntax, part(statement, "attrpath")))
                 expression = part(statement, "expression")
-                meant = resolved(self.syntax, expression)
-                plain = meant.type in ("select_expression", "variable_expression")
-                yield name, self.syntax.text(meant if plain else expression)
+                target = resolved(self.syntax, expression)
+                plain = target.type in ("select_expression", "variable_expression")
+                yield name, self.syntax.text(target if plain else expression)
             elif statement.type == "inherit_from":
                 source = self.syntax.text(part(statement, "expression"))
                 yield from ((name, f"{source}.{name}") for name in names_of(self.syntax, statement) if name)
@@ -310,14 +310,14 @@ class _ExpressionReader:
     def _flags(self) -> Iterator[FlagList]:
         yield from self.recipe.cpu_flags
         for export in self.recipe.exports:
-            words = FLAG.findall(export.value)
-            if words and "FLAGS" in export.variable:
-                said = tuple(Located(word, export.span) for word in words)
-                yield FlagList(export.variable, said, export.span)
+            flags = FLAG.findall(export.value)
+            if flags and "FLAGS" in export.variable:
+                located = tuple(Located(word, export.span) for word in flags)
+                yield FlagList(export.variable, located, export.span)
         for bound in self.recipe.strings("NIX_CFLAGS_COMPILE", "CFLAGS", "CXXFLAGS"):
-            words = FLAG.findall(bound.value)
-            if words:
-                yield FlagList("CFLAGS", tuple(Located(word, bound.span) for word in words), bound.span)
+            flags = FLAG.findall(bound.value)
+            if flags:
+                yield FlagList("CFLAGS", tuple(Located(word, bound.span) for word in flags), bound.span)
 
 
 def is_overlay(node: Node) -> bool:
@@ -334,5 +334,5 @@ def _one_argument(node: Node) -> bool:
 def is_known(value: Value) -> bool:
     """Whether a value is told by the text alone, all of it."""
     if isinstance(value, list):
-        return all(is_known(one) for one in value)
+        return all(is_known(element) for element in value)
     return not isinstance(value, Unknown)

@@ -38,12 +38,12 @@ class ConstantFolder:
     def __init__(
         self,
         syntax: Syntax,
-        given: Mapping[str, Value] | None = None,
+        arguments: Mapping[str, Value] | None = None,
         path: Path | None = None,
         imports: int = 0,
     ) -> None:
         self.syntax = syntax
-        self.given = dict(given or {})
+        self.given = dict(arguments or {})
         self.path, self.imports = path, imports
         self._known: dict[int, Value] = {}
 
@@ -95,8 +95,8 @@ class ConstantFolder:
         text = "".join(parts)
         if node.type == "indented_string_expression":
             text = textwrap.dedent(text.removeprefix("\n"))
-        for one in filled:
-            text = text.replace("\0", one, 1)
+        for piece in filled:
+            text = text.replace("\0", piece, 1)
         return text
 
     def _variable(self, node: Node, depth: int) -> Value:
@@ -144,23 +144,23 @@ class ConstantFolder:
         return True
 
     def _list(self, node: Node, depth: int) -> Value:
-        return [self.fold(one, depth) for one in node.named_children if one.type != "comment"]
+        return [self.fold(child, depth) for child in node.named_children if child.type != "comment"]
 
     def _attrset(self, node: Node, depth: int) -> Value:
-        found: dict[str, Value] = {}
+        attributes: dict[str, Value] = {}
         for statement in statements(node):
             if statement.type != "binding":
                 names = filter(None, names_of(self.syntax, statement))
-                found |= {name: self.inherited(statement, name, depth) for name in names}
+                attributes |= {name: self.inherited(statement, name, depth) for name in names}
                 continue
             *outer, last = self._attributes(part(statement, "attrpath"), depth)
-            home: Value = found
+            home: Value = attributes
             for name in outer:
                 home = home.setdefault(name, {}) if isinstance(home, dict) and name else None
             if not isinstance(home, dict) or last is None:
                 return Unknown(self.syntax.text(node))
             home[last] = self.fold(part(statement, "expression"), depth)
-        return found
+        return attributes
 
     _rec_attrset = _attrset
 
@@ -177,12 +177,12 @@ class ConstantFolder:
 
     def _attributes(self, path: Node, depth: int) -> list[str | None]:
         """The parts of an attribute path, `${name}` filled in where it is plain."""
-        found: list[str | None] = []
-        for one in path.named_children:
-            value = self.fold(part(one, "expression"), depth) if one.type == "interpolation" else None
-            if one.type != "comment":
-                found.append(value if isinstance(value, str) else static_name(self.syntax, one))
-        return found
+        names: list[str | None] = []
+        for child in path.named_children:
+            value = self.fold(part(child, "expression"), depth) if child.type == "interpolation" else None
+            if child.type != "comment":
+                names.append(value if isinstance(value, str) else static_name(self.syntax, child))
+        return names
 
     def _if(self, node: Node, depth: int) -> Value:
         value = self.fold(part(node, "condition"), depth)
@@ -199,25 +199,25 @@ class ConstantFolder:
                 return first + second
             case dict(below), "//", dict(above):
                 return below | above
-            case one, "&&" | "||", other if one is LOGICAL[sign] or other is LOGICAL[sign]:
+            case left, "&&" | "||", other if left is LOGICAL[sign] or other is LOGICAL[sign]:
                 return LOGICAL[sign]
             case bool(), "&&" | "||", bool(last):
                 return last
-            case one, "==" | "!=", other if not isinstance(one, Unknown) and not isinstance(other, Unknown):
-                return (one == other) is (sign == "==")
-            case (str(one), _, str(other)) | (int(one), _, int(other)) if sign in ORDERED:
-                return ORDERED[sign](one, other)
+            case left, "==" | "!=", other if not isinstance(left, Unknown) and not isinstance(other, Unknown):
+                return (left == other) is (sign == "==")
+            case (str(left), _, str(other)) | (int(left), _, int(other)) if sign in ORDERED:
+                return ORDERED[sign](left, other)
         return Unknown(self.syntax.text(node))
 
     def _apply(self, node: Node, depth: int) -> Value:
-        words, arguments = self.call(node)
-        if words == "import":
+        function, arguments = self.call(node)
+        if function == "import":
             return self._import(node, arguments, depth)
-        name = words.rpartition(".")[2]
+        name = function.rpartition(".")[2]
         match name, *(self.fold(argument, depth) for argument in arguments):
             case str(), bool(condition), value if name in OPTIONAL:
-                given: Value = [value] if name == "optional" else value
-                return given if condition else OPTIONAL[name]()
+                enabled: Value = [value] if name == "optional" else value
+                return enabled if condition else OPTIONAL[name]()
             case "fromJSON", str(digits), *_ if digits.isdigit():
                 return int(digits)
             case "toString", bool(value):
@@ -231,7 +231,7 @@ class ConstantFolder:
             case "replaceStrings", list(old), list(new), str(word) if _all_text(old) and _all_text(new):
                 if 0 < len(old) <= len(new) and "" not in old:
                     table = dict(reversed(list(zip(old, new, strict=False))))
-                    return re.sub("|".join(map(re.escape, old)), lambda found: table[found[0]], word)
+                    return re.sub("|".join(map(re.escape, old)), lambda match: table[match[0]], word)
             case "removePrefix", str(affix), str(word):
                 return word.removeprefix(affix)
             case "removeSuffix", str(affix), str(word):
@@ -253,10 +253,10 @@ class ConstantFolder:
         function = other.root.type == "function_expression"
         if not arguments[1:]:
             return text if function else _table(other, target, self.imports + 1)
-        given = self.fold(arguments[1], depth)
-        if not isinstance(given, dict) or not function:
+        passed = self.fold(arguments[1], depth)
+        if not isinstance(passed, dict) or not function:
             return text
-        known = {name: value for name, value in given.items() if not isinstance(value, Unknown)}
+        known = {name: value for name, value in passed.items() if not isinstance(value, Unknown)}
         return ConstantFolder(other, known, target, self.imports + 1).fold(part(other.root, "body"))
 
     def call(self, node: Node) -> tuple[str, list[Node]]:
@@ -289,7 +289,7 @@ def _table(syntax: Syntax, path: Path, imports: int) -> Value:
 
 
 def _all_text(values: list[Value]) -> TypeGuard[list[str]]:
-    return all(isinstance(one, str) for one in values)
+    return all(isinstance(value, str) for value in values)
 
 
 def _escape(text: str) -> str:

@@ -29,9 +29,9 @@ class Located(Generic[T]):
     span: Span
 
 
-def as_text(said: Located[Value] | None) -> Located[str] | None:
+def as_text(located: Located[Value] | None) -> Located[str] | None:
     """The same, where it is a string."""
-    return Located(said.value, said.span) if said and isinstance(said.value, str) else None
+    return Located(located.value, located.span) if located and isinstance(located.value, str) else None
 
 
 @dataclass(frozen=True, slots=True)

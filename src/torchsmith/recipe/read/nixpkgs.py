@@ -36,9 +36,9 @@ def nixpkgs_imports(tree: RecipeTree) -> Iterator[NixpkgsImport]:
 
 
 def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImport:
-    told = _told(tree, arguments[1])
-    fields = told or {}
-    nested = {name.removeprefix("config."): said for name, said in fields.items() if "config." in name}
+    passed = _told(tree, arguments[1])
+    fields = passed or {}
+    nested = {name.removeprefix("config."): value for name, value in fields.items() if "config." in name}
     config = _config(tree, arguments[1], fields)
     listed = fields.get("overlays")
     overlays = tuple(_overlays(tree.syntax, arguments[1]))
@@ -49,7 +49,7 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
         config=nested | dict(config or {}),
         overlays=overlays,
         span=tree.syntax.span(node),
-        whole=told is not None and config is not None and (listed is None or listed.value == [] or plain),
+        whole=passed is not None and config is not None and (listed is None or listed.value == [] or plain),
     )
 
 
@@ -61,7 +61,7 @@ def _told(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
     value = tree.folder.fold(node)
     if not isinstance(value, dict):
         return None
-    return {name: Located(one, tree.syntax.span(node)) for name, one in value.items()}
+    return {name: Located(entry, tree.syntax.span(node)) for name, entry in value.items()}
 
 
 def _config(
@@ -69,12 +69,12 @@ def _config(
 ) -> Mapping[str, Located[Value]] | None:
     for stated in bindings_of(tree.syntax, resolved(tree.syntax, arguments), ("config",)):
         return _told(tree, stated)
-    said = fields.get("config")
-    if said is None:
+    config = fields.get("config")
+    if config is None:
         return {}
-    if not isinstance(said.value, dict):
+    if not isinstance(config.value, dict):
         return None
-    return {name: Located(one, said.span) for name, one in said.value.items()}
+    return {name: Located(setting, config.span) for name, setting in config.value.items()}
 
 
 def _is_nixpkgs(syntax: Syntax, source: Node) -> bool:
@@ -114,8 +114,8 @@ def body_of(node: Node | None) -> Node | None:
 
 def _overlays(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
     """The overlays in the arguments of an import of nixpkgs, in order."""
-    for one in bindings_of(syntax, arguments, ("overlays",)):
-        for element in _elements(syntax, one):
+    for binding in bindings_of(syntax, arguments, ("overlays",)):
+        for element in _elements(syntax, binding):
             function = resolved(syntax, element)
             changed = tuple(_changed(syntax, function, ""))
             yield Overlay(changed, syntax.span(element), body_of(function) is not None)
@@ -125,7 +125,7 @@ def _elements(syntax: Syntax, node: Node) -> Iterator[Node]:
     """The elements of a list, also of lists that are joined; what is no list stands for itself."""
     node = resolved(syntax, node)
     if node.type == "list_expression":
-        yield from (one for one in node.named_children if one.type != "comment")
+        yield from (child for child in node.named_children if child.type != "comment")
     elif node.type == "binary_expression":
         for side in ("left", "right"):
             yield from _elements(syntax, part(node, side))

@@ -32,10 +32,10 @@ def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
     return _read(path, {}, ask, 0)
 
 
-def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int) -> Recipe:
+def _read(path: Path, arguments: Mapping[str, Value], ask: Asker | None, depth: int) -> Recipe:
     # The file that many wrappers lead to is read once.
     shared = parsed_file(path) if depth else None
-    recipe = Recipe(path, shared or _syntax(path, ask), given)
+    recipe = Recipe(path, shared or _syntax(path, ask), arguments)
     wrapper = recipe.wrapper
     if wrapper is None:
         return recipe
@@ -48,9 +48,11 @@ def _read(path: Path, given: Mapping[str, Value], ask: Asker | None, depth: int)
     if not target.is_file():
         return recipe
     passed = {
-        name: said.value for name, said in wrapper.arguments.items() if not isinstance(said.value, Unknown)
+        name: argument.value
+        for name, argument in wrapper.arguments.items()
+        if not isinstance(argument.value, Unknown)
     }
-    return Recipe(path, recipe.syntax, given, _read(target, passed, ask, depth + 1))
+    return Recipe(path, recipe.syntax, arguments, _read(target, passed, ask, depth + 1))
 
 
 def _syntax(path: Path, ask: Asker | None) -> Syntax:
@@ -58,10 +60,10 @@ def _syntax(path: Path, ask: Asker | None) -> Syntax:
     try:
         return parse(data, str(path))
     except Unreadable:
-        told = ask(path) if ask else None
-        if told is None:
+        canonical = ask(path) if ask else None
+        if canonical is None:
             raise
-        plain = parse(told.encode(), str(path))
+        plain = parse(canonical.encode(), str(path))
         return Syntax(plain.data, plain.tree, str(path), exact=False)
 
 
@@ -89,7 +91,7 @@ def _definitions(recipe: Recipe) -> Iterator[Node]:
         argument = part(node, "argument")
         if argument.type != "parenthesized_expression":
             continue
-        called = recipe.syntax.text(part(node, "function")).rpartition(".")[2]
+        function = recipe.syntax.text(part(node, "function")).rpartition(".")[2]
         inner = part(argument, "expression")
-        if called == "callPackage" and inner.type == "function_expression":
+        if function == "callPackage" and inner.type == "function_expression":
             yield inner

@@ -79,12 +79,12 @@ class Recipe(RecipeTree):
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        found = []
+        arguments = []
         for formal in formal_nodes(self.syntax.root):
             default = formal.child_by_field_name("default")
             text = self.syntax.text(default) if default is not None else None
-            found.append(Argument(self.syntax.text(part(formal, "name")), text, self.syntax.span(formal)))
-        return tuple(found)
+            arguments.append(Argument(self.syntax.text(part(formal, "name")), text, self.syntax.span(formal)))
+        return tuple(arguments)
 
     @cached_property
     def wrapper(self) -> Wrapper | None:
@@ -97,8 +97,8 @@ class Recipe(RecipeTree):
         function, argument = self.folder.call(body)
         if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
             return None
-        given = body_of(argument[1]) if argument[1:] else None
-        passed = self.fields(given) if given is not None else {}
+        body_passed = body_of(argument[1]) if argument[1:] else None
+        passed = self.fields(body_passed) if body_passed is not None else {}
         return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
 
     @property
@@ -109,28 +109,28 @@ class Recipe(RecipeTree):
     @cached_property
     def paths(self) -> tuple[Located[str], ...]:
         """Path literals, but for defaults that the caller replaces."""
-        found = []
+        paths = []
         for node in filter(self.alive, self.syntax.captures.get("path", ())):
             formal = node.parent
             name = self.syntax.text(part(formal, "name")) if formal and formal.type == "formal" else ""
             if name not in self.given:
-                found.append(Located(self.syntax.text(node), self.syntax.span(node)))
-        return tuple(found)
+                paths.append(Located(self.syntax.text(node), self.syntax.span(node)))
+        return tuple(paths)
 
     @cached_property
     def comments(self) -> tuple[Located[str], ...]:
-        found = []
+        comments = []
         for node in self.syntax.captures.get("comment", ()):
-            words = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
+            text = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
             if self.alive(node):
-                found.append(Located(words.strip(), self.syntax.span(node)))
-        return tuple(found)
+                comments.append(Located(text.strip(), self.syntax.span(node)))
+        return tuple(comments)
 
     # ---- where packages come from
 
     @cached_property
     def pins(self) -> tuple[RecipePin, ...]:
-        found = []
+        pins = []
         for source in self.tarballs:
             url = as_text(source.fields.get("url"))
             if url is None:
@@ -141,8 +141,8 @@ class Recipe(RecipeTree):
                 at = self.syntax.data.find(digits[0].encode(), url.span.start, url.span.end)
                 place = self.syntax.span_at(at, at + 40) if at >= 0 else url.span
                 rev = Located(digits[0], place)
-            found.append(RecipePin(url, rev, source.hash, source.span))
-        return tuple(found)
+            pins.append(RecipePin(url, rev, source.hash, source.span))
+        return tuple(pins)
 
     @cached_property
     def imports(self) -> tuple[NixpkgsImport, ...]:
@@ -150,7 +150,7 @@ class Recipe(RecipeTree):
 
     @property
     def overlays(self) -> tuple[Overlay, ...]:
-        return tuple(overlay for one in self.imports for overlay in one.overlays)
+        return tuple(overlay for nixpkgs in self.imports for overlay in nixpkgs.overlays)
 
     @cached_property
     def sources(self) -> tuple[FetchedSource, ...]:
@@ -180,18 +180,18 @@ class Recipe(RecipeTree):
 
     @cached_property
     def platforms(self) -> tuple[Located[tuple[str, ...]], ...]:
-        found = []
+        platforms = []
         for binding in self._named("platforms"):
             value = self.folder.fold(binding.expression)
-            if isinstance(value, list) and all(isinstance(one, str) for one in value):
-                words = tuple(str(one) for one in value)
-                found.append(Located(words, self.syntax.span(binding.expression)))
-        return tuple(found)
+            if isinstance(value, list) and all(isinstance(element, str) for element in value):
+                systems = tuple(str(element) for element in value)
+                platforms.append(Located(systems, self.syntax.span(binding.expression)))
+        return tuple(platforms)
 
     @cached_property
     def gpu_targets(self) -> tuple[GpuMention, ...]:
         """Every place that names GPU targets, in the order of the text."""
-        found = [
+        mentions = [
             GpuMention(SPELLINGS[name], name, words_of(value), self.syntax.span(binding.expression))
             for name in SPELLINGS
             for binding in self._named(name)
@@ -199,54 +199,56 @@ class Recipe(RecipeTree):
         ]
         # Folding every phase costs more than all the rest; few recipes set one of these there.
         exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
-        found += [
+        mentions += [
             GpuMention(SPELLINGS[export.variable], export.variable, words_of(export.value), export.span)
             for export in exports
             if export.variable in SPELLINGS
         ]
-        return tuple(sorted((one for one in found if one.values), key=lambda one: one.span))
+        return tuple(
+            sorted((mention for mention in mentions if mention.values), key=lambda mention: mention.span)
+        )
 
     @cached_property
     def cpu_flags(self) -> tuple[FlagList, ...]:
         """Lists of strings that begin with -m, whatever they are called."""
-        found = []
+        flag_lists = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
-            elements = [one for one in node.named_children if one.type == "string_expression"]
+            elements = [child for child in node.named_children if child.type == "string_expression"]
             flags = (
                 as_text(Located(self.folder.fold(element), self._inside(element))) for element in elements
             )
             plain = tuple(filter(None, flags))
-            if plain and all(one.value.startswith("-m") for one in plain):
+            if plain and all(flag.value.startswith("-m") for flag in plain):
                 name = self.owner_of(node).rpartition(".")[2]
-                found.append(FlagList(name, plain, self.syntax.span(node)))
-        return tuple(found)
+                flag_lists.append(FlagList(name, plain, self.syntax.span(node)))
+        return tuple(flag_lists)
 
     @cached_property
     def overrides(self) -> tuple[Override, ...]:
-        found = []
+        overrides = []
         for node in filter(self.alive, self.syntax.calls_with(b"override")):
             function = part(node, "function")
             kind = override_kind(self.syntax, function) if function.type == "select_expression" else None
             if kind is None:
                 continue
             of = part(function, "expression")
-            words = self.syntax.text(function).removesuffix(f".{kind}")
-            if words == self.syntax.text(of):
-                words = self.syntax.text(resolved(self.syntax, of))
+            package = self.syntax.text(function).removesuffix(f".{kind}")
+            if package == self.syntax.text(of):
+                package = self.syntax.text(resolved(self.syntax, of))
             body = body_of(part(node, "argument"))
             passed = self.fields(body) if body is not None else {}
-            found.append(Override(kind, words, passed, self.syntax.span(node)))
-        return tuple(found)
+            overrides.append(Override(kind, package, passed, self.syntax.span(node)))
+        return tuple(overrides)
 
     @cached_property
     def scoped(self) -> Mapping[str, Located[Value]]:
         """What a set of Python packages is given for all of it, by overrideScope or packageOverrides."""
-        found: dict[str, Located[Value]] = {}
+        settings: dict[str, Located[Value]] = {}
         for node in filter(self.alive, self.syntax.calls_with(b"override")):
             function = package_scope(self.syntax, node)
             body = body_of(function) if function is not None else None
-            found |= self.fields(body) if body is not None else {}
-        return found
+            settings |= self.fields(body) if body is not None else {}
+        return settings
 
     @cached_property
     def phases(self) -> tuple[Located[str], ...]:
@@ -261,30 +263,30 @@ class Recipe(RecipeTree):
     @cached_property
     def exports(self) -> tuple[Export, ...]:
         """Variables that phases set, with the place of each assignment."""
-        found = []
+        exports = []
         for phase in self.phases:
             quotes = 1 if self.syntax.data[phase.span.start : phase.span.start + 1] == b'"' else 2
             begin = phase.span.start + quotes
             raw = self.syntax.data[begin : phase.span.end - quotes].decode()
-            told = list(EXPORT.finditer(phase.value))
+            folded = list(EXPORT.finditer(phase.value))
             for index, match in enumerate(EXPORT.finditer(raw)):
-                said = told[index] if index < len(told) and told[index][1] == match[1] else match
+                assignment = folded[index] if index < len(folded) and folded[index][1] == match[1] else match
                 start = begin + len(raw[: match.start(1)].encode())
                 end = begin + len(raw[: match.end(2)].encode())
-                value = said[2].strip("\"'")
-                found.append(Export(match[1], value, self.syntax.span_at(start, end)))
-        return tuple(found)
+                value = assignment[2].strip("\"'")
+                exports.append(Export(match[1], value, self.syntax.span_at(start, end)))
+        return tuple(exports)
 
     # ---- names
 
     @cached_property
     def lists(self) -> tuple[tuple[frozenset[str], Span], ...]:
         """Lists of packages: the names of their elements, without where those are taken from."""
-        found = []
+        lists = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
-            names = {self._last_name(one) for one in node.named_children}
-            found.append((frozenset(names - {""}), self.syntax.span(node)))
-        return tuple(found)
+            names = {self._last_name(element) for element in node.named_children}
+            lists.append((frozenset(names - {""}), self.syntax.span(node)))
+        return tuple(lists)
 
     def _last_name(self, node: Node) -> str:
         path = node.child_by_field_name("attrpath") if node.type == "select_expression" else node
@@ -302,20 +304,22 @@ class Recipe(RecipeTree):
 
     def bound_texts(self, name: str) -> list[str]:
         """What a name is bound to anywhere in the file, as it is written."""
-        return [self.syntax.text(one.expression) for one in self._named(name) if len(one.names) == 1]
+        return [
+            self.syntax.text(binding.expression) for binding in self._named(name) if len(binding.names) == 1
+        ]
 
     def names(self, pattern: str) -> list[Located[str]]:
         """The names in code that are all of a pattern, in the order of the text: no words in strings, and
         `pytorch-lightning` is one name."""
-        whole = re.compile(pattern)
-        found = [
+        compiled = re.compile(pattern)
+        located = [
             Located(name, self.syntax.span(node))
             for name, nodes in self.syntax.identifiers.items()
-            if whole.fullmatch(name)
+            if compiled.fullmatch(name)
             for node in nodes
             if self.alive(node)
         ]
-        return sorted(found, key=lambda one: one.span)
+        return sorted(located, key=lambda name: name.span)
 
     def selected(self, name: str) -> Iterator[tuple[str, Span]]:
         """Where an attribute of this name is taken from a set: the selection as written, and its place."""
@@ -323,8 +327,8 @@ class Recipe(RecipeTree):
             path = node.parent
             selection = path.parent if path is not None and path.type == "attrpath" else None
             if selection is not None and selection.type == "select_expression":
-                words = self.syntax.data[selection.start_byte : node.end_byte].decode()
-                yield words, self.syntax.span(node)
+                text = self.syntax.data[selection.start_byte : node.end_byte].decode()
+                yield text, self.syntax.span(node)
 
     @cached_property
     def unbound(self) -> tuple[tuple[str, Span], ...]:
@@ -343,15 +347,15 @@ class Recipe(RecipeTree):
     def unused(self) -> tuple[tuple[str, Span], ...]:
         """Names that a let binds and nothing reads."""
         used = {self.syntax.text(node) for node in self.syntax.variables}
-        found = []
+        unused = []
         for binding in self._bindings:
             home = binding.node.parent.parent if binding.node.parent is not None else None
             name = binding.names[0]
             if home is None or home.type != "let_expression" or len(binding.names) != 1 or name in used:
                 continue
             if name is not None and name not in self.syntax.inherited_names:
-                found.append((name, self.syntax.span(binding.node)))
-        return tuple(found)
+                unused.append((name, self.syntax.span(binding.node)))
+        return tuple(unused)
 
 
 def _strings_in(node: Node) -> Iterator[Node]:
@@ -370,5 +374,5 @@ def words_of(value: Value) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(word for word in re.split(r"[;,\s]+", value) if word)
     if isinstance(value, list):
-        return tuple(one for one in value if isinstance(one, str))
+        return tuple(element for element in value if isinstance(element, str))
     return ()

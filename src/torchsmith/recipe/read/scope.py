@@ -70,7 +70,11 @@ def statements(node: Node) -> Iterator[Node]:
     """The bindings and inherits of a set or a let."""
     for child in node.children:
         if child.type == "binding_set":
-            yield from (one for one in child.children if one.type in ("binding", "inherit", "inherit_from"))
+            yield from (
+                statement
+                for statement in child.children
+                if statement.type in ("binding", "inherit", "inherit_from")
+            )
 
 
 def bindings_of(syntax: Syntax, node: Node, names: Collection[str]) -> Iterator[Node]:
@@ -103,9 +107,9 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
             skip = True
         kind = parent.type
         if (kind in SCOPES and not skip) or kind == "function_expression":
-            found = _names(syntax, parent).get(name)
-            if found is not None:
-                return _bound(syntax, parent, name, found)
+            nodes = _names(syntax, parent).get(name)
+            if nodes is not None:
+                return _bound(syntax, parent, name, nodes)
         elif kind == "with_expression" and child != part(parent, "environment"):
             dynamic = True
         if kind in SCOPES or kind == "attrset_expression":
@@ -156,18 +160,20 @@ def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
     return table
 
 
-def _bound(syntax: Syntax, home: Node, name: str, found: tuple[Node, ...]) -> Meaning:
+def _bound(syntax: Syntax, home: Node, name: str, nodes: tuple[Node, ...]) -> Meaning:
     if home.type == "function_expression":
-        return Meaning("formal" if found else "argument", name, home, found)
-    if len(found) == 1 and found[0].type == "inherit":
-        return lookup(syntax, found[0], name)
-    return Meaning("let" if home.type == "let_expression" else "rec", name, home, found)
+        return Meaning("formal" if nodes else "argument", name, home, nodes)
+    if len(nodes) == 1 and nodes[0].type == "inherit":
+        return lookup(syntax, nodes[0], name)
+    return Meaning("let" if home.type == "let_expression" else "rec", name, home, nodes)
 
 
 def _arguments(syntax: Syntax, function: Node) -> dict[str, tuple[Node, ...]]:
     universal = function.child_by_field_name("universal")
-    whole: dict[str, tuple[Node, ...]] = {syntax.text(universal): ()} if universal is not None else {}
-    return whole | {syntax.text(part(node, "name")): (node,) for node in formal_nodes(function)}
+    universal_name: dict[str, tuple[Node, ...]] = (
+        {syntax.text(universal): ()} if universal is not None else {}
+    )
+    return universal_name | {syntax.text(part(node, "name")): (node,) for node in formal_nodes(function)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +186,13 @@ class Free:
 
 def free_names(syntax: Syntax, node: Node) -> Free:
     """The names in `node` that nothing inside of it binds."""
-    found = Free(set(), set())
-    _walk(syntax, node, frozenset(), frozenset(), False, found)
-    return found
+    result = Free(set(), set())
+    _walk(syntax, node, frozenset(), frozenset(), False, result)
+    return result
 
 
 def _walk(
-    syntax: Syntax, node: Node, bound: frozenset[str], outer: frozenset[str], dynamic: bool, found: Free
+    syntax: Syntax, node: Node, bound: frozenset[str], outer: frozenset[str], dynamic: bool, result: Free
 ) -> None:
     """Collect names that are not bound; `inherit x;` means the x outside of its own set."""
     kind = node.type
@@ -194,7 +200,7 @@ def _walk(
         inherits = kind == "inherit"
         names = names_of(syntax, node) if inherits else [syntax.text(node)]
         free = {name for name in names if name and name not in (outer if inherits else bound)}
-        (found.under_with if dynamic else found.certain).update(free)
+        (result.under_with if dynamic else result.certain).update(free)
         return
     outer = outer if kind == "binding_set" else bound
     if kind in SCOPES:
@@ -204,4 +210,4 @@ def _walk(
     for child in node.named_children:
         if child.type != "identifier":
             inner = dynamic or (kind == "with_expression" and child != part(node, "environment"))
-            _walk(syntax, child, bound, outer, inner, found)
+            _walk(syntax, child, bound, outer, inner, result)

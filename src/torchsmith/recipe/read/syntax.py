@@ -79,10 +79,10 @@ class Syntax:
     @property
     def root(self) -> Node:
         """The expression that the file is."""
-        found = self.tree.root_node.child_by_field_name("expression")
-        if found is None:
+        expression = self.tree.root_node.child_by_field_name("expression")
+        if expression is None:
             raise Unreadable("the file holds no expression", where=Where(self.file, 1, 1))
-        return found
+        return expression
 
     @cached_property
     def captures(self) -> dict[str, list[Node]]:
@@ -98,8 +98,8 @@ class Syntax:
     @cached_property
     def bindings(self) -> list[tuple[Node, Node]]:
         """Every binding and its attribute path; they begin at the same byte."""
-        found = self.captures
-        return list(zip(found.get("binding", ()), found.get("attrpath", ()), strict=True))
+        captures = self.captures
+        return list(zip(captures.get("binding", ()), captures.get("attrpath", ()), strict=True))
 
     @cached_property
     def variables(self) -> list[Node]:
@@ -160,7 +160,7 @@ class Syntax:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer(rb"\n", self.data))]
+        return [0, *(newline.end() for newline in re.finditer(rb"\n", self.data))]
 
     def line(self, number: int) -> str:
         """A line of the text, counted from 1."""
@@ -184,9 +184,9 @@ class Syntax:
 
 def part(node: Node, field: str) -> Node:
     """A part that the grammar asks of every such node: a tree without errors has it."""
-    found = node.child_by_field_name(field)
-    assert found is not None, f"{node.type} without {field}"
-    return found
+    child = node.child_by_field_name(field)
+    assert child is not None, f"{node.type} without {field}"
+    return child
 
 
 @cache
@@ -215,8 +215,8 @@ def captured(tree: Tree, query: str) -> dict[str, list[Node]]:
     """The nodes that a query finds, by the names that it gives them, in the order of the text."""
     from tree_sitter import QueryCursor
 
-    found = QueryCursor(_query(query)).captures(tree.root_node)
-    return {name: sorted(nodes, key=START) for name, nodes in found.items()}
+    captures = QueryCursor(_query(query)).captures(tree.root_node)
+    return {name: sorted(nodes, key=START) for name, nodes in captures.items()}
 
 
 def parse(data: bytes, file: str) -> Syntax:
@@ -257,11 +257,11 @@ def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
     syntax = Syntax(data, tree, file)
     node = next(errors(tree.root_node), tree.root_node)
     if node.is_missing:
-        words = f"{node.type!r} is missing"
+        detail = f"{node.type!r} is missing"
     else:
-        shown = syntax.text(node).strip().splitlines()
-        words = f"not understood: {shown[0][:40]!r}" if shown else "not understood"
-    return Unreadable(f"not valid Nix: {words}", where=syntax.where(node))
+        lines = syntax.text(node).strip().splitlines()
+        detail = f"not understood: {lines[0][:40]!r}" if lines else "not understood"
+    return Unreadable(f"not valid Nix: {detail}", where=syntax.where(node))
 
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:

@@ -49,8 +49,8 @@ class RecipeTree:
                 other = part(node, "alternative" if value else "consequence")
                 yield other.start_byte, other.end_byte
         for node in self.syntax.calls_with(b"optional"):
-            words, arguments = self.folder.call(node)
-            known = words.rpartition(".")[2] in OPTIONAL and len(arguments) == 2
+            function, arguments = self.folder.call(node)
+            known = function.rpartition(".")[2] in OPTIONAL and len(arguments) == 2
             if known and self.folder.fold(arguments[0]) is False:
                 yield arguments[1].start_byte, arguments[1].end_byte
 
@@ -59,12 +59,12 @@ class RecipeTree:
 
     @cached_property
     def _bindings(self) -> tuple[Binding, ...]:
-        found = []
+        bindings = []
         for node, path in self.syntax.bindings:
             if self.alive(node):
                 names = tuple(attr_names(self.syntax, path))
-                found.append(Binding(names, node, part(node, "expression")))
-        return tuple(found)
+                bindings.append(Binding(names, node, part(node, "expression")))
+        return tuple(bindings)
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[Binding]]:
@@ -77,37 +77,37 @@ class RecipeTree:
 
     def bound(self, name: str) -> tuple[Bound, ...]:
         """Every binding of a name, in the order of the text."""
-        found = []
+        bound = []
         for binding in self._named(name):
-            said = self.said(binding.expression)
+            located = self.said(binding.expression)
             prefix = [name or "?" for name in binding.names[:-1]]
             owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
-            found.append(Bound(owner, said.value, said.span))
-        return tuple(found)
+            bound.append(Bound(owner, located.value, located.span))
+        return tuple(bound)
 
     def strings(self, *names: str) -> tuple[Located[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
-        said = (as_text(self.said(one.expression)) for name in names for one in self._named(name))
-        return tuple(sorted(filter(None, said), key=lambda one: one.span))
+        values = (as_text(self.said(binding.expression)) for name in names for binding in self._named(name))
+        return tuple(sorted(filter(None, values), key=lambda value: value.span))
 
     def fields(self, node: Node) -> dict[str, Located[Value]]:
         """The statements of a set, by name; an inherited name is looked up."""
-        found: dict[str, Located[Value]] = {}
+        fields: dict[str, Located[Value]] = {}
         for statement in statements(node):
             if statement.type == "binding":
                 names = attr_names(self.syntax, part(statement, "attrpath"))
                 if None not in names:
-                    found[".".join(cast("list[str]", names))] = self.said(part(statement, "expression"))
+                    fields[".".join(cast("list[str]", names))] = self.said(part(statement, "expression"))
                 continue
             for name in filter(None, names_of(self.syntax, statement)):
                 bound = (
                     lookup(self.syntax, statement, name).expression if statement.type == "inherit" else None
                 )
                 here = self.syntax.span(statement)
-                found[name] = (
+                fields[name] = (
                     self.said(bound) if bound else Located(self.folder.inherited(statement, name), here)
                 )
-        return found
+        return fields
 
     def said(self, node: Node) -> Located[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
