@@ -19,7 +19,7 @@ from torchsmith.auditing.suppress import MARK
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.matrix import Accepted, assess, try_read
 from torchsmith.recipe.header import LINE
-from torchsmith.recipe.values import cpu_words
+from torchsmith.recipe.values import cpu_requirement
 
 JudgementKey = tuple[object, ...]
 # Of the cell that a name names: what else a judgement depends on, its words, its flags.
@@ -114,7 +114,7 @@ class Normalizer:
         if isa is None or python is None or (variant.sm and not (gpu and toolkit)):
             return None
         # As generated recipes name the instruction set, Python, the GPU and the driver that it needs.
-        words: tuple[str, ...] = (variant.cell, cpu_words(isa), isa.title, python.attr)
+        words: tuple[str, ...] = (variant.cell, cpu_requirement(isa), isa.title, python.attr)
         words += (f"Python {variant.python}", f"Python: {variant.python}")
         if gpu and toolkit:
             driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"

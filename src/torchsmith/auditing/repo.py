@@ -59,7 +59,7 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     by name."""
     variant, body = subject.variant, subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
-    arguments = repr(sorted(body.given.items(), key=str)) if body.given else ""
+    arguments = repr(sorted(body.passed.items(), key=str)) if body.passed else ""
     code = FLAGS.sub("", forms.blank(subject.name, subject.code))
     plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + arguments
     section = TORCH_SECTION.search(forms.blank(subject.name, body.text))

@@ -223,7 +223,7 @@ class _NameParts:
         return sum(len(part) + 1 for part in self.parts[: self.at]) + 1
 
     def take(self, what: str, pattern: str = ".*", expected: str = "") -> str:
-        """The next part, which must match a pattern; `what` and `expected` are for the message of a BadName."""
+        """The next part, which must match a pattern; `what` and `expected` go into a BadName's message."""
         if self.at >= len(self.parts) or not self.parts[self.at]:
             raise BadName(self.name, min(self.column, len(self.name) + 1), f"{what} is missing")
         part = self.parts[self.at]

@@ -202,7 +202,7 @@ class Expression:
     """A value that is known only to Nix: the expression, and what a comment calls it."""
 
     nix: str
-    words: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +294,10 @@ class HoleTexts(dict[Hole, str]):
         text = self[hole] = _fill(hole, self.common)
         return text
 
-    def render(self, begun: PartialTemplate, own: Mapping[str, str]) -> str:
-        """A template filled with its own words and the common values."""
-        texts = begun.texts.copy()
-        for place, hole in begun.holes:
+    def render(self, partial: PartialTemplate, own: Mapping[str, str]) -> str:
+        """A template filled with its own values and the common ones."""
+        texts = partial.texts.copy()
+        for place, hole in partial.holes:
             name = hole.name
             texts[place] = _escaped(own[name], hole.state) if name in own else self[hole]
         return "".join(texts)
@@ -326,7 +326,7 @@ def _fill(hole: Hole, values: TemplateValues) -> str:
         raise TemplateError(f"there is no value for @{hole.name}@ here", hint=hint, where=hole.where)
     if isinstance(value, Expression):
         if hole.state == "comment":
-            return value.words or value.nix
+            return value.comment or value.nix
         return value.nix if hole.state == "code" else f"${{{value.nix}}}"
     if not isinstance(value, str):
         if hole.state != "code":

@@ -85,13 +85,13 @@ class CellFacts:
             "system": self.isa.platform,
             "cpuFlags": self.isa.flags,
             "isaTitle": self.isa.title,
-            "cpuNeeds": cpu_words(self.isa),
+            "cpuNeeds": cpu_requirement(self.isa),
         }
         if self.gpu is not None:
             data = gpu_data(self.gpu, self.variant, self.catalog)
             values |= {placeholder: data[name] for placeholder, name in GPU_FACTS.items()}
             values["smNumber"] = str(self.gpu.sm.number)
-            values["machines"] = machine_words(self.gpu, self.isa, self.catalog)
+            values["machines"] = machines_text(self.gpu, self.isa, self.catalog)
         return values
 
     def common_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
@@ -198,15 +198,14 @@ class CellFacts:
         line, upstream = self.line, package.upstream
         version = line.version_of(package.name)
         fixes = self._fixes(package)
-        ways = package.gpu_lists if self.variant.cuda else ()
-        gpu_lists = {
-            by: [_told(way) for way in ways if way.by == by] for by in ("argument", "variable", "cmake")
-        }
+        lists = package.gpu_lists if self.variant.cuda else ()
+        gpu_lists: dict[str, list[dict[str, TemplateValue]]] = {"argument": [], "variable": [], "cmake": []}
+        for gpu_list in lists:
+            gpu_lists[gpu_list.by].append(_gpu_list_values(gpu_list))
         target = self.variant.target
-        if isinstance(target, Accelerator) and (
-            name := self.catalog.backends[target.version.backend].variable
-        ):
-            gpu_lists["variable"] = [{"gpuName": name, "gpuTarget": target.arch, "gpuTail": ""}]
+        backend = self.catalog.backends[self.variant.backend]
+        if isinstance(target, Accelerator) and backend.variable:
+            gpu_lists["variable"] = [{"gpuName": backend.variable, "gpuTarget": target.arch, "gpuTail": ""}]
         torch_argument = package.torch_by == "argument" and package.needs_torch
         values: dict[str, TemplateValue] = {
             "base": self.base_of(package, f"pkgs.{self._python_packages()}"),
@@ -224,7 +223,7 @@ class CellFacts:
             "gpuArguments": gpu_lists["argument"],
             "gpuVariables": gpu_lists["variable"],
             "gpuFlags": gpu_lists["cmake"],
-            "gpuFlagNames": "|".join(way.name for way in ways if way.by == "cmake"),
+            "gpuFlagNames": "|".join(gpu_list.name for gpu_list in lists if gpu_list.by == "cmake"),
             "ownSource": not package.is_torch and self.catalog.fetches(package, line, self.build),
             "sameVersion": version == line.torch,
             "sourceOwner": upstream.owner if upstream else "",
@@ -235,7 +234,7 @@ class CellFacts:
             "ownFlags": package.cpu_flags,
         }
         if self.catalog.template_of(package.name) and not version:
-            # A template that asks for them is told that they are not known.
+            # A template that uses them gets an error: they are not known.
             unknown = ["version", "sourceTag", "sourceHash"]
             unknown += [] if upstream else ["sourceOwner", "sourceRepo"]
             values = {name: value for name, value in values.items() if name not in unknown}
@@ -331,11 +330,11 @@ def cuda_package_values(
     }
 
 
-def _told(way: GpuList) -> dict[str, TemplateValue]:
-    """A name by which a build is told its GPU, and how that spells it."""
-    dotted = way.form == "9.0"
+def _gpu_list_values(gpu_list: GpuList) -> dict[str, TemplateValue]:
+    """The name by which the GPU is passed to a build, and the spelling."""
+    dotted = gpu_list.form == "9.0"
     target = Expression("gpuArchSM" if dotted else "gpuNumber")
-    return {"gpuName": way.name, "gpuTarget": target, "gpuTail": "" if dotted else way.form[2:]}
+    return {"gpuName": gpu_list.name, "gpuTarget": target, "gpuTail": "" if dotted else gpu_list.form[2:]}
 
 
 def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue]:
@@ -353,28 +352,28 @@ def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue
 def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: bool) -> dict[str, NixValue]:
     """Where a GPU is found, for each system, or where that does not say it all for each instruction set."""
     isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
-    return {isa.platform if by_system else isa.name: machine_words(gpu, isa, catalog) for isa in isas}
+    return {isa.platform if by_system else isa.name: machines_text(gpu, isa, catalog) for isa in isas}
 
 
 def _machines_by_system(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> bool:
     machines = _machines(gpu, cells, catalog, by_system=True)
     isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
-    return all(machines[isa.platform] == machine_words(gpu, isa, catalog) for isa in isas)
+    return all(machines[isa.platform] == machines_text(gpu, isa, catalog) for isa in isas)
 
 
 def isa_data(isa: Isa) -> dict[str, NixValue]:
     """An instruction set as Nix data."""
-    return {"title": isa.title, "system": isa.platform, "flags": isa.flags, "needs": cpu_words(isa)}
+    return {"title": isa.title, "system": isa.platform, "flags": isa.flags, "needs": cpu_requirement(isa)}
 
 
-def cpu_words(isa: Isa) -> str:
+def cpu_requirement(isa: Isa) -> str:
     """What a CPU must have, and the first that have it."""
     cpu = "x86-64" if isa.platform == "x86_64-linux" else "64-bit ARM"
     cpu += f" with {', '.join(sorted(isa.features))}" if isa.features else ""
     return f"{cpu} (first in {', '.join(isa.first_cpus)})"
 
 
-def machine_words(gpu: Gpu, isa: Isa, catalog: Catalog) -> str:
+def machines_text(gpu: Gpu, isa: Isa, catalog: Catalog) -> str:
     """Which machines a GPU and an instruction set meet in, or that none has both."""
     system = isa.platform.removesuffix("-linux")
     if isa.platform not in gpu.platforms:

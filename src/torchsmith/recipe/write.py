@@ -70,25 +70,25 @@ class RecipeWriter:
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._begun: dict[str, PartialTemplate] = {}
-        self._filled: dict[str, HoleTexts] = {}
+        self._partial: dict[str, PartialTemplate] = {}
+        self._hole_texts: dict[str, HoleTexts] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
         facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         # The nightly's common part names its cell, so each cell of it is a group of its own.
         key = cell.name if facts.build.style == "nightly" else facts.group
-        if key not in self._begun:
+        if key not in self._partial:
             own = facts.own_values()
             values = facts.common_values(self.options) | own
             self._check(facts, values)
-            self._begun[key] = partly(template(family(facts)), values, own)
+            self._partial[key] = partly(template(family(facts)), values, own)
         variant = cell.variant
-        # Cells of other packages and Pythons say the same of their GPU and CPU.
-        alike = variant.cell.removeprefix(variant.python.slug)
-        if alike not in self._filled:
-            self._filled[alike] = HoleTexts(facts.own_values())
-        body = self._filled[alike].render(self._begun[key], {"cell": variant.cell})
+        # Cells of other packages and Pythons have the same texts for their GPU and CPU.
+        target = variant.cell.removeprefix(variant.python.slug)
+        if target not in self._hole_texts:
+            self._hole_texts[target] = HoleTexts(facts.own_values())
+        body = self._hole_texts[target].render(self._partial[key], {"cell": variant.cell})
         return with_header(body, about(cell), ".nix")
 
     def _check(self, facts: CellFacts, values: dict[str, TemplateValue]) -> None:
@@ -134,7 +134,9 @@ class RecipeWriter:
         facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         own = self.catalog.template_of(package.name)
         others = [
-            other for other in self.catalog.packages.values() if not other.is_torch and other != package
+            other
+            for other in self.catalog.packages.values()
+            if not other.is_torch and other != package and "." not in other.attr
         ]
         values: dict[str, TemplateValue] = {
             "probed": package.attr,
@@ -143,7 +145,6 @@ class RecipeWriter:
             "marks": [
                 {"markAttr": other.attr, "markName": other.name, "markBase": facts.unmended(other, "pprev")}
                 for other in others
-                if "." not in other.attr
             ],
             "own": bool(own),
             "base": facts.own_template(own, "pprev") if own else "",
@@ -163,8 +164,8 @@ class RecipeWriter:
         package: Package | None = None,
         companions: Sequence[Package] = (),
     ) -> str:
-        """Every recipe of a repo as an attribute, for `nix-build -A NAME`; `called` take inputs. Cells of a
-        package get an environment too, with the packages of repositories beside it."""
+        """Every recipe of a repo as an attribute, for `nix-build -A NAME`; those in `with_inputs` are called
+        with packages. Cells of a package get an environment too, with the companions of their cell."""
         stem = f"{package.name}-" if package else ""
         own = [name for name in pinned if package and name.startswith(stem)]
         files = [f'(./.flox/pkgs + "/{stem}${{cell}}.nix")'] + [

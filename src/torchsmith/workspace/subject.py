@@ -304,7 +304,7 @@ class Subject:
     def seen(self) -> bool:
         """Whether the arguments of every import of nixpkgs could be read: what an overlay of another file
         does is not known."""
-        return all(imported.whole for imported in self.body.imports)
+        return all(imported.complete for imported in self.body.imports)
 
     @property
     def bound_by_us(self) -> bool:

@@ -131,7 +131,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     becomes an x86 build with ARM flags, and the reverse."""
     for imported in subject.body.imports:
         if imported.system is None:
-            if imported.whole and not imported.told & {"system", "localSystem"}:
+            if imported.complete and not imported.arguments & {"system", "localSystem"}:
                 message = f"the import names no system: on another machine it is not {isa.platform}"
                 hint = f'system = "{isa.platform}";'
                 yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
@@ -172,7 +172,7 @@ def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
         return
     unfree = subject.config.get("allowUnfree")
     for imported in subject.body.imports[:1] if unfree is None or unfree.value is False else ():
-        if imported.whole:
+        if imported.complete:
             yield Defect("config.allowUnfree is not set, and CUDA is unfree", imported.span)
 
 
@@ -183,7 +183,7 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
     support = subject.config.get("cudaSupport")
     wrong = support is None or support.value in (False, None)
     for imported in subject.body.imports[:1] if variant.cuda and wrong else ():
-        if imported.whole:
+        if imported.complete:
             yield Defect("config.cudaSupport is not true", support.span if support else imported.span)
 
 

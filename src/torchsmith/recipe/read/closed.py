@@ -51,7 +51,7 @@ class Closed:
 def shared_imports(syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> list[Closed]:
     """The outermost imports of a file that close, so that they can be taken out of it.
 
-    `given` is the Nix text that a caller passes for arguments of the file; None where that is not known, so
+    `arguments`: the Nix text that a caller passes for arguments of the file; None where it is not known, so
     that nothing which depends on an argument can be shared.
     """
     imports: list[Closed] = []
@@ -86,7 +86,7 @@ class _Bindings:
     """Collects the bindings that an expression needs; one name may mean one thing only."""
 
     def __init__(self, syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> None:
-        self.syntax, self.path, self.given = syntax, path, arguments
+        self.syntax, self.path, self.arguments = syntax, path, arguments
         self.texts: dict[str, str] = {}
         self.tokens: dict[str, str] = {}
         self.meanings: dict[str, int] = {}
@@ -112,10 +112,10 @@ class _Bindings:
         if meaning.kind == "builtin" or name in self.texts:
             return
         if meaning.kind == "formal":
-            if self.given is None or meaning.home != self.syntax.root:
+            if self.arguments is None or meaning.home != self.syntax.root:
                 raise Open(name)
-            if name in self.given:
-                self.texts[name] = self.tokens[name] = f"({self.given[name]})"
+            if name in self.arguments:
+                self.texts[name] = self.tokens[name] = f"({self.arguments[name]})"
                 return
         expression = meaning.expression
         if expression is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from torchsmith.catalog.axes import CudaVersion
 from torchsmith.recipe.read.located import FlagList, GpuMention, Located, OverrideKind, Unknown, Value
 from torchsmith.recipe.read.nixpkgs import body_of, override_kind
-from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, words_of
+from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, targets_in
 from torchsmith.recipe.read.scope import attr_names, formal_nodes, names_of, resolved, statements, unwrapped
 from torchsmith.recipe.read.syntax import Span, part
 
@@ -28,7 +28,7 @@ CONFIG = ("cudaSupport", "rocmSupport", "cudaCapabilities", "cudaForwardCompat")
 SYSTEMS = ("system", "hostPlatform", "localSystem")
 SYSTEM = re.compile(r"(?:x86_64|aarch64)-(?:linux|darwin)")
 # Names of bindings that are looked at: settings, targets, systems, and packages that others follow.
-TELLING = re.compile(
+RELEVANT_NAME = re.compile(
     rf"(?i:(?:enable)?(?:cuda|rocm|cudnn)\w*)|{'|'.join((*SPELLINGS, *SYSTEMS))}|torch|magma"
 )
 FLAG = re.compile(r"(?<![\w-])-m[a-z][\w.=+-]*")
@@ -172,7 +172,7 @@ class _ExpressionReader:
             system = draft.systems[0] if len(draft.systems) == 1 else None
             yield PackageSet(
                 span=self.syntax.span(draft.node),
-                imported=nixpkgs is not None and nixpkgs.whole,
+                imported=nixpkgs is not None and nixpkgs.complete,
                 config=draft.config | dict(nixpkgs.config if nixpkgs else {}),
                 system=(nixpkgs.system if nixpkgs else None) or system,
                 cudas=tuple(draft.cudas),
@@ -195,16 +195,16 @@ class _ExpressionReader:
         elif name in SYSTEMS and isinstance(value.value, str) and SYSTEM.fullmatch(value.value):
             draft.systems.append(Located(value.value, value.span))
         spelling = SPELLINGS.get(name, "variable")
-        if spelling != "variable" and (targets := words_of(value.value)):
+        if spelling != "variable" and (targets := targets_in(value.value)):
             draft.targets.append(GpuMention(spelling, name, targets, value.span))
 
     def _bindings(self) -> Iterator[tuple[str, Located[Value], Node]]:
         """Bindings that say something here: the last name, the value and its node."""
         for node, path in self.syntax.bindings:
             name = attr_names(self.syntax, path)[-1]
-            if name is not None and TELLING.fullmatch(name) and self.recipe.alive(node):
+            if name is not None and RELEVANT_NAME.fullmatch(name) and self.recipe.alive(node):
                 expression = part(node, "expression")
-                yield name, self.recipe.said(expression), expression
+                yield name, self.recipe.located(expression), expression
 
     def _is_argument(self, node: Node) -> bool:
         """Whether a binding is what an override or another function is called with."""
@@ -222,7 +222,7 @@ class _ExpressionReader:
         """Targets in shell code and CMake flags."""
         for export in self.recipe.exports:
             if SPELLINGS.get(export.variable) in ("arch-list", "cmake-list"):
-                targets = words_of(export.value)
+                targets = targets_in(export.value)
                 if targets and "$" not in export.value:
                     yield GpuMention(SPELLINGS[export.variable], export.variable, targets, export.span)
         data = self.syntax.data.decode(errors="replace")
@@ -231,7 +231,7 @@ class _ExpressionReader:
                 node = self.syntax.tree.root_node.descendant_for_byte_range(*match.span())
                 if node is not None and node.type == "string_fragment" and self.recipe.alive(node):
                     at = self.syntax.span_at(*match.span(1))
-                    yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", words_of(match[1]), at)
+                    yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", targets_in(match[1]), at)
 
     def _changes(self) -> Iterator[ChangedPackage]:
         for node in filter(self.recipe.alive, self.syntax.calls_with(b"override")):

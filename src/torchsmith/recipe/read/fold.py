@@ -19,10 +19,10 @@ from torchsmith.recipe.read.syntax import Syntax, parse, part
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DEPTH = 24  # chains of variables longer than this are left to an evaluator
-IMPORTS = 4  # files that import each other deeper than this are left to an evaluator
+MAX_DEPTH = 24  # chains of variables longer than this are left to an evaluator
+MAX_IMPORTS = 4  # files that import each other deeper than this are left to an evaluator
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-PLAIN_WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
+CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 ORDERED: dict[str, Callable[[str | int, str | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 LOGICAL = {"&&": False, "||": True}  # the value that decides alone
 # What lib's helpers give where their condition does not hold.
@@ -32,7 +32,7 @@ OPTIONAL: dict[str, Callable[[], Value]] = {
 
 
 class ConstantFolder:
-    """Folds expressions of one file; `given` are values that a wrapper passes to it, `path` is where it
+    """Folds expressions of one file; `arguments` are values that a wrapper passes to it, `path` is where it
     stands, for the tables that it imports."""
 
     def __init__(
@@ -43,13 +43,13 @@ class ConstantFolder:
         imports: int = 0,
     ) -> None:
         self.syntax = syntax
-        self.given = dict(arguments or {})
+        self.arguments = dict(arguments or {})
         self.path, self.imports = path, imports
         self._known: dict[int, Value] = {}
 
     def fold(self, node: Node, depth: int = 0) -> Value:
         """The value of an expression, or Unknown."""
-        if depth > DEPTH:
+        if depth > MAX_DEPTH:
             return Unknown(self.syntax.text(node))
         if node.id not in self._known:
             step = getattr(self, f"_{node.type.removesuffix('_expression')}", None)
@@ -101,13 +101,13 @@ class ConstantFolder:
 
     def _variable(self, node: Node, depth: int) -> Value:
         name = self.syntax.text(node)
-        return PLAIN_WORDS[name] if name in PLAIN_WORDS else self._meant(node, name, depth)
+        return CONSTANTS[name] if name in CONSTANTS else self._value_of(node, name, depth)
 
-    def _meant(self, node: Node, name: str, depth: int) -> Value:
-        """What a name means where a node stands."""
+    def _value_of(self, node: Node, name: str, depth: int) -> Value:
+        """The value of a name where a node stands."""
         meaning = lookup(self.syntax, node, name)
-        if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.given:
-            return self.given[name]
+        if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.arguments:
+            return self.arguments[name]
         if meaning.expression is not None:
             return self.fold(meaning.expression, depth)
         bound = meaning.statements
@@ -116,9 +116,9 @@ class ConstantFolder:
     def inherited(self, statement: Node, name: str, depth: int = 0) -> Value:
         """What `inherit name;` or `inherit (x) name;` brings."""
         if statement.type == "inherit":
-            return self._meant(statement, name, depth)
-        source = statement.type == "inherit_from"
-        value = self.fold(part(statement, "expression"), depth) if source else None
+            return self._value_of(statement, name, depth)
+        inherits = statement.type == "inherit_from"
+        value = self.fold(part(statement, "expression"), depth) if inherits else None
         return value[name] if isinstance(value, dict) and name in value else Unknown(name)
 
     def _let(self, node: Node, depth: int) -> Value:
@@ -193,20 +193,20 @@ class ConstantFolder:
     def _binary(self, node: Node, depth: int) -> Value:
         sign = self.syntax.text(part(node, "operator"))
         match self.fold(part(node, "left"), depth), sign, self.fold(part(node, "right"), depth):
-            case str(before), "+", str(after):
-                return before + after
-            case list(first), "++", list(second):
-                return first + second
-            case dict(below), "//", dict(above):
-                return below | above
-            case left, "&&" | "||", other if left is LOGICAL[sign] or other is LOGICAL[sign]:
+            case str(left), "+", str(right):
+                return left + right
+            case list(left), "++", list(right):
+                return left + right
+            case dict(left), "//", dict(right):
+                return left | right
+            case left, "&&" | "||", right if left is LOGICAL[sign] or right is LOGICAL[sign]:
                 return LOGICAL[sign]
-            case bool(), "&&" | "||", bool(last):
-                return last
-            case left, "==" | "!=", other if not isinstance(left, Unknown) and not isinstance(other, Unknown):
-                return (left == other) is (sign == "==")
-            case (str(left), _, str(other)) | (int(left), _, int(other)) if sign in ORDERED:
-                return ORDERED[sign](left, other)
+            case bool(), "&&" | "||", bool(right):
+                return right
+            case left, "==" | "!=", right if not isinstance(left, Unknown) and not isinstance(right, Unknown):
+                return (left == right) is (sign == "==")
+            case (str(left), _, str(right)) | (int(left), _, int(right)) if sign in ORDERED:
+                return ORDERED[sign](left, right)
         return Unknown(self.syntax.text(node))
 
     def _apply(self, node: Node, depth: int) -> Value:
@@ -242,7 +242,7 @@ class ConstantFolder:
         """A table in a file of its own, or what a function in one makes of plain arguments."""
         text = Unknown(self.syntax.text(node))
         plain = arguments and arguments[0].type == "path_expression" and self.path is not None
-        if not plain or len(arguments) > 2 or self.imports >= IMPORTS:
+        if not plain or len(arguments) > 2 or self.imports >= MAX_IMPORTS:
             return text
         assert self.path is not None
         target = self.path.parent / self.syntax.text(arguments[0])

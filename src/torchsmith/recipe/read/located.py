@@ -67,14 +67,14 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class NixpkgsImport:
-    """An import of a package set with its arguments; `whole` where all of them could be read."""
+    """An import of a package set with its arguments; `complete` where all of them could be read."""
 
-    told: frozenset[str]  # the names of its arguments
+    arguments: frozenset[str]  # their names
     system: Located[str] | None
     config: Mapping[str, Located[Value]]
     overlays: tuple[Overlay, ...]
     span: Span
-    whole: bool = True
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,24 +36,25 @@ def nixpkgs_imports(tree: RecipeTree) -> Iterator[NixpkgsImport]:
 
 
 def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImport:
-    passed = _told(tree, arguments[1])
+    passed = _attributes(tree, arguments[1])
     fields = passed or {}
     nested = {name.removeprefix("config."): value for name, value in fields.items() if "config." in name}
     config = _config(tree, arguments[1], fields)
     listed = fields.get("overlays")
     overlays = tuple(_overlays(tree.syntax, arguments[1]))
-    plain = bool(overlays) and all(overlay.understood for overlay in overlays)
+    understood = bool(overlays) and all(overlay.understood for overlay in overlays)
+    plain = listed is None or listed.value == [] or understood
     return NixpkgsImport(
-        told=frozenset(name.partition(".")[0] for name in fields),
+        arguments=frozenset(name.partition(".")[0] for name in fields),
         system=as_text(fields.get("system")),
         config=nested | dict(config or {}),
         overlays=overlays,
         span=tree.syntax.span(node),
-        whole=passed is not None and config is not None and (listed is None or listed.value == [] or plain),
+        complete=passed is not None and config is not None and plain,
     )
 
 
-def _told(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
+def _attributes(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
     """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
     node = resolved(tree.syntax, node)
     if node.type in SETS:
@@ -68,7 +69,7 @@ def _config(
     tree: RecipeTree, arguments: Node, fields: Mapping[str, Located[Value]]
 ) -> Mapping[str, Located[Value]] | None:
     for stated in bindings_of(tree.syntax, resolved(tree.syntax, arguments), ("config",)):
-        return _told(tree, stated)
+        return _attributes(tree, stated)
     config = fields.get("config")
     if config is None:
         return {}
@@ -155,7 +156,7 @@ def override_kind(syntax: Syntax, function: Node) -> OverrideKind | None:
     return cast("OverrideKind", name) if name in OVERRIDES else None
 
 
-def _way(syntax: Syntax, node: Node) -> OverrideKind | None:
+def _applied_override(syntax: Syntax, node: Node) -> OverrideKind | None:
     """The last override that an expression applies."""
     return override_kind(syntax, part(node, "function")) if node.type == "apply_expression" else None
 
@@ -165,7 +166,7 @@ def _package_overrides(
 ) -> Node | None:
     """The function in `python3Packages.override { overrides = pfinal: pprev: { ... }; }`."""
     node = unwrapped(node)
-    if _way(syntax, node) != "override":
+    if _applied_override(syntax, node) != "override":
         return None
     argument = body_of(node.child_by_field_name("argument"))
     return next(bindings_of(syntax, argument, names), None) if argument is not None else None
@@ -174,6 +175,6 @@ def _package_overrides(
 def package_scope(syntax: Syntax, node: Node) -> Node | None:
     """The function that makes a set of packages of its own: python3Packages.overrideScope, or
     `python3.override { packageOverrides = ...; }`."""
-    if _way(syntax, node) == "overrideScope":
+    if _applied_override(syntax, node) == "overrideScope":
         return node.child_by_field_name("argument")
     return _package_overrides(syntax, node, ("packageOverrides",))

@@ -80,7 +80,7 @@ def without_definitions(recipe: Recipe, names: Collection[str]) -> Recipe:
     if data == recipe.syntax.data:
         return recipe
     try:
-        return Recipe(recipe.path, parse(bytes(data), recipe.syntax.file), recipe.given)
+        return Recipe(recipe.path, parse(bytes(data), recipe.syntax.file), recipe.passed)
     except Unreadable:
         return recipe
 

@@ -94,12 +94,12 @@ class Recipe(RecipeTree):
             body = part(body, "body")
         if body.type != "apply_expression":
             return None
-        function, argument = self.folder.call(body)
-        if function != "import" or not 1 <= len(argument) <= 2 or argument[0].type != "path_expression":
+        function, arguments = self.folder.call(body)
+        if function != "import" or not 1 <= len(arguments) <= 2 or arguments[0].type != "path_expression":
             return None
-        body_passed = body_of(argument[1]) if argument[1:] else None
-        passed = self.fields(body_passed) if body_passed is not None else {}
-        return Wrapper(self.syntax.text(argument[0]), passed, self.syntax.span(body))
+        attributes = body_of(arguments[1]) if arguments[1:] else None
+        passed = self.fields(attributes) if attributes is not None else {}
+        return Wrapper(self.syntax.text(arguments[0]), passed, self.syntax.span(body))
 
     @property
     def files(self) -> tuple[Recipe, ...]:
@@ -113,7 +113,7 @@ class Recipe(RecipeTree):
         for node in filter(self.alive, self.syntax.captures.get("path", ())):
             formal = node.parent
             name = self.syntax.text(part(formal, "name")) if formal and formal.type == "formal" else ""
-            if name not in self.given:
+            if name not in self.passed:
                 paths.append(Located(self.syntax.text(node), self.syntax.span(node)))
         return tuple(paths)
 
@@ -168,7 +168,7 @@ class Recipe(RecipeTree):
             if fetcher not in fetchers or not self.alive(node):
                 continue
             plain = argument.type == "string_expression"
-            fields = {"url": self.said(argument)} if plain else self.fields(argument)
+            fields = {"url": self.located(argument)} if plain else self.fields(argument)
             hashed = as_text(next((fields[key] for key in HASHES if key in fields), None))
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
 
@@ -192,7 +192,7 @@ class Recipe(RecipeTree):
     def gpu_targets(self) -> tuple[GpuMention, ...]:
         """Every place that names GPU targets, in the order of the text."""
         mentions = [
-            GpuMention(SPELLINGS[name], name, words_of(value), self.syntax.span(binding.expression))
+            GpuMention(SPELLINGS[name], name, targets_in(value), self.syntax.span(binding.expression))
             for name in SPELLINGS
             for binding in self._named(name)
             if (value := self.folder.fold(binding.expression)) is not None
@@ -200,7 +200,7 @@ class Recipe(RecipeTree):
         # Folding every phase costs more than all the rest; few recipes set one of these there.
         exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
         mentions += [
-            GpuMention(SPELLINGS[export.variable], export.variable, words_of(export.value), export.span)
+            GpuMention(SPELLINGS[export.variable], export.variable, targets_in(export.value), export.span)
             for export in exports
             if export.variable in SPELLINGS
         ]
@@ -369,10 +369,10 @@ def _strings_in(node: Node) -> Iterator[Node]:
         yield from _strings_in(part(node, "argument"))
 
 
-def words_of(value: Value) -> tuple[str, ...]:
-    """The targets in a string or a list: `8.6;9.0+PTX` has two."""
+def targets_in(value: Value) -> tuple[str, ...]:
+    """The GPU targets in a string or a list: `8.6;9.0+PTX` has two."""
     if isinstance(value, str):
-        return tuple(word for word in re.split(r"[;,\s]+", value) if word)
+        return tuple(filter(None, re.split(r"[;,\s]+", value)))
     if isinstance(value, list):
         return tuple(element for element in value if isinstance(element, str))
     return ()

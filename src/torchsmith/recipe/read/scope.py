@@ -24,7 +24,7 @@ BUILTINS = frozenset(
 
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
-STEPS = 8  # variables that stand for each other
+MAX_ALIASES = 8  # variables that stand for each other are followed so far
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
 
@@ -135,7 +135,7 @@ def unwrapped(node: Node) -> Node:
 def resolved(syntax: Syntax, node: Node) -> Node:
     """What a variable stands for."""
     node = unwrapped(node)
-    for _ in range(STEPS):
+    for _ in range(MAX_ALIASES):
         bound = bound_to(syntax, node)
         if bound is None:
             break
@@ -170,10 +170,8 @@ def _bound(syntax: Syntax, home: Node, name: str, nodes: tuple[Node, ...]) -> Me
 
 def _arguments(syntax: Syntax, function: Node) -> dict[str, tuple[Node, ...]]:
     universal = function.child_by_field_name("universal")
-    universal_name: dict[str, tuple[Node, ...]] = (
-        {syntax.text(universal): ()} if universal is not None else {}
-    )
-    return universal_name | {syntax.text(part(node, "name")): (node,) for node in formal_nodes(function)}
+    table: dict[str, tuple[Node, ...]] = {syntax.text(universal): ()} if universal is not None else {}
+    return table | {syntax.text(part(node, "name")): (node,) for node in formal_nodes(function)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,15 @@ class Binding:
 
 @dataclass(frozen=True)
 class RecipeTree:
-    """The text of a recipe as a tree; `given` are the values that a wrapper passes to it."""
+    """The text of a recipe as a tree; `passed` are the values that a wrapper gives to its arguments."""
 
     path: Path
     syntax: Syntax
-    given: Mapping[str, Value] = field(default_factory=dict)
+    passed: Mapping[str, Value] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> ConstantFolder:
-        return ConstantFolder(self.syntax, self.given, self.path)
+        return ConstantFolder(self.syntax, self.passed, self.path)
 
     @cached_property
     def dead(self) -> tuple[tuple[int, int], ...]:
@@ -79,7 +79,7 @@ class RecipeTree:
         """Every binding of a name, in the order of the text."""
         bound = []
         for binding in self._named(name):
-            located = self.said(binding.expression)
+            located = self.located(binding.expression)
             prefix = [name or "?" for name in binding.names[:-1]]
             owner = ".".join(filter(None, [self.owner_of(binding.node), *prefix]))
             bound.append(Bound(owner, located.value, located.span))
@@ -87,7 +87,9 @@ class RecipeTree:
 
     def strings(self, *names: str) -> tuple[Located[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
-        values = (as_text(self.said(binding.expression)) for name in names for binding in self._named(name))
+        values = (
+            as_text(self.located(binding.expression)) for name in names for binding in self._named(name)
+        )
         return tuple(sorted(filter(None, values), key=lambda value: value.span))
 
     def fields(self, node: Node) -> dict[str, Located[Value]]:
@@ -97,7 +99,7 @@ class RecipeTree:
             if statement.type == "binding":
                 names = attr_names(self.syntax, part(statement, "attrpath"))
                 if None not in names:
-                    fields[".".join(cast("list[str]", names))] = self.said(part(statement, "expression"))
+                    fields[".".join(cast("list[str]", names))] = self.located(part(statement, "expression"))
                 continue
             for name in filter(None, names_of(self.syntax, statement)):
                 bound = (
@@ -105,11 +107,11 @@ class RecipeTree:
                 )
                 here = self.syntax.span(statement)
                 fields[name] = (
-                    self.said(bound) if bound else Located(self.folder.inherited(statement, name), here)
+                    self.located(bound) if bound else Located(self.folder.inherited(statement, name), here)
                 )
         return fields
 
-    def said(self, node: Node) -> Located[Value]:
+    def located(self, node: Node) -> Located[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
         value = self.folder.fold(node)
         return Located(value, self._inside(resolved(self.syntax, node)))
