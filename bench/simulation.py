@@ -12,7 +12,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of
 from torchsmith.building.schedule import Chains, Priority, Task, longest_chain_first, reached
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.graph import Graph
 from torchsmith.record import Past, expect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.rule_examples import example
 from torchsmith.auditing.rule import Rule, all_rules
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.workspace.readmes import table
 
 INTRODUCTION = """# Rules of the audit

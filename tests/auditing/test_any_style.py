@@ -132,7 +132,7 @@ def test_a_checkout_without_torch_is_fine_and_one_without_nix_is_a_wrong_request
     assert (done.code, "none concerns torch" in done.out) == (0, True)
 
 
-def test_words_in_comments_make_no_file_concern_torch(tmp_path: Path) -> None:
+def test_text_in_comments_make_no_file_concern_torch(tmp_path: Path) -> None:
     assert judged(tmp_path, x="# torch and cudaSupport = true;\n{ a = 1; }").concerned == 0
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from torchsmith.building.farm import from_settings, machines_option
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.words import whole
+from torchsmith.core.text import anchored
 from torchsmith.workspace.settings import BuilderSettings, CiSettings, Settings, schema
 
 SRC = Path(__file__).parents[2] / "src/torchsmith"
-END = whole("")[-len(r"$(?!\n)") :]
+END = anchored("")[-len(r"$(?!\n)") :]
 
 
 def patterns(value: object) -> Iterator[str]:
@@ -35,10 +35,10 @@ def test_every_pattern_of_the_settings_and_of_the_catalog_holds_the_whole_text()
     found = set(patterns(schema(builtin_catalog())))
     assert len(found) >= 10
     assert [one for one in found if not (one.startswith("^(?:") and one.endswith(END))] == []
-    unbound = re.compile(r"Meta\(\s*pattern=(?!whole\()")
+    unbound = re.compile(r"Meta\(\s*pattern=(?!anchored\()")
     assert [file for file in SRC.rglob("*.py") if unbound.search(file.read_text())] == []
-    assert not re.search(whole("a|b"), "a\n")
-    assert re.search(whole("a|b"), "b")
+    assert not re.search(anchored("a|b"), "a\n")
+    assert re.search(anchored("a|b"), "b")
 
 
 def test_no_pattern_in_the_code_checks_a_text_with_a_dollar() -> None:

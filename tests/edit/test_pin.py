@@ -87,7 +87,7 @@ def test_there_and_back_is_where_it_was(workspace: Path) -> None:
 def test_a_pin_that_nobody_asked_has_no_facts_and_its_cells_say_so(workspace: Path) -> None:
     carry_out(workspace, Move("2.10", rev=NEW))
     pin = load_catalog(workspace / "catalog").pins[NEW[:7]]
-    assert not pin.asked
+    assert not pin.probed
     assert (pin.torch, pin.versions, pin.cudas, pin.limits, pin.torch_shape) == ("", {}, (), {}, "")
     cells = [cell for cell in open_workspace(workspace).matrix.cells if cell.line == "2.10"]
     assert cells
@@ -107,7 +107,7 @@ def test_pin_goes_on_without_nix_and_says_what_is_not_known(
     report = pin(PinRequest(line="2.10", workspace=workspace, rev=NEW, nixpkgs=[str(MINI)]), Remarks())
     assert report.written
     assert any("not known" in text for text in remarks)
-    assert not load_catalog(workspace / "catalog").pins[NEW[:7]].asked
+    assert not load_catalog(workspace / "catalog").pins[NEW[:7]].probed
 
 
 def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:

@@ -41,7 +41,7 @@ def count(*words: str) -> int:
         (("sm:12.0",), 12),
     ],
 )
-def test_words_pick_variants(words: tuple[str, ...], expected: int) -> None:
+def test_text_pick_variants(words: tuple[str, ...], expected: int) -> None:
     assert count(*words) == expected
 
 

@@ -297,6 +297,6 @@ def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:
         history=(),
     )
     text = html.page(document, catalog, ())
-    assert len(cells) > html.MANY
+    assert len(cells) > html.MANY_CELLS
     assert "<article" not in text
     assert (len(text) - len(html.page(replace(document, cells=()), catalog, ()))) / len(cells) < 640

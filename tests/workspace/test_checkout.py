@@ -85,7 +85,7 @@ def test_a_name_tells_the_system_of_its_recipe(workspace: Path) -> None:
     assert systems["odd"] == ""
 
 
-def test_words_pick_recipes(workspace: Path) -> None:
+def test_text_pick_recipes(workspace: Path) -> None:
     assert names([AVX2], workspace) == [AVX2]
     assert names(["cpu"], workspace) == [AVX2]
     assert names(["sm110", "armv9"], workspace) == [ARM]

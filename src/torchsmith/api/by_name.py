@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.core.problem import Exit, Lacking, NotFound, Problem, Refused, did_you_mean
-from torchsmith.core.words import shell_word
+from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
 if TYPE_CHECKING:

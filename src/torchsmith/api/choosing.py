@@ -15,7 +15,7 @@ from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Incomplete, by_name
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.host import pick as host
 from torchsmith.host.bill import Bill
 from torchsmith.host.commands import Environment, build_commands, flox_manifest, install_command, stand_here

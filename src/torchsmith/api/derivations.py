@@ -16,7 +16,7 @@ from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.rehearsal import PREFIX, phases_of
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotBuild, Conflict, Exit
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
 from torchsmith.matrix import Variant

@@ -30,7 +30,7 @@ from torchsmith.api.samples import or_sample
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Incomplete, Lacking
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.edit import line as lines
 from torchsmith.edit import package as packages
 from torchsmith.edit import pin as pins
@@ -155,7 +155,7 @@ def _asked(move: pins.Move, tree: Path | None, catalog: Catalog, watch: Watch) -
     if move.probed:
         cudas, pythons = (", ".join(map(str, versions)) for versions in (pin.cudas, pin.pythons))
         watch.remark(f"{pin.source}: torch {pin.torch}, CUDA {cudas}, Python {pythons}")
-    elif not pin.asked:
+    elif not pin.probed:
         watch.remark(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE asks a tree of it")
     return move
 

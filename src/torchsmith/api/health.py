@@ -21,7 +21,7 @@ from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import NotFound, Problem
 from torchsmith.core.process import Finished, find
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
 

@@ -13,7 +13,7 @@ from torchsmith.api.watch import SILENT, Watch
 from torchsmith.core.clock import Clock
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import NotFound
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.page.collect import PageInput, collect, pickable
 from torchsmith.page.document import PageReport

@@ -111,7 +111,7 @@ class LogReport(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The log without terminal escapes; empty where no job was named."""
         from torchsmith.core.files import read_text
-        from torchsmith.core.words import printable
+        from torchsmith.core.text import printable
         from torchsmith.nix.errors import plain
 
         return printable(plain(read_text(self.path, lenient=True)), "\n\t") if self.path else ""

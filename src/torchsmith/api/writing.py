@@ -20,7 +20,7 @@ from torchsmith.api.options import (
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Exit, Refused
-from torchsmith.core.words import counted, some_of
+from torchsmith.core.text import counted, some_of
 from torchsmith.recipe.header import Owner
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, ChangeKind

@@ -16,7 +16,7 @@ from torchsmith.artifact.source import printable
 from torchsmith.catalog import GpuTarget
 from torchsmith.catalog.axes import BadValue
 from torchsmith.core.problem import CannotRead, Invalid, Where
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")

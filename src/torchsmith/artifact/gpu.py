@@ -13,7 +13,7 @@ from torchsmith.catalog import Catalog, Gpu, GpuTarget
 from torchsmith.catalog.axes import CodeTarget, NamedTarget
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.runs import Code, Runs, gfx_code_runs, gpu_code_runs
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 
 NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
 

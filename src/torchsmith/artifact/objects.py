@@ -17,7 +17,7 @@ from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
-from torchsmith.core.words import some_of
+from torchsmith.core.text import some_of
 from torchsmith.matrix.variant import Variant
 
 SHOWN = 3

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from torchsmith.core.toml import read_kept
+from torchsmith.core.toml import read_cached
 
 DATA = Path(__file__).parent / "data"
 T = TypeVar("T", bound="Table")
@@ -19,4 +19,4 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_table(file: str, kind: type[T]) -> T:
     """A whole file."""
-    return msgspec.convert(read_kept(DATA / file), kind)
+    return msgspec.convert(read_cached(DATA / file), kind)

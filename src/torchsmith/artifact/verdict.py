@@ -24,7 +24,7 @@ from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.facts import Gfx, GpuBackend
 from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import NotKnown, did_you_mean
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.matrix.variant import CUDA, CpuOnly, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted

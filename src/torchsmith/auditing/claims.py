@@ -11,7 +11,7 @@ from itertools import chain
 
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.axes import Sm
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CUDA
 from torchsmith.recipe.read import Recipe, Span
 from torchsmith.workspace.subject import Subject

@@ -11,7 +11,7 @@ from pathlib import Path
 from torchsmith.auditing.context import Context, FileFindings
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Variant
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation

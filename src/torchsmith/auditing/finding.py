@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Where
-from torchsmith.core.words import grouped, printable
+from torchsmith.core.text import grouped, printable
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Edit, edited
 from torchsmith.workspace.change import Change

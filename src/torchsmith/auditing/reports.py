@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.text import counted, grouped
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

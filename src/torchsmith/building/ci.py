@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import PurePath
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell
 
 # The labels that GitHub gives runners.

@@ -18,7 +18,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, Lacking, Where
 from torchsmith.core.process import Finished, run
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.host.read_cpu import read_cpuinfo
 from torchsmith.host.resolve import known_isas
 from torchsmith.workspace.settings import BuilderSettings

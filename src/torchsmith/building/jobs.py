@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchsmith.building.job import Job
 from torchsmith.catalog import TORCH, Catalog
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, Members, kind_of

@@ -8,7 +8,7 @@ from itertools import chain
 
 from torchsmith.building.job import Job
 from torchsmith.building.schedule import Chains, Task, longest_chain_first
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.record import Expected
 
 

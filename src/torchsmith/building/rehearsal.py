@@ -19,7 +19,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Where
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.nix.store import StoreOptions, outlook

@@ -280,7 +280,7 @@ def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
             if sm not in catalog.gpus:
                 yield Fault("pins", at, f"{what} names an unknown GPU {sm}")
         try:
-            if pin.asked and not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
+            if pin.probed and not any(in_range(str(cuda), limit.cuda) for cuda in pin.cudas):
                 yield Fault("pins", at, f"{what} is about no CUDA of that pin")
         except BadValue as fault:
             yield Fault("pins", at, f"{what}: {fault}")
@@ -338,7 +338,7 @@ def _build_faults(
         elif pin is None:
             hint = did_you_mean(build.pin, catalog.pins)
             yield Fault("lines", (*at, "pin"), f"{what} names an unknown pin {build.pin!r}", hint)
-        elif cuda and pin.asked and cuda not in pin.cudas:
+        elif cuda and pin.probed and cuda not in pin.cudas:
             text, cudas = f"{what}: pin {pin.name} has no CUDA {cuda}", ", ".join(map(str, pin.cudas))
             yield Fault("lines", (*at, "pin"), text, f"it has {cudas}")
         elif pin.torch and line.torch != pin.torch and SOURCE not in build.fixes:

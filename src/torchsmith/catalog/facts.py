@@ -18,7 +18,7 @@ from torchsmith.catalog.axes import (
     Sm,
 )
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
-from torchsmith.core.words import whole
+from torchsmith.core.text import anchored
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class Pin(Entry, frozen=True, kw_only=True):
     backends: Mapping[str, BackendOffer] = {}  # others than CUDA
 
     @property
-    def asked(self) -> bool:
+    def probed(self) -> bool:
         """Whether it is known what it has; of a revision that nobody asked only its name is."""
         return bool(self.cudas or self.pythons)
 
@@ -455,7 +455,7 @@ class Action(Entry, frozen=True, kw_only=True):
     name: str
     repo: str
     version: str
-    commit: Annotated[str, msgspec.Meta(pattern=whole("[0-9a-f]{40}"))]
+    commit: Annotated[str, msgspec.Meta(pattern=anchored("[0-9a-f]{40}"))]
 
     @property
     def uses(self) -> str:

@@ -16,7 +16,7 @@ from torchsmith.catalog.package import TORCH, Entry, Package
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Problem, Where
-from torchsmith.core.toml import read_kept, read_table
+from torchsmith.core.toml import read_cached, read_table
 
 DATA = Path(__file__).parent / "data"
 KINDS = (
@@ -37,7 +37,7 @@ class Layer(msgspec.Struct, frozen=True):
 
     texts: Mapping[str, str]
     paths: Mapping[str, str] = {}
-    kept: Path | None = None  # instead: the folder of facts that torchsmith ships, which are kept parsed
+    shipped: Path | None = None  # instead: the folder of the facts that torchsmith ships, which are cached
 
     @classmethod
     def folder(cls, folder: Path) -> Layer:
@@ -55,13 +55,13 @@ class Layer(msgspec.Struct, frozen=True):
         return cls(texts, paths)
 
     def path(self, file: str) -> str:
-        return str(self.kept / f"{file}.toml") if self.kept else self.paths.get(file, f"{file}.toml")
+        return str(self.shipped / f"{file}.toml") if self.shipped else self.paths.get(file, f"{file}.toml")
 
     def text(self, file: str) -> str:
-        return read_text(self.kept / f"{file}.toml") if self.kept else self.texts.get(file, "")
+        return read_text(self.shipped / f"{file}.toml") if self.shipped else self.texts.get(file, "")
 
 
-SHIPPED = Layer({}, kept=DATA)
+SHIPPED = Layer({}, shipped=DATA)
 
 
 def _table(file: str, kind: type[E_]) -> cached_property[dict[str, E_]]:
@@ -223,9 +223,9 @@ class Catalog:
 
 
 def _tables(layer: Layer, file: str) -> dict[str, Any]:
-    if layer.kept is not None:
-        probed = read_kept(layer.kept / PROBED) if file == "pins" else {}
-        return probed | read_kept(layer.kept / f"{file}.toml")
+    if layer.shipped is not None:
+        probed = read_cached(layer.shipped / PROBED) if file == "pins" else {}
+        return probed | read_cached(layer.shipped / f"{file}.toml")
     text = layer.texts.get(file)
     if text is None:
         return {}

@@ -1,7 +1,7 @@
 """From what people and /proc/cpuinfo call a CPU or a GPU to what it is called here.
 
 A word that fits nothing exactly is never taken for its nearest spelling, which may be a CPU with more
-instructions: it is asked back."""
+instructions: the user is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchsmith.catalog.load import Catalog
 
 _MARKS = r"(?i)\((r|tm|c)\)|[®™]"
 _NOISE = r"(?i)\b(cpu|processor)\b"
-FEW = 4  # more answers than this help nobody
+MAX_ANSWERS = 4  # a longer list helps nobody
 
 
 def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
@@ -127,7 +127,7 @@ def hardware_hint(text: str, catalog: Catalog) -> str:
         return f"{matches[0][0]} is {matches[0][1].name}: write {matches[0][1].name}"
     if sms:
         listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in matches)
-        return listed if len(matches) <= FEW else ""
+        return listed if len(matches) <= MAX_ANSWERS else ""
     cpu = find_cpu_by_name(text, catalog)
     return f"{cpu.title} runs {', '.join(cpu.isas) or 'none of the instruction sets here'}" if cpu else ""
 
@@ -151,8 +151,8 @@ def nearest_names(text: str, known: list[str]) -> list[str]:
         return [best]
     plain = {_plain(name): name for name in known}
     near = difflib.get_close_matches(_plain(text), plain, n=2, cutoff=0.7)
-    same = [name for name, original in plain.items() if sorted(name) == sorted(_plain(text)) and original]
-    return [plain[name] for name in dict.fromkeys([*same, *near])][:2]
+    swapped = [name for name in plain if sorted(name) == sorted(_plain(text))]
+    return [plain[name] for name in dict.fromkeys([*swapped, *near])][:2]
 
 
 def _numbered(name: str) -> list[str]:

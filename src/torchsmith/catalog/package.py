@@ -8,14 +8,14 @@ import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, Platform, PythonVersion, Sm
 from torchsmith.catalog.ranges import in_range
-from torchsmith.core.words import whole
+from torchsmith.core.text import anchored
 
 CPU = "cpu"  # no CUDA release
 TORCH = "pytorch"  # the package that is torch itself
-Folder = Annotated[str, msgspec.Meta(pattern=whole(r"[A-Za-z0-9_][A-Za-z0-9._-]*"))]
-GitHubName = Annotated[str, msgspec.Meta(pattern=whole(r"[A-Za-z0-9][A-Za-z0-9._-]*"))]
+Folder = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z0-9_][A-Za-z0-9._-]*"))]
+GitHubName = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z0-9][A-Za-z0-9._-]*"))]
 GpuForm = Literal["9.0", "90", "90-real"]  # how sm90 is spelled; CMake adds PTX to a plain 90
-ModuleName = Annotated[str, msgspec.Meta(pattern=whole(r"[A-Za-z_][A-Za-z0-9_]*"))]
+ModuleName = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z_][A-Za-z0-9_]*"))]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     owner: GitHubName
     repo: GitHubName
-    tag: Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*"))] = (
+    tag: Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*"))] = (
         "v{version}"
     )
     submodules: bool = False
@@ -64,7 +64,7 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How a build is told its GPU: by its torch, a variable, a CMake flag, or an argument."""
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
-    name: Annotated[str, msgspec.Meta(pattern=whole(r"([A-Za-z_][A-Za-z0-9_]*)?"))] = ""
+    name: Annotated[str, msgspec.Meta(pattern=anchored(r"([A-Za-z_][A-Za-z0-9_]*)?"))] = ""
     form: GpuForm = "9.0"
 
 

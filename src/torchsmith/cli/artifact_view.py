@@ -10,7 +10,7 @@ from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.cli.console import columns, paint, table, write
 from torchsmith.core.process import find, run
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 
 MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}

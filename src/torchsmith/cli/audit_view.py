@@ -20,7 +20,7 @@ from torchsmith.cli.console import (
     tell,
     write,
 )
-from torchsmith.core.words import counted, some_of
+from torchsmith.core.text import counted, some_of
 from torchsmith.workspace.load import FILE
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}

@@ -21,7 +21,7 @@ from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_ou
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.core.words import counted, duration, grouped, printable, some_of
+from torchsmith.core.text import counted, duration, grouped, printable, some_of
 from torchsmith.workspace.load import open_workspace
 
 LISTED = 40  # jobs of a plan

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TextIO, TypeVar
 
 from torchsmith.core.problem import Exit, Problem
-from torchsmith.core.words import printable, shell_word, some_of
+from torchsmith.core.text import printable, shell_word, some_of
 
 T = TypeVar("T")
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document

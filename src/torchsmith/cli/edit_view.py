@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.editing import EditReport
 from torchsmith.cli.console import tell, write
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 from torchsmith.edit.impact import summary
 
 SHOWN = 5

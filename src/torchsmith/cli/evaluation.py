@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from torchsmith.cli.console import paint, print_problem
 from torchsmith.core.problem import Exit, Problem
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.evaluate import exit_of
 
 NAMED = 3  # recipes with the same failure that are named; the rest is counted

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from torchsmith.api.writing import ChangeReport, FileChange
 from torchsmith.cli.console import Printer, paint, tell, write
-from torchsmith.core.words import counted, grouped, printable, some_of
+from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.reconcile import PHASES, UP_TO_DATE
 
 STYLES = {

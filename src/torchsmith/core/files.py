@@ -1,4 +1,4 @@
-"""Files: read with words for people, written whole or not at all, never outside their root; and locks."""
+"""Files: read, written whole or not at all, never outside their root, with messages for people; and locks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TextIO
 
 from torchsmith.core.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Where
 
-HEAD = 4096  # characters in which the mark of an own file is
+HEAD_CHARACTERS = 4096  # a file of ours has its mark within these
 
 
 def read_text(path: Path, *, lenient: bool = False) -> str:
@@ -47,7 +47,7 @@ def write_atomic(path: Path, text: str) -> None:
     draft = f"{path.parent}/.{path.name}.new"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _draft_held(draft)
+        handle = _locked_draft(draft)
         try:
             os.ftruncate(handle, 0)
             rest = text.encode()
@@ -66,7 +66,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> CannotWrite:
-    """Where a file stands in the way, the system's words (`File exists`) do not tell which."""
+    """Where a file stands in the way, the system's message (`File exists`) does not name it."""
     file = next((parent for parent in path.parents if parent.is_file()), None)
     return CannotWrite(f"cannot write {path}: {f'{file} is not a folder' if file else error.strerror}")
 
@@ -76,7 +76,7 @@ def check_own(path: Path, mark: str) -> None:
     of ours: those have the mark near their beginning."""
     try:
         with path.open(errors="replace") as old:
-            ours = mark in old.read(HEAD)
+            ours = mark in old.read(HEAD_CHARACTERS)
     except FileNotFoundError:
         ours = True
     except OSError as error:
@@ -89,12 +89,12 @@ def check_own(path: Path, mark: str) -> None:
 
 def check_writable(path: Path) -> None:
     """A Problem, before long work, where its result could not be written."""
-    there = next(parent for parent in path.absolute().parents if parent.exists())
-    if there.is_file() or not os.access(there, os.W_OK):
+    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    if existing.is_file() or not os.access(existing, os.W_OK):
         raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
-def _draft_held(draft: str) -> int:
+def _locked_draft(draft: str) -> int:
     """A draft that nobody else is writing, open; one that a killed process left is as good as a new one."""
     while True:
         try:

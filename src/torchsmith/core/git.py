@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchsmith.core.process import Finished, run
 
-SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 Setting = tuple[str, str]
 REMOTE = frozenset(("push", "ls-remote"))
 PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start programs that the settings name
@@ -60,7 +60,7 @@ def git(
     stdin: str | None = None,
     settings: Iterable[Setting] = (),
     env: Mapping[str, str] | None = None,
-    timeout: float = SECONDS,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Finished:
     """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command."""
     command, *rest = args

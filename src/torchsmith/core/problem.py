@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from torchsmith.core.words import printable
+from torchsmith.core.text import printable
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 PR_SET_PDEATHSIG = 1
-GRACE = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
+GRACE_SECONDS = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +194,13 @@ def end_group(child: subprocess.Popen[Any]) -> None:
     except ProcessLookupError:
         return
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(GRACE)
+        child.wait(GRACE_SECONDS)
 
 
 def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """What a child that was ended had said; nothing where it hangs in the kernel and keeps its pipes."""
     try:
-        return child.communicate(timeout=GRACE)
+        return child.communicate(timeout=GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         return b"", b""
 

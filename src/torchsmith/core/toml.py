@@ -1,4 +1,4 @@
-"""Where in a TOML file something stands, and what is wrong there, in words."""
+"""TOML files as data, the place of each value in them, and messages about what is wrong there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Step = str | int
 TABLES = ("table", "table_array_element")
-DEEPEST = 50  # parts of a key, and brackets
+MAX_DEPTH = 50  # of keys and brackets
 ANY = "..."  # how msgspec calls a key of a mapping
-TOML_WORDS = {
+TOML_TYPES = {
     "object": "a table",
     "array": "a list",
     "str": "text",
@@ -32,12 +32,12 @@ TOML_WORDS = {
     "float": "a number",
     "bool": "true or false",
 }
-LONGEST_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
+MAX_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
 
 
 def read_table(text: str, file: str) -> dict[str, Any]:
     """A TOML text as data, or a Problem with the place of what is wrong."""
-    import tomllib  # only where a file is not kept parsed
+    import tomllib  # only where a file is not cached
 
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a signature (BOM)"
@@ -49,17 +49,19 @@ def read_table(text: str, file: str) -> dict[str, Any]:
     except RecursionError:
         raise TooLarge("brackets are nested too deeply", where=Where(file)) from None
     for path, value in _leaves(table):
-        if len(path) > DEEPEST:
+        if len(path) > MAX_DEPTH:
             start = ".".join(map(str, path[:3]))
-            raise TooLarge(f"{start}... is nested more than {DEEPEST} deep", where=_deep(text, file, path))
-        if isinstance(value, list) and len(value) > LONGEST_LIST:
-            message = f"a list of {len(value):,} entries is too long (at most {LONGEST_LIST:,})"
+            raise TooLarge(
+                f"{start}... is nested more than {MAX_DEPTH} deep", where=_deep_key(text, file, path)
+            )
+        if isinstance(value, list) and len(value) > MAX_LIST:
+            message = f"a list of {len(value):,} entries is too long (at most {MAX_LIST:,})"
             raise TooLarge(message, where=place(text, file, path))
     return table
 
 
-def read_kept(path: Path) -> dict[str, Any]:
-    """The table of a file that is part of the program, kept parsed beside it as Python keeps bytecode."""
+def read_cached(path: Path) -> dict[str, Any]:
+    """The table of a file that is part of the program, cached beside it as Python caches bytecode."""
     stat = path.stat()
     stamp = (stat.st_mtime_ns, stat.st_size)
     cached = path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.toml"
@@ -87,14 +89,14 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
         yield path, value
         if isinstance(value, dict):
             waiting += [((*path, key), inner) for key, inner in value.items()]
-        elif isinstance(value, list) and len(value) <= LONGEST_LIST:
+        elif isinstance(value, list) and len(value) <= MAX_LIST:
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]
 
 
-def _deep(text: str, file: str, path: Sequence[Step]) -> Where:
+def _deep_key(text: str, file: str, path: Sequence[Step]) -> Where:
     """The line of a key of very many parts; the parser would take minutes to name each of them."""
     for row, line in enumerate(text.splitlines(), 1):
-        if line.count(".") >= DEEPEST and line.lstrip(" \t[").startswith(str(path[0])):
+        if line.count(".") >= MAX_DEPTH and line.lstrip(" \t[").startswith(str(path[0])):
             return Where(file, row, 1)
     return place(text, file, path[:1])
 
@@ -104,9 +106,8 @@ def place(text: str, file: str, path: Sequence[Step]) -> Where:
     wanted = tuple(path)
     best, (row, column) = (0, False), (0, 0)
     for node_path, node in nodes(parsed(text.encode()), wanted):
-        shared = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(node_path, wanted, strict=False))
-        )
+        equal = takewhile(lambda pair: pair[0] == pair[1], zip(node_path, wanted, strict=False))
+        shared = sum(1 for _ in equal)
         rank = (shared, node_path == wanted[:shared])
         if rank > best:
             best, (row, column) = rank, node.start_point
@@ -245,7 +246,7 @@ def validation_problem(
     at = ".".join(str(step) for step in path)
     if message == "Expected `array`, got `object`" and any(map(_structs, get_args(inner))):
         hint = f"[[{at}]] begins one of several"
-    plain = re.sub(r"`(\w+)`", lambda word: TOML_WORDS.get(word[1], word[1]), message).replace("`", "")
+    plain = re.sub(r"`(\w+)`", lambda word: TOML_TYPES.get(word[1], word[1]), message).replace("`", "")
     plain = f"{plain[:1].lower()}{plain[1:]}" + (f" (in {at})" if at else "")
     return Invalid(plain, hint=hint, where=place(text, file, (*inside, *path)))
 

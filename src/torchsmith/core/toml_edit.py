@@ -20,9 +20,9 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
     data = text.encode()
     root = parsed(data)
     wanted = tuple(path)
-    found = _value(root, wanted)
-    if found is not None:
-        return (data[: found.start_byte] + value_text(value).encode() + data[found.end_byte :]).decode()
+    old = _value(root, wanted)
+    if old is not None:
+        return (data[: old.start_byte] + value_text(value).encode() + data[old.end_byte :]).decode()
     line = f"{key_text(wanted[-1])} = {value_text(value)}\n"
     for prefix, node in _tables(root):
         if prefix == wanted[:-1]:
@@ -70,15 +70,15 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
     node = _value(root, (key,))
     if node is None or node.type != "array":
         return _line_in(text, root, f"{key} = {value_text(values)}\n")
-    held = [_held(child) for child in elements_of(node)]
-    for value in held:
+    present = [_string(child) for child in elements_of(node)]
+    for value in present:
         if value not in values:
             data = _without(data, key, value)
-    added = "".join(f", {value_text(value)}" for value in values if value not in held)
+    added = "".join(f", {value_text(value)}" for value in values if value not in present)
     return _appended(data, key, added).decode() if added else data.decode()
 
 
-def _held(element: Node) -> str:
+def _string(element: Node) -> str:
     return str(tomllib.loads(f"key = {(element.text or b'').decode()}")["key"])
 
 
@@ -122,7 +122,7 @@ def _without(data: bytes, key: str, value: str) -> bytes:
     """An array without one of its elements and the comma after it, else before it."""
     array = _value(parsed(data), (key,))
     assert array is not None
-    element = next(child for child in elements_of(array) if _held(child) == value)
+    element = next(child for child in elements_of(array) if _string(child) == value)
     around = [child for child in array.children if child.type != "comment"]
     at = around.index(element)
     before, after = around[at - 1], around[at + 1]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-WIDEST = 110  # columns; a longer list has a line for each of its values
+MAX_WIDTH = 110  # columns; a longer list has a line for each of its values
 
 
 class Inline(dict[str, Any]):
@@ -26,7 +26,7 @@ def table_text(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
             parts.append(table_text(value, inner).rstrip("\n") + "\n")
         elif _has_lines(value):
             title = f"[[{'.'.join(map(key_text, inner))}]]\n"
-            parts += [title + "".join(_pair(*pair) for pair in table.items()) for table in value]
+            parts += [title + "".join(_pair(*pair) for pair in entry.items()) for entry in value]
     return "\n".join(part for part in parts if part.strip())
 
 
@@ -39,7 +39,7 @@ def _has_lines(value: Any) -> bool:
 
 def _pair(name: str, value: Any) -> str:
     line = f"{key_text(name)} = {value_text(value)}\n"
-    if len(line) <= WIDEST or not isinstance(value, list | tuple):
+    if len(line) <= MAX_WIDTH or not isinstance(value, list | tuple):
         return line
     return f"{key_text(name)} = [\n" + "".join(f"  {value_text(item)},\n" for item in value) + "]\n"
 
@@ -47,7 +47,8 @@ def _pair(name: str, value: Any) -> str:
 def value_text(value: str | bool | float | Sequence[Any] | Mapping[str, Any]) -> str:
     """A value; TOML spells text, numbers and true as JSON does."""
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key_text(key)} = {value_text(one)}' for key, one in value.items())} }}"
+        pairs = (f"{key_text(key)} = {value_text(item)}" for key, item in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(value_text, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON lets stand

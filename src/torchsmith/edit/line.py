@@ -14,8 +14,8 @@ from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Exists, Invalid
+from torchsmith.core.text import grouped
 from torchsmith.core.toml_write import table_text
-from torchsmith.core.words import grouped
 from torchsmith.edit.pin import (
     FactTable,
     Move,
@@ -123,7 +123,7 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     cells = open_workspace(None, "real").matrix.cells
     cuda = DEFAULT_CUDA if DEFAULT_CUDA in line.cuda else max(line.cuda, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
-    pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.asked)]
+    pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.probed)]
     defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
     python = defaults[0] if defaults else max(pythons or line.pythons)
     taken = {cell.variant.name for cell in workspace.matrix.cells}
@@ -171,7 +171,7 @@ def _facts(new: str, move: Move, catalog: Catalog) -> dict[str, FactTable]:
 def _builds_of(pin: Pin, builds: Mapping[str, LineBuild], catalog: Catalog) -> dict[str, LineBuild]:
     """Builds for all CUDA releases of a pin, each as the nearest older one of its major release, and for the
     releases that it has of other backends; at a pin that nobody asked as they are."""
-    if not pin.asked:
+    if not pin.probed:
         return dict(builds)
     made = {CPU: builds[CPU]} if CPU in builds else {}
     for cuda in (str(cuda) for cuda in pin.cudas if cuda in catalog.cuda):

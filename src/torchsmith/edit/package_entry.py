@@ -16,8 +16,8 @@ from torchsmith.catalog import Catalog, Package, Pin, builtin_catalog
 from torchsmith.catalog.package import CPU, GpuForm, GpuList, SourceRepository
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Where
+from torchsmith.core.text import some_of
 from torchsmith.core.toml_write import Inline, table_text
-from torchsmith.core.words import some_of
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation, name_of
 from torchsmith.nix.evaluate import LACKING, EvalResult, Evaluate, EvaluationRequest

@@ -16,9 +16,9 @@ from torchsmith.catalog.load import merge
 from torchsmith.catalog.package import CPU
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
+from torchsmith.core.text import some_of
 from torchsmith.core.toml import nodes, parsed, place
 from torchsmith.core.toml_write import table_text
-from torchsmith.core.words import some_of
 from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import find_line
@@ -167,7 +167,7 @@ def has_build(pin: Pin, name: str) -> bool:
     """Whether a pin may have what a build needs: a release of CUDA or of another backend; of one that nobody
     asked that is not known."""
     backend, _, release = name.partition(" ")
-    if name == CPU or not pin.asked:
+    if name == CPU or not pin.probed:
         return True
     if not release:  # CUDA, or a backend without releases
         return name in map(str, pin.cudas) or not name[0].isdigit()

@@ -14,7 +14,7 @@ from torchsmith.auditing.run import judge_file
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Refused
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.core.words import shell_word
+from torchsmith.core.text import shell_word
 from torchsmith.matrix import Variant
 
 

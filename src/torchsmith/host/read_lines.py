@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.gpu_names import OR
-from torchsmith.core.toml import read_kept
+from torchsmith.core.toml import read_cached
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.traces import traces
@@ -44,7 +44,7 @@ def line_rules() -> tuple[LineRule, ...]:
     def decode(kind: type, value: Any) -> Any:
         return re.compile(value, re.MULTILINE)
 
-    return tuple(msgspec.convert(read_kept(TABLE)["lines"], list[LineRule], dec_hook=decode))
+    return tuple(msgspec.convert(read_cached(TABLE)["lines"], list[LineRule], dec_hook=decode))
 
 
 def read_lines(text: str, name: str, tools: frozenset[str] | None = None) -> HostFacts | None:

@@ -19,7 +19,7 @@ from torchsmith.catalog.gpu_names import (
     system_of_instance,
 )
 from torchsmith.catalog.names import (
-    FEW,
+    MAX_ANSWERS,
     find_cpu_by_name,
     nearest_names,
     parts_holding,
@@ -192,7 +192,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
     found = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
-    known = [part for part in found if part] if len(found) <= FEW else []
+    known = [part for part in found if part] if len(found) <= MAX_ANSWERS else []
     hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
     return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 

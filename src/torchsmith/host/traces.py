@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from torchsmith.core.toml import read_kept
+from torchsmith.core.toml import read_cached
 
 MAKERS = ("nvidia", "other", "cuda", "amd")
 
@@ -14,7 +14,7 @@ MAKERS = ("nvidia", "other", "cuda", "amd")
 @cache
 def traces() -> dict[str, re.Pattern[str]]:
     """The table of traces, each kind as one pattern; `any`: all kinds that count."""
-    table = read_kept(Path(__file__).with_name("traces.toml"))
+    table = read_cached(Path(__file__).with_name("traces.toml"))
     joined = {kind: "|".join(patterns) for kind, patterns in table.items()}
     product = joined["product"] = rf"\b(?:{joined['product']})"
     joined["any"] = "|".join([*(joined[kind] for kind in (*MAKERS, "word")), product])

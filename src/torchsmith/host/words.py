@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.core.toml import read_kept
+from torchsmith.core.toml import read_cached
 
 
 class KubernetesWords(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class _ReaderWords(msgspec.Struct, frozen=True):
 
 @cache
 def _words() -> _ReaderWords:
-    return msgspec.convert(read_kept(Path(__file__).with_name("words.toml")), _ReaderWords)
+    return msgspec.convert(read_cached(Path(__file__).with_name("words.toml")), _ReaderWords)
 
 
 def known_features() -> frozenset[str]:

@@ -87,7 +87,7 @@ def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> s
     if build.unproved or not catalog.own or catalog.own.isdisjoint(of.items()):
         return build.unproved
     pin = catalog.pins.get(build.pin)
-    return CLAIM if pin is None or pin.asked else f"what nixpkgs {pin.name} has is not known; {CLAIM}"
+    return CLAIM if pin is None or pin.probed else f"what nixpkgs {pin.name} has is not known; {CLAIM}"
 
 
 def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
@@ -325,7 +325,7 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
     pin = catalog.pins.get(build.pin)
     if pin is None:
         return
-    if pin.asked and variant.python not in pin.pythons:
+    if pin.probed and variant.python not in pin.pythons:
         message = f"nixpkgs {pin.name} has no Python {variant.python}"
         yield Reason("pin-no-python", message, f"it has {', '.join(map(str, pin.pythons))}")
     platform, backend = catalog.isas[variant.isa].platform, catalog.backends[variant.backend]

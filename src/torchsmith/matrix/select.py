@@ -14,7 +14,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Empty, Invalid, NotKnown, did_you_mean
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")

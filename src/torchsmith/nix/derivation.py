@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.core.problem import Failed
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.nix.tool import Nix
 
 STORE = "/nix/store"

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.core.problem import Where
-from torchsmith.core.words import printable
+from torchsmith.core.text import printable
 
 ABORT = re.compile(r"evaluation aborted with the following error message: '(.*)'", re.DOTALL)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from torchsmith.core.problem import Exit, Failed, Invalid
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import fetch_all, tree_for

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
 
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.store import valid_paths

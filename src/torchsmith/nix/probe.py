@@ -15,7 +15,7 @@ from torchsmith.catalog.axes import Platform
 from torchsmith.core.clock import Clock
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CUDA
 from torchsmith.nix.tool import Nix
 

@@ -1,4 +1,4 @@
-"""From a workspace, or a repository of other hands, to the document: nothing outside its folder is read."""
+"""From a workspace, or a repository of other authors, to the document: nothing outside its folder is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchsmith.auditing.repo import TORCH_SECTION
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.matrix.cells import toolkit_title, why_not_generated
 from torchsmith.nix.graph import Graph
@@ -34,11 +34,11 @@ OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreig
 
 @dataclass(frozen=True)
 class PageInput:
-    """Which folder, what rules it, and the derivations of its recipes where somebody evaluated them."""
+    """A folder, its workspace, and the derivations of its recipes where they were evaluated."""
 
     root: Path
     workspace: Workspace
-    whole: bool  # the workspace's matrix is shown, not only the recipes that lie there
+    with_matrix: bool  # the workspace's matrix is shown, not only the recipes of the folder
     made: float
     graph: Graph | None = None
     cover: PageCover | None = None
@@ -56,7 +56,7 @@ def collect(request: PageInput) -> PageReport:
         title=request.root.resolve().name if request.workspace.root or recipes else "the default matrix",
         made=request.made,
         version=__version__,
-        profile=request.workspace.profile if request.whole else "",
+        profile=request.workspace.profile if request.with_matrix else "",
         cells=(*(cell for cell, _ in known), *_impossible(known, request)),
         findings=findings.all,
         shared=tuple(_shared(request.graph, recipes.values())),
@@ -69,7 +69,7 @@ def collect(request: PageInput) -> PageReport:
 
 def pickable(request: PageInput) -> list[Cell]:
     """The cells that somebody may pick: those of the matrix, else those that recipes are there for."""
-    if request.whole:
+    if request.with_matrix:
         return list(request.workspace.matrix.cells)
     catalog = request.workspace.catalog
     cells = []
@@ -114,7 +114,7 @@ class _Cells:
         return self.request.workspace.catalog
 
     def all(self) -> Iterator[KnownCell]:
-        wanted = self.request.workspace.matrix.cells if self.request.whole else ()
+        wanted = self.request.workspace.matrix.cells if self.request.with_matrix else ()
         for cell in wanted:
             yield self._cell(cell.name, cell.variant, cell.line, cell), cell.variant
         names = {cell.name for cell in wanted}
@@ -189,13 +189,16 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
 def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[PageCell]:
     """Cells that the grids have room for and that cannot be, each with its reasons."""
     catalog = request.workspace.catalog
-    left = {cell.variant: cell.reasons for cell in request.workspace.matrix.left_out} if request.whole else {}
+    left = (
+        {cell.variant: cell.reasons for cell in request.workspace.matrix.left_out}
+        if request.with_matrix
+        else {}
+    )
     grids: dict[tuple[object, ...], dict[Variant, str]] = {}
     for cell, variant in cells:
         if variant is not None:
             axes = (variant.package, variant.python, variant.toolkit, variant.flavor, variant.release)
-            key = (*axes, cell.line)
-            grids.setdefault(key, {})[variant] = cell.line
+            grids.setdefault((*axes, cell.line), {})[variant] = cell.line
     for own in grids.values():
         isas = dict.fromkeys(variant.isa for variant in own)
         targets = dict.fromkeys(variant.target for variant in own)
@@ -275,7 +278,16 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
         at = tuple((relative[finding.where.file], finding.where.line) for finding in group)
         for file in dict.fromkeys(file for file, _ in at):
             by_file.setdefault(file, []).append(len(findings))
-        one = group[0]
-        severity, sure = one.severity.value, one.sure.value
-        findings.append(PageFinding(one.rule, one.title, severity, sure, one.message, one.hint, at))
+        first = group[0]
+        findings.append(
+            PageFinding(
+                rule=first.rule,
+                title=first.title,
+                severity=first.severity.value,
+                sure=first.sure.value,
+                message=first.message,
+                hint=first.hint,
+                places=at,
+            )
+        )
     return Findings(tuple(findings), by_file)

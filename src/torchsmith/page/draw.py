@@ -13,16 +13,16 @@ from torchsmith.page.markup import Child, Markup, tag
 
 STYLE = (files("torchsmith.page") / "assets" / "draw.css").read_text()
 COLOURS = ("a", "b", "c", "d4", "e", "f")
-LETTER = 7.0  # the width of a letter at 12 pixels, widely counted
+LETTER = 7.0  # pixels: the width of a letter at 12 pixels, rather too much
 BOLD = 8.0
-ROW = 22
+ROW = 22  # pixels: the height of a row
 WIDTH, NARROW = 760, 350  # of pictures, and on a phone
 Place = Callable[[float, float], tuple[float, float]]  # where a point of an axis lies in a picture
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing: what it shows in words, its size, and its elements."""
+    """A drawing: its title, its size, and its elements."""
 
     title: str
     width: int
@@ -77,19 +77,19 @@ class BarRow:
 
     label: str
     value: float
-    words: str
+    caption: str
     colour: str = "a"
     rest: float = 0.0
 
 
 def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Picture:
-    """Horizontal bars, each with its words, and headings; what is hollow differs by its form and not by
+    """Horizontal bars, each with its caption, and headings; what is hollow differs by its form and not by
     colour alone. In a narrow picture a label stands above its bar."""
     own = [row for row in rows if isinstance(row, BarRow)]
     above = width <= NARROW
     label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER + 12)
-    text_width = max((len(row.words) for row in own), default=0) * LETTER + 12
-    room = max(60.0, width - label - text_width)
+    caption = max((len(row.caption) for row in own), default=0) * LETTER + 12
+    room = max(60.0, width - label - caption)
     longest = max((row.value + row.rest for row in own), default=0) or 1
     parts: list[Markup] = []
     y = 2
@@ -109,7 +109,7 @@ def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Pictur
             parts.append(box(label, y + 3, length, ROW - 8, row.colour))
         if row.rest:
             parts.append(box(label + length, y + 3, rest, ROW - 8, "lf hollow"))
-        parts.append(write(label + length + rest + 6, y + 14, row.words, "dim"))
+        parts.append(write(label + length + rest + 6, y + 14, row.caption, "dim"))
         y += ROW
     return Picture(title, width, y + 4, Markup("".join(parts)))
 
@@ -127,7 +127,7 @@ class DrawnJob:
 
 
 def ticks(highest: float, count: int = 6) -> list[float]:
-    """Round numbers from nothing to `most`."""
+    """Round numbers from 0 to `highest`."""
     if highest <= 0:
         return [0.0]
     raw = highest / count
@@ -198,7 +198,7 @@ class Series:
 def curve(
     title: str,
     series: Sequence[Series],
-    x_words: str,
+    x_title: str,
     labels: Sequence[tuple[float, str]] = (),
     width: int = WIDTH,
 ) -> Picture:
@@ -220,30 +220,30 @@ def curve(
         parts.append(write(left - 8, y + 4, f"{mark:,.0f}", "dim end"))
     for x, label in labels or [(mark, f"{mark:g}") for mark in ticks(high) if mark >= low]:
         parts.append(write(place(x, 0)[0], bottom + 18, label, "dim middle"))
-    parts.append(write((left + right) / 2, bottom + 38, x_words, "dim middle"))
+    parts.append(write((left + right) / 2, bottom + 38, x_title, "dim middle"))
     parts += _lines(series, place, bottom)
     return Picture(title, width, height, Markup("".join(parts)))
 
 
 def _lines(series: Sequence[Series], place: Place, bottom: float) -> Iterator[Markup]:
     taken: list[float] = []
-    for number, one in enumerate(series):
+    for number, curve_line in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
-        spots = [place(x, y) for x, y in one.points]
+        spots = [place(x, y) for x, y in curve_line.points]
         if not spots:
             continue
         path = f"M{spots[0][0]:.1f} {spots[0][1]:.1f}"
         for x, y in spots[1:]:
-            path += f"H{x:.1f}V{y:.1f}" if one.steps else f"L{x:.1f} {y:.1f}"
+            path += f"H{x:.1f}V{y:.1f}" if curve_line.steps else f"L{x:.1f} {y:.1f}"
         yield line(path, f"l{colour}")
-        for (x, y), (at, value) in zip(spots, one.points, strict=True):
-            title = tag("title", f"{one.name}: {value:,.0f} at {at:g}")
+        for (x, y), (at, value) in zip(spots, curve_line.points, strict=True):
+            title = tag("title", f"{curve_line.name}: {value:,.0f} at {at:g}")
             yield tag("circle", title, cx=x, cy=y, r=3, class_=colour)
         x, y = spots[-1]
         while any(abs(y - other) < 13 for other in taken):
             y += 13 if y < bottom - 13 else -40
         taken.append(y)
-        yield write(x + 8, y + 4, one.name)
+        yield write(x + 8, y + 4, curve_line.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class DrawnLink:
     kind: str
 
 
-MOST_DRAWN = 400
+MOST_DRAWN = 400  # recipes, and builds, of a picture of sharing
 
 
 def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture:

@@ -16,7 +16,7 @@ from torchsmith.page.answers import Once, answers
 from torchsmith.page.document import STATES, PageCell, PageReport
 from torchsmith.page.markup import FORBIDDEN, Markup
 
-NAME = "\x01"  # stands for the cell's own name in its recipe
+OWN_NAME = "\x01"  # stands for the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe
 
 
@@ -25,7 +25,7 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
     recipes, texts = PackedRecipes(), Once[str]()
     cells = [_cell(cell, recipes, texts) for cell in document.cells]
     return {
-        "states": {state: list(words_) for state, words_ in STATES.items()},
+        "states": {state: list(texts) for state, texts in STATES.items()},
         "cells": cells,
         "articles": articles,
         "words": texts.all,
@@ -49,7 +49,7 @@ def _cell(cell: PageCell, recipes: PackedRecipes, texts: Once[str]) -> dict[str,
         "i": cell.isa,
         "t": texts(f"{cell.cuda and f'cuda {cell.cuda}'} {cell.line} {cell.flavor} {cell.system}"),
         "f": cell.file,
-        "r": recipes.add(cell.recipe.replace(cell.name, NAME)) if cell.recipe else None,
+        "r": recipes.add(cell.recipe.replace(cell.name, OWN_NAME)) if cell.recipe else None,
         "w": list(cell.findings),
         "l": [texts(line) for line in cell.build.log] if cell.build else None,
     }

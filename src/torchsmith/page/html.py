@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell
 from torchsmith.page.document import STATES, CellState, PageCell, PageReport
 from torchsmith.page.embedded import embedded, packed, source_hash
@@ -18,9 +18,9 @@ from torchsmith.page.stories import address, stories
 from torchsmith.page.views import views
 
 GENERATOR = "torchsmith"
-MANY = 300  # cells, from which on grids are laid out when they are seen
-TALLEST = 16  # rows of a grid, as the style knows them
-FEW_OTHERS = 24  # recipes that are shown at once
+MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
+MAX_GRID_ROWS = 16  # that the style has a height for
+FEW_OTHERS = 24  # other recipes are listed at once up to this number
 Numbers = Mapping[str, int]  # of cells, by name
 LinksByName = Mapping[str, Markup]  # of cells, by name
 ASSETS = files("torchsmith.page") / "assets"
@@ -46,16 +46,16 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
     )
     mine, *others = views(document, catalog)
     articles = join(stories(document, catalog))
-    few = len(document.cells) <= MANY
+    few = len(document.cells) <= MANY_CELLS
     folded = articles if few else tag("p", f"The stories of {len(document.cells)} cells need JavaScript.")
-    told = tag("section", tag("noscript", folded), id="stories", aria_label="Cells")
+    cell_section = tag("section", tag("noscript", folded), id="stories", aria_label="Cells")
     numbers = {cell.name: number for number, cell in enumerate(document.cells)}
     matrix = _matrix(document, catalog, numbers)
     drawn = [_section(*view) for view in others]
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
         _header(document, [mine[:2], ("matrix", "Matrix"), *(view[:2] for view in others)]),
-        tag("main", _section(*mine), matrix, drawn, told, class_=None if few else "many"),
+        tag("main", _section(*mine), matrix, drawn, cell_section, class_=None if few else "many"),
         _footer(document),
         tag("script", packed(embedded(document, catalog, cells, articles)), type="text/plain", id="data"),
         tag("script", Markup(script)),
@@ -195,7 +195,7 @@ def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
     caption = tag("caption", ", ".join(filter(None, [target, f"Python {first.python}", first.flavor])))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
-    return tag("div", table, class_=f"place h{min(len(sms), TALLEST)}")
+    return tag("div", table, class_=f"place h{min(len(sms), MAX_GRID_ROWS)}")
 
 
 def _place(links: Sequence[Markup] | None) -> Markup:

@@ -23,13 +23,13 @@ from torchsmith.workspace import git
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.journal import STATE
 
-RUNS = 10  # that are looked through
-DRAWN = 3  # that are drawn
-TAIL, TAIL_FAILED = 6, 40  # lines of a log
-LONGEST = 400  # characters of a line
-LOG_READ = 1 << 18  # bytes of a log's end
+RUNS_READ = 10
+RUNS_DRAWN = 3
+TAIL_LINES, TAIL_LINES_FAILED = 6, 40  # of a log
+LINE_CHARACTERS = 400  # of a line of a log
+LOG_BYTES = 1 << 18  # that are read from a log's end
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
-COMMITS = 200  # of a repository
+MAX_COMMITS = 200  # of a repository
 MARK = "\x1e"
 HEAD = re.compile(r"([0-9a-f]{4,64})\x1f(\d+)\x1f([^\n]*)")
 REPORTS = "reports"  # what `verify NAME` writes, for the sizes
@@ -104,7 +104,7 @@ class PagePast:
             seconds=job.seconds,
             builder=job.builder,
             error=job.error,
-            log=self._tail(job.log, TAIL_FAILED if failed else TAIL) if job.attempts else (),
+            log=self._tail(job.log, TAIL_LINES_FAILED if failed else TAIL_LINES) if job.attempts else (),
         )
 
     def _tail(self, log: str, lines: int) -> tuple[str, ...]:
@@ -113,12 +113,12 @@ class PagePast:
             return ()
         try:
             path = inside(self.root, str(Path(log).absolute()))
-            data = read_regular(str(path))[-LOG_READ:]
+            data = read_regular(str(path))[-LOG_BYTES:]
         except (Problem, OSError):
             return ()
         plain = ESCAPES.sub("", data.decode(errors="replace").replace("\r", "\n"))
         redact = redactor()
-        tail = [redact(line)[:LONGEST] for line in plain.split("\n") if line.strip()]
+        tail = [redact(line)[:LINE_CHARACTERS] for line in plain.split("\n") if line.strip()]
         return tuple(tail[-lines:])
 
     def _sizes(self, name: str) -> PageSizes | None:
@@ -160,7 +160,7 @@ def read_past(root: Path, notes: list[str]) -> PagePast:
 
 
 def _read(root: Path, record: Record) -> PagePast:
-    runs = record.runs(RUNS)
+    runs = record.runs(RUNS_READ)
     jobs: dict[str, JobRow] = {}
     drawn: list[PageRun] = []
     for run in runs:
@@ -168,7 +168,7 @@ def _read(root: Path, record: Record) -> PagePast:
         for job in own:
             if job.attempts or job.state == "skipped":
                 jobs.setdefault(job.name, job)
-        if len(drawn) < DRAWN and any(job.started for job in own):
+        if len(drawn) < RUNS_DRAWN and any(job.started for job in own):
             drawn.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
@@ -205,7 +205,7 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
 
 def _commits(repository: Path, name: str) -> list[PageRevision]:
     form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
-    log = git.ask(repository, "log", f"--max-count={COMMITS}", *form, "--", f"{PKGS}/*.nix")
+    log = git.ask(repository, "log", f"--max-count={MAX_COMMITS}", *form, "--", f"{PKGS}/*.nix")
     commits = [_counts(block) for block in log.stdout.split(MARK)[1:]] if log.ok else []
     now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
     recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))

@@ -11,15 +11,15 @@ from torchsmith.artifact.gpu import taken
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.facts import Gfx
-from torchsmith.core.words import counted, duration, grouped
+from torchsmith.core.text import counted, duration, grouped
 from torchsmith.page import draw
 from torchsmith.page.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
 SEVERITIES = {"error": "e", "warning": "c", "note": "f"}
-MOST_ROWS = 60
-DATE = 120  # pixels that a date below an axis needs
+MOST_ROWS = 60  # bars of a picture
+DATE_PIXELS = 120  # that a date below an axis needs
 
 
 def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
@@ -101,7 +101,7 @@ def sizes_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture
 
 
 def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture:
-    """How often each rule spoke."""
+    """How many findings each rule has."""
     counts = Counter[tuple[str, str, str]]()
     for finding in document.findings:
         counts[finding.severity, finding.rule, finding.title] += len(finding.places)
@@ -123,7 +123,7 @@ def history_picture(history: Sequence[PageRevision], width: int = draw.WIDTH) ->
     spread = [
         at
         for place, at in enumerate(labelled)
-        if place == 0 or at - labelled[place - 1] > DATE / width * (labelled[-1] - labelled[0])
+        if place == 0 or at - labelled[place - 1] > DATE_PIXELS / width * (labelled[-1] - labelled[0])
     ]
     labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
     return draw.curve("recipes after each commit", series, "recipes after each commit", labels, width)

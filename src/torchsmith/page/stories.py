@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import duration
+from torchsmith.core.text import duration
 from torchsmith.page.document import STATES, PageBuild, PageCell, PageReport
 from torchsmith.page.markup import Child, Markup, tag
 
@@ -16,7 +16,7 @@ PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,120}")
 
 
 def address(name: str) -> str:
-    """The fragment of a cell; a name with odd signs is told by their numbers."""
+    """The fragment of a cell; of a name with other characters, their bytes in hexadecimal."""
     return "cell-" + (name if PLAIN.fullmatch(name) else name.encode(errors="replace").hex()[:200])
 
 

@@ -1,4 +1,4 @@
-"""The other views of the page, each a picture and the same in words."""
+"""The other views of the page, each a picture and the same as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.page import pictures
 from torchsmith.page.answers import NO_GPU, offer
 from torchsmith.page.document import PageReport, SharedBuild
@@ -73,8 +73,8 @@ def _mine(catalog: Catalog) -> Child:
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
-FEW_BUILDS = 60  # that are drawn at once; more are behind a click
-RECENT = 12
+FEW_RECIPES = 60  # more are drawn behind a click
+RECENT_COMMITS = 12
 
 
 def _shared(shared: Sequence[SharedBuild]) -> Child:
@@ -84,7 +84,7 @@ def _shared(shared: Sequence[SharedBuild]) -> Child:
     how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
     summary = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
     picture = scrolled(pictures.shared_picture(shared).inline(), "Shared builds, drawn")
-    if recipes <= FEW_BUILDS:
+    if recipes <= FEW_RECIPES:
         return summary, picture
     return summary, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
 
@@ -104,7 +104,7 @@ def _history(document: PageReport) -> Markup:
             tag("td", f"+{revision.added} ~{revision.changed} -{revision.deleted}", class_="number"),
             tag("td", str(revision.recipes), class_="number"),
         )
-        for revision in sorted(document.history, key=lambda revision: -revision.at)[:RECENT]
+        for revision in sorted(document.history, key=lambda revision: -revision.at)[:RECENT_COMMITS]
     ]
     names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
     return _table(names, rows, "Latest commits")

@@ -11,7 +11,7 @@ from typing import Literal
 from torchsmith.core.problem import Failed, Invalid, Refused
 from torchsmith.core.process import run
 from torchsmith.core.secrets import redactor
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.publishing.committed import checked_out
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.core.nixtext import nix_string
 from torchsmith.core.problem import Invalid, Where
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import (

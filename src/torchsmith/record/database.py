@@ -60,10 +60,10 @@ create table rehearsed (
   primary key (name, derivation)
 );
 """
-STEPS = (FIRST, BUILT, REHEARSED)
-FORMAT = len(STEPS)
+MIGRATIONS = (FIRST, BUILT, REHEARSED)
+FORMAT = len(MIGRATIONS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
-LATEST = 1e11  # seconds: the year 5138
+LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
 # What SQLite says, and what helps; the first that fits.
 CURES = (
@@ -117,7 +117,7 @@ class Database:
 
 
 def _copy(path: Path) -> sqlite3.Connection:
-    """The file's content in memory; without a right to write, SQLite must be told that nobody else writes."""
+    """The file's content in memory; without write access SQLite has to know that nobody else writes."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
     if not path.exists():
         return memory
@@ -162,7 +162,7 @@ class Record:
                 message = f"it was written by a newer torchsmith (format {version})"
                 raise trouble(self.path, sqlite3.DatabaseError(message))
             if version < FORMAT:
-                for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
+                for statement in filter(str.strip, ";".join(MIGRATIONS[version:]).split(";")):
                     self._db.execute(statement)
                 self._db.execute(f"pragma user_version = {FORMAT}")
 
@@ -263,7 +263,7 @@ class Record:
         return [str(row[0]) for row in rows]
 
     def note_verdict(self, verdict: VerificationRow) -> None:
-        """Write down what verification said about an output; the newest word counts."""
+        """Write down what verification said about an output; the newest counts."""
         self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
     def verdict(self, output: str) -> VerificationRow | None:
@@ -320,7 +320,7 @@ class Record:
         """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""
         data: dict[str, Any] = dict(row)
         try:
-            if any(isinstance(value, float) and not abs(value) < LATEST for value in data.values()):
+            if any(isinstance(value, float) and not abs(value) < LATEST_TIME for value in data.values()):
                 raise ValueError("a time that never comes")
             data |= {name: json.loads(data[name]) for name in AS_JSON & data.keys()}
             return msgspec.convert(data, kind, strict=False)

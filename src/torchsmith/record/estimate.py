@@ -19,7 +19,7 @@ Basis = Literal[
     "a measured build elsewhere",
     "a guess",
 ]
-RECENT = 5  # builds that an estimate looks back on
+RECENT_BUILDS = 5  # that an estimate rests on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
 
 
@@ -90,7 +90,7 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
 
 def _median(builds: Sequence[Past], cores: int) -> float:
     """The middle of the last few, as core-seconds spread over the cores at hand."""
-    return statistics.median(build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT:])
+    return statistics.median(build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT_BUILDS:])
 
 
 def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
-from torchsmith.core.words import grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, exit_of, reachable
 from torchsmith.nix.graph import Graph, graph_of

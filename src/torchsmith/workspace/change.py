@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.core.problem import Conflict, NotFound
-from torchsmith.core.words import printable
+from torchsmith.core.text import printable
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]

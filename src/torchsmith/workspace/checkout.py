@@ -14,7 +14,7 @@ from pathlib import Path
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, NotFound, Problem, did_you_mean
-from torchsmith.core.words import printable
+from torchsmith.core.text import printable
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe

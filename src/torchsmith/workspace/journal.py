@@ -21,7 +21,7 @@ import msgspec
 
 from torchsmith.core.files import exclusive, write_atomic
 from torchsmith.core.problem import CannotWrite, Failed
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 

@@ -23,7 +23,7 @@ from torchsmith.core.problem import (
     ValuePath,
     did_you_mean,
 )
-from torchsmith.core.toml import place, read_kept, read_table, validation_problem
+from torchsmith.core.toml import place, read_cached, read_table, validation_problem
 from torchsmith.matrix import (
     Accelerator,
     Block,
@@ -205,7 +205,7 @@ def _find(path: Path | None) -> Path:
 
 def parse_settings(source: SettingsFile) -> Settings:
     """The decoded file, or a Problem with line and column."""
-    table = read_kept(DEFAULT) if source.shipped else read_table(source.text, source.name)
+    table = read_cached(DEFAULT) if source.shipped else read_table(source.text, source.name)
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:

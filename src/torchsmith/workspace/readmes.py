@@ -11,7 +11,7 @@ from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.driver import NIX_LOOKS, linking
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.cells import gpu_of, toolkit_title
 from torchsmith.recipe.header import with_header

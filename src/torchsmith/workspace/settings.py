@@ -9,8 +9,8 @@ import msgspec
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue, Platform
 from torchsmith.core.files import read_text
+from torchsmith.core.text import anchored
 from torchsmith.core.toml import read_table
-from torchsmith.core.words import whole
 
 ABOUT = Path(__file__).with_name("about.toml")
 Layout = Literal["standalone", "shared"]
@@ -52,15 +52,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclude: tuple[str, ...] = ()
 
 
-Revision = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._/-]*"))]
-RepoName = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._-]*"))]
+Revision = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._/-]*"))]
+RepoName = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._-]*"))]
 SourceHash = Annotated[
-    str, msgspec.Meta(pattern=whole(r"(sha256-[A-Za-z0-9+/]{43}=)?"))
+    str, msgspec.Meta(pattern=anchored(r"(sha256-[A-Za-z0-9+/]{43}=)?"))
 ]  # empty: to be learned
 
 
-OrgName = Annotated[str, msgspec.Meta(pattern=whole(r"([0-9A-Za-z][0-9A-Za-z_-]*)?"))]
-FetchAddress = Annotated[str, msgspec.Meta(pattern=whole(r"(https?|file)://[^\s@]+"))]
+OrgName = Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z][0-9A-Za-z_-]*)?"))]
+FetchAddress = Annotated[str, msgspec.Meta(pattern=anchored(r"(https?|file)://[^\s@]+"))]
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,19 +94,19 @@ class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 # Nix separates machines by lines and `;`, what it knows of each by spaces, and these by commas.
-FeatureName = Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z][0-9A-Za-z._+:-]*"))]
+FeatureName = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._+:-]*"))]
 
 
 class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A machine that Nix may build on, reached over ssh."""
 
-    address: Annotated[str, msgspec.Meta(pattern=whole(r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+"))]
+    address: Annotated[str, msgspec.Meta(pattern=anchored(r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+"))]
     systems: tuple[Platform, ...]
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     features: tuple[FeatureName, ...] = ("big-parallel",)
     isa: tuple[str, ...] | None = None  # instruction sets that its CPU runs; left out: it is asked
-    ssh_key: Annotated[str, msgspec.Meta(pattern=whole(r"[0-9A-Za-z._/~+@=:%-]*"))] = ""
+    ssh_key: Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z._/~+@=:%-]*"))] = ""
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What `torchsmith ci` writes into a workflow."""
 
     # What pip installs there: an address with a commit, or a wheel in the workspace.
-    torchsmith: Annotated[str, msgspec.Meta(pattern=whole(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
+    torchsmith: Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     layout: Layout = "standalone"
     narrow: Narrow = "all"  # what is compiled for the cell's GPU alone: all below it, or torch and companions
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
-    ccache: Annotated[str, msgspec.Meta(pattern=whole(r"(/[0-9A-Za-z._-]+)*"))] = (
+    ccache: Annotated[str, msgspec.Meta(pattern=anchored(r"(/[0-9A-Za-z._-]+)*"))] = (
         ""  # compile cache of all cells
     )
     org: OrgName = ""  # the Flox organisation under which packages are published
@@ -167,10 +167,10 @@ def decode(kind: type, value: object) -> object:
 def schema(catalog: Catalog) -> dict[str, Any]:
     """A JSON Schema that offers the catalog's values and accepts those of a workspace's own catalog."""
     choices = {
-        CudaChoice: (["cpu", *map(str, catalog.cuda)], whole(r"(cpu|\d+[._]\d+)")),
-        CudaVersion: ([*map(str, catalog.cuda)], whole(r"\d+[._]\d+")),
-        PythonVersion: ([*map(str, catalog.pythons)], whole(r"\d\.\d+")),
-        Sm: ([*map(str, catalog.gpus)], whole(r"sm_?\d+")),
+        CudaChoice: (["cpu", *map(str, catalog.cuda)], anchored(r"(cpu|\d+[._]\d+)")),
+        CudaVersion: ([*map(str, catalog.cuda)], anchored(r"\d+[._]\d+")),
+        PythonVersion: ([*map(str, catalog.pythons)], anchored(r"\d\.\d+")),
+        Sm: ([*map(str, catalog.gpus)], anchored(r"sm_?\d+")),
     }
 
     def hook(kind: type) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def schema(catalog: Catalog) -> dict[str, Any]:
 
     made = msgspec.json.schema(Settings, schema_hook=hook)
     packages = {
-        "anyOf": [{"enum": [*catalog.packages]}, {"type": "string", "pattern": whole(r"[a-z][a-z0-9_-]*")}]
+        "anyOf": [{"enum": [*catalog.packages]}, {"type": "string", "pattern": anchored(r"[a-z][a-z0-9_-]*")}]
     }
     for kind in ("Settings", "MatrixBlock"):
         made["$defs"][kind]["properties"]["packages"]["anyOf"][0]["items"] = packages

@@ -9,7 +9,7 @@ from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Isa
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Variant
 from torchsmith.workspace.subject import Subject
 

@@ -68,18 +68,19 @@ def check_gfx(gfx: Gfx, readings: Readings) -> Iterator[FactCheck]:
 
 def check_isa(isa: Isa, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
     """The flags define exactly the macros that are listed, and the features are those of the macros."""
-    said = readings.macros(isa.platform, isa.flags) if isa.flags else frozenset[str]()
+    macros = readings.macros(isa.platform, isa.flags) if isa.flags else frozenset[str]()
     fact, tool = f"{isa.name}: {' '.join(isa.flags)}", f"gcc for {isa.platform}"
-    if isinstance(said, Absent):
-        outcome: CheckOutcome = "wrong" if "refuses" in said.why else "not checked"
-        yield FactCheck(fact, tool, outcome, said.why)
+    if isinstance(macros, Absent):
+        outcome: CheckOutcome = "wrong" if "refuses" in macros.why else "not checked"
+        yield FactCheck(fact, tool, outcome, macros.why)
         return
-    yield _compare(fact, tool, isa.macros, said)
-    shorter = {" ".join(flags): readings.macros(isa.platform, flags) for flags in _shorter(isa.flags)}
-    same = [flags for flags, macros in shorter.items() if macros == said]
+    yield _compare(fact, tool, isa.macros, macros)
+    same = [
+        " ".join(flags) for flags in _shorter(isa.flags) if readings.macros(isa.platform, flags) == macros
+    ]
     if isa.flags:
         yield _compare(f"{isa.name}: other spellings", tool, map(" ".join, isa.other_flags), same)
-    implied = {feature.name for feature in _features(catalog, isa.platform) if feature.macro in said}
+    implied = {feature.name for feature in _features(catalog, isa.platform) if feature.macro in macros}
     yield _compare(f"{isa.name}: {len(isa.features)} features", tool, isa.features, implied)
 
 
@@ -102,29 +103,29 @@ def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Ite
     if isinstance(readings.archspec, Absent):
         return
     option = "-march=" if feature.platform.startswith("x86") else "-mcpu="
-    has_feature: dict[str, list[bool]] = {"gcc": [], "LLVM": []}
+    confirmed: dict[str, list[bool]] = {"gcc": [], "LLVM": []}
     for cpu in catalog.cpus.values():
         if cpu.platform != feature.platform or cpu.archspec not in readings.archspec:
             continue
         known = feature.name in readings.archspec[cpu.archspec]
         macros = readings.macros(cpu.platform, (option + cpu.archspec.replace("_", "-"),))
         if not isinstance(macros, Absent) and feature.macro in macros:
-            has_feature["gcc"].append(known)
+            confirmed["gcc"].append(known)
         features = readings.llvm(cpu.platform, cpu.llvm) if cpu.llvm else frozenset[str]()
         if not isinstance(features, Absent) and feature.llvm in features:
-            has_feature["LLVM"].append(known)
+            confirmed["LLVM"].append(known)
     answered = {
         "gcc": not isinstance(readings.macros(feature.platform, ()), Absent),
-        "LLVM": any(has_feature["LLVM"])
-        or not isinstance(readings.llvm(feature.platform, "generic"), Absent),
+        "LLVM": any(confirmed["LLVM"]) or not isinstance(readings.llvm(feature.platform, "generic"), Absent),
     }
     for tool, name in (("gcc", feature.macro), ("LLVM", feature.llvm)):
-        confirmed = has_feature[tool]
-        outcome: CheckOutcome = "holds" if confirmed and all(confirmed) else "wrong"
+        cpus = confirmed[tool]
+        outcome: CheckOutcome = "holds" if cpus and all(cpus) else "wrong"
         outcome = outcome if answered[tool] else "not checked"
-        detail = f"{sum(confirmed)} of {len(confirmed)} CPUs that have {name} have it in archspec"
-        shown_detail = "" if outcome == "holds" else detail
-        yield FactCheck(f"{feature.name}: {name}", f"archspec, {tool}", outcome, shown_detail)
+        detail = f"{sum(cpus)} of {len(cpus)} CPUs that have {name} have it in archspec"
+        yield FactCheck(
+            f"{feature.name}: {name}", f"archspec, {tool}", outcome, "" if outcome == "holds" else detail
+        )
 
 
 def check_cpu(cpu: Cpu, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:

@@ -10,7 +10,7 @@ from string import ascii_lowercase, ascii_uppercase
 from torchsmith.api.aligning import AlignedCell, AlignReport, AlignRequest, align
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
-from torchsmith.core.words import counted, grouped, printable
+from torchsmith.core.text import counted, grouped, printable
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
 MISSING, CANNOT = "-", "x"

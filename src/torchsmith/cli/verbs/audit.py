@@ -12,7 +12,7 @@ from torchsmith.auditing.finding import Severity
 from torchsmith.cli import audit_view as view
 from torchsmith.cli.console import answer, exit_if, tell
 from torchsmith.cli.progress import Terminal
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 

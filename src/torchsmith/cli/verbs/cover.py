@@ -14,7 +14,7 @@ from torchsmith.api.options import JsonOption, SvgOption
 from torchsmith.cli.console import exit_if, next_step, print_commands, print_json, table, warn
 from torchsmith.cli.console import write as say
 from torchsmith.cli.svg import check_svg, write_svg
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 from torchsmith.host.matrix_file import check_free
 
 EXAMPLE = "torchsmith cover sample --curve 8"

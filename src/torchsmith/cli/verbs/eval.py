@@ -9,7 +9,7 @@ from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, writ
 from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.verbs.graph import print_other_gpus
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 

@@ -15,7 +15,7 @@ from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.core.problem import Conflict
-from torchsmith.core.words import counted
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
 NAMED = 3  # recipes that are named; more are counted

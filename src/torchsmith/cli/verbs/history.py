@@ -6,7 +6,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.api.recording import HistoryReport, HistoryRequest, history
 from torchsmith.cli.console import answer, paint, write
 from torchsmith.cli.verbs.status import joined, state_of, when
-from torchsmith.core.words import duration
+from torchsmith.core.text import duration
 
 EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 

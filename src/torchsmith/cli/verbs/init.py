@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.options import JsonOption
 from torchsmith.api.starting import InitReport, InitRequest, init
 from torchsmith.cli.console import answer, next_step, warn, write
-from torchsmith.core.words import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds --profile seed"
 

@@ -12,7 +12,7 @@ from torchsmith.api.listing import CellRow, LeftOutReport, ListReport, ListReque
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import Painted, answer, columns, next_step, warn, write
 from torchsmith.core.problem import Conflict
-from torchsmith.core.words import counted, grouped
+from torchsmith.core.text import counted, grouped
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 

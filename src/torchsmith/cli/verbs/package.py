@@ -17,7 +17,7 @@ from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.edit_view import print_edit
 from torchsmith.cli.group import Group
 from torchsmith.cli.progress import Terminal
-from torchsmith.core.words import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 app = Group(EXAMPLE)

@@ -9,7 +9,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.api.writing import PlanRequest, plan
 from torchsmith.cli.console import exit_if, next_step, print_json, tell
 from torchsmith.cli.plan_view import print_changes
-from torchsmith.core.words import some_of
+from torchsmith.core.text import some_of
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 

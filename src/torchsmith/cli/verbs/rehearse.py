@@ -13,7 +13,7 @@ from torchsmith.cli.build_view import BuildTerminal, print_broken
 from torchsmith.cli.console import answer, command, exit_if, next_step, write
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.core.words import duration
+from torchsmith.core.text import duration
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"

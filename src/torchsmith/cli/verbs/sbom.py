@@ -7,7 +7,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
 from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
-from torchsmith.core.words import counted, some_of
+from torchsmith.core.text import counted, some_of
 from torchsmith.publishing.sbom import CUDA_TERMS, Terms, holds_cuda
 
 NAMED = 6  # packages under a free licence that are named; the rest is counted

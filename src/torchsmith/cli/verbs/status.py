@@ -10,7 +10,7 @@ from pathlib import Path
 from torchsmith.api.options import JsonOption
 from torchsmith.api.recording import StatusReport, StatusRequest, status
 from torchsmith.cli.console import next_step, paint, print_json, write
-from torchsmith.core.words import duration
+from torchsmith.core.text import duration
 from torchsmith.record import JobRow
 
 EXAMPLE = "torchsmith init builds && torchsmith status -w builds"

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchsmith.core.problem import Problem, Where
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Query, Tree

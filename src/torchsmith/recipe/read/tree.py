@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from torchsmith.core.words import grouped
+from torchsmith.core.text import grouped
 from torchsmith.recipe.read.fold import OPTIONAL, ConstantFolder
 from torchsmith.recipe.read.located import Bound, Located, Value, as_text
 from torchsmith.recipe.read.scope import attr_names, lookup, names_of, resolved, statements

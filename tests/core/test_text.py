@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchsmith.core.words import duration
+from torchsmith.core.text import duration
 
 
 @pytest.mark.parametrize(

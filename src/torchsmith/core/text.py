@@ -1,4 +1,4 @@
-"""Words for people that several rooms say alike."""
+"""Texts that several packages write alike: counts, durations, lists of names, printable text; grouping."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def some_of(names: Sequence[str], count: int = 1) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text of somebody else as it may be printed: control characters are spelt out, a line break
+    """Text of somebody else as it may be printed: control characters are escaped, a line break
     as two signs; those of `keep` stay."""
-    return CONTROL.sub(lambda match: match[0] if match[0] in keep else _spelt(match[0]), text)
+    return CONTROL.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
 
 
-def _spelt(sign: str) -> str:
+def _escaped(sign: str) -> str:
     return ascii(sign)[1:-1]
 
 
-def whole(pattern: str) -> str:
+def anchored(pattern: str) -> str:
     """A pattern for all of a text, as Python and JSON Schema read it: `$` alone lets a line break pass."""
     return rf"^(?:{pattern})$(?!\n)"
 
 
 def shell_word(word: str) -> str:
     """A word as a shell takes it."""
-    import shlex  # only where a command is told
+    import shlex  # only where a command is printed
 
     return shlex.quote(word)
 
@@ -58,7 +58,7 @@ def duration(seconds: float) -> str:
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Values by the key that they have in common: names by their reason, which is told once for all."""
+    """Values by the key that they have in common, in the order of the pairs."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
