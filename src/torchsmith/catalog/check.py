@@ -17,7 +17,7 @@ from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
-SPELT = ("spelled", "chips")  # fields of patterns
+PATTERN_FIELDS = ("spelled", "chips")
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -143,11 +143,15 @@ def _pattern_faults(catalog: Catalog) -> Iterator[Fault]:
     """Patterns that cannot be read."""
     patterns: list[tuple[str, str, str, Sequence[str]]] = [
         *(("cpus", cpu.name, "products", cpu.products) for cpu in catalog.cpus.values()),
-        *(("gpus", gpu.name, field, getattr(gpu, field)) for gpu in catalog.gpus.values() for field in SPELT),
+        *(
+            ("gpus", gpu.name, field, getattr(gpu, field))
+            for gpu in catalog.gpus.values()
+            for field in PATTERN_FIELDS
+        ),
         *(
             ("retired", str(old.sm), field, getattr(old, field))
             for old in catalog.retired.values()
-            for field in ("parts", *SPELT)
+            for field in ("parts", *PATTERN_FIELDS)
         ),
         *(("gfx", gfx.name, "parts", gfx.parts) for gfx in catalog.gfx.values()),
         *(("gfx", gfx.name, "chips", gfx.chips) for gfx in catalog.gfx.values()),
@@ -242,7 +246,7 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         if not way.name:
             yield ("gpu_list",), f"{name}: a GPU list by {way.by} needs its name", 'name = "..."'
     if package.core and (package.needs_torch or any(way.by == "argument" for way in package.gpu_lists)):
-        hint = "core is for what compiles without torch, and is told its GPU by a variable or by CMake"
+        hint = "core is for what compiles without torch, and gets its GPU by a variable or by CMake"
         yield ("core",), f"{name}: no recipe can override {package.core} inside it", hint
     if package.needs_torch and package.torch_by == "set" and "." in package.attr:
         yield ("attr",), f"{name}: {package.attr} lies in a set of its own", 'torch_by = "argument"'

@@ -248,7 +248,7 @@ class Pin(Entry, frozen=True, kw_only=True):
 
     @property
     def probed(self) -> bool:
-        """Whether it is known what it has; of a revision that nobody asked only its name is."""
+        """Whether it is known what it has; of a revision that was never probed only the name is."""
         return bool(self.cudas or self.pythons)
 
 

@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 
 NAMES = re.compile(r"TOKEN|SECRET|PASSW(OR)?D|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
-SHORTEST = 6  # a shorter value would blank ordinary words
+MIN_SECRET_LENGTH = 6  # a shorter value would blank ordinary words
 Redact = Callable[[str], str]
 
 
 def redactor(env: Mapping[str, str] | None = None) -> Redact:
     """A function that replaces every secret value of the environment by its variable's name."""
     known = os.environ if env is None else env
-    secrets = {value: name for name, value in known.items() if NAMES.search(name) and len(value) >= SHORTEST}
+    secrets = {
+        value: name for name, value in known.items() if NAMES.search(name) and len(value) >= MIN_SECRET_LENGTH
+    }
     longest_first = sorted(secrets, key=len, reverse=True)
 
     def redact(text: str) -> str:

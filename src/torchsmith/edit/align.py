@@ -170,13 +170,13 @@ def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[P
     workspace = alignment.workspace
     if workspace is not None:
         cells = [recipe.cell for recipe in todo if recipe.cell and recipe.cell.name not in workspace.lines]
-        requested = [_asked(workspace, cells)] if cells else []
-        new = [(workspace.home, change) for change in (*requested, *(change for _, change in new))]
+        edits = [_matrix_edit(workspace, cells)] if cells else []
+        new = [(workspace.home, change) for change in (*edits, *(change for _, change in new))]
     write_apart(new, "align --create")
     return [recipe.path for recipe in todo]
 
 
-def _asked(workspace: Workspace, cells: Sequence[Cell]) -> Change:
+def _matrix_edit(workspace: Workspace, cells: Sequence[Cell]) -> Change:
     """torchsmith.toml with the cells; a Problem where it leaves them out nevertheless."""
     file, before = workspace.home / FILE, workspace.source.text
     blocks = "\n".join(product.text() for product in products_of(cells))

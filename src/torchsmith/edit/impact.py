@@ -60,7 +60,7 @@ def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[E
 
 
 def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect:
-    was, now = _told(old), _told(new)
+    was, now = _outcome(old), _outcome(new)
     if old is None:
         return Effect(name, "new" if new and new.ok else "broken", was, now)
     if new is None:
@@ -74,7 +74,7 @@ def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect
     return Effect(name, kinds[old.ok, new.ok], was, now)
 
 
-def _told(result: EvalResult | None) -> str:
+def _outcome(result: EvalResult | None) -> str:
     if result is None:
         return ""
     if result.evaluated is not None:

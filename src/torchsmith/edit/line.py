@@ -99,10 +99,10 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     catalog, root = workspace.catalog, workspace.home
     if not NAME.fullmatch(name):
         raise Invalid(f"{name!r} is not a name of a line", hint="such as 2.11")
-    there = catalog.lines.get(name)
-    if there and any(not build.lacks_pin for build in there.every_build.values()):
+    existing = catalog.lines.get(name)
+    if existing and any(not build.lacks_pin for build in existing.every_build.values()):
         hint = f"torchsmith pin {name} moves it; torchsmith line list shows all"
-        raise Exists(f"line {name} is there already: torch {there.torch}", hint=hint)
+        raise Exists(f"line {name} is there already: torch {existing.torch}", hint=hint)
     facts = _facts(name, like, catalog)
     edits = [laid_over(root, f"catalog/{file}.toml", table) for file, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}

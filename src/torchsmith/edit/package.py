@@ -61,17 +61,17 @@ def read_source(text: str, tag: str) -> SourceRepository | None:
 
 def read_gpu_list(specs: Sequence[str]) -> tuple[GpuList, ...]:
     """BY:NAME or BY:NAME:FORM as a person gives it."""
-    made = []
-    for word in specs:
-        by, _, rest = word.partition(":")
+    lists = []
+    for spec in specs:
+        by, _, rest = spec.partition(":")
         name, _, form = rest.partition(":")
         form = form or "9.0"
         known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
         if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
             hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
-            raise Invalid(f"--gpu-list {word!r} does not say how the GPU target is passed", hint=hint)
-        made.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
-    return tuple(made)
+            raise Invalid(f"--gpu-list {spec!r} does not say how the GPU target is passed", hint=hint)
+        lists.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
+    return tuple(lists)
 
 
 def check_name(workspace: Workspace, new: NewPackage) -> None:
@@ -89,7 +89,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES) or "")
     where = catalog.place("packages", (taken.name,)) if own else None
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
-    requested = [*_asked(workspace)]
+    requested = _requested(workspace)
     if taken.name not in requested:
         hint = f"name it in {workspace.source.name}: packages = {value_text([*requested, taken.name])}"
     else:
@@ -155,18 +155,18 @@ def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Packag
     before = _text(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
-    held = _text(workspace.home, PINS) or ""
+    pins_text = _text(workspace.home, PINS) or ""
     for pin, version in pins.items():
         try:
-            held = set_string(held, (pin, new.name), version)
+            pins_text = set_string(pins_text, (pin, new.name), version)
         except Problem as problem:
-            raise problem.at(place(held, PINS, problem.path)) from None
-    texts[PINS] = held
-    texts[FILE] = set_list(workspace.source.text, "packages", [*_asked(workspace), new.name])
+            raise problem.at(place(pins_text, PINS, problem.path)) from None
+    texts[PINS] = pins_text
+    texts[FILE] = set_list(workspace.source.text, "packages", [*_requested(workspace), new.name])
     return texts
 
 
-def _asked(workspace: Workspace) -> Sequence[str]:
+def _requested(workspace: Workspace) -> Sequence[str]:
     """The packages that a workspace asks for, by name."""
     if (named := workspace.settings.packages) is not None:
         return named
@@ -214,19 +214,19 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if opened.catalog.packages[name].is_torch:
         raise Conflict("torch is what everything here is built around; it stays")
     users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
-    held = _text(root, PACKAGES) or ""
-    own = name in tomllib.loads(held)
+    packages_text = _text(root, PACKAGES) or ""
+    own = name in tomllib.loads(packages_text)
     if own and users:
         where = opened.catalog.place("packages", (users[0], "needs"))
         raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
     texts = {}
     if own:
-        texts[PACKAGES] = drop_tables(held, name)
+        texts[PACKAGES] = drop_tables(packages_text, name)
         pins = _text(root, PINS) or ""
         for pin in opened.catalog.pins:
             pins = drop_key(pins, (pin, name))
         texts[PINS] = pins
-    packages, cells = _asked(opened), opened.settings.include
+    packages, cells = _requested(opened), opened.settings.include
     remaining = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
     text = opened.source.text
     if name in packages:

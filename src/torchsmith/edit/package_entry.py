@@ -53,7 +53,7 @@ class PackageProbe:
     nvcc: bool = False  # it calls the CUDA compiler itself
 
 
-def cells_to_ask(workspace: Workspace) -> list[Cell]:
+def cells_to_probe(workspace: Workspace) -> list[Cell]:
     """A torch cell for every line, CUDA and system of a workspace; only pinned recipes import a nixpkgs."""
     catalog = workspace.catalog
     cells: dict[tuple[object, ...], Cell] = {}
@@ -69,11 +69,11 @@ def cells_to_ask(workspace: Workspace) -> list[Cell]:
 def probe(
     workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix, trees: Mapping[str, Path]
 ) -> list[PackageProbe]:
-    """Ask each nixpkgs what it has of a package, then for what lies below it and how it is told its GPU the
-    derivation of every cell to ask; a failure of one costs no other."""
+    """What each nixpkgs has of a package; then, by the derivation of every cell to probe, what lies below it
+    and how its GPU is passed. A failure of one costs no other."""
     catalog = workspace.catalog
     package = catalog.packages[name]
-    cells = cells_to_ask(workspace)
+    cells = cells_to_probe(workspace)
     if catalog.template_of(name):
         return _derived(cells, package, catalog, evaluate, nix)
     pins = {pin.name: pin for pin in (pin_of(catalog, cell) for cell in cells)}
@@ -104,7 +104,7 @@ def _stated(cell: Cell, package: Package, catalog: Catalog, answer: PackageAnswe
 def pin_of(catalog: Catalog, cell: Cell) -> Pin:
     """The nixpkgs that a cell imports."""
     build = catalog.lines[cell.line].build_for(cell.variant.toolkit)
-    assert build is not None, "a cell to ask is one that its line builds"
+    assert build is not None, "a cell to probe is one that its line builds"
     return catalog.pins[build.pin]
 
 
@@ -144,8 +144,7 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
         return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
     path = result.evaluated.drv_path
     own, env = graph.derivations[path], variables(graph.derivations[path])
-    below = (graph.derivations[below_path] for below_path in closure(graph.derivations, path))
-    marks = {derivation.env.get(MARK, "") for derivation in below}
+    marks = {graph.derivations[below].env.get(MARK, "") for below in closure(graph.derivations, path)}
     uses = tuple(name for name in catalog.packages if name in marks)
     return PackageProbe(
         cell,
@@ -158,7 +157,7 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
 
 
 def variables(derivation: Derivation) -> dict[str, str]:
-    """What the builder of a derivation is told, in the environment or in its structured attributes."""
+    """What the builder of a derivation gets, in the environment or in its structured attributes."""
     env = dict(derivation.env)
     structured = msgspec.json.decode(env.get("__json", "{}"))
     for name, value in {**structured, **structured.get("env", {})}.items():
@@ -239,10 +238,10 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     good = [probe for probe in probes if not probe.error]
     uses = {name for probe in good for name in probe.uses}
     needs = [name for name in catalog.packages if name in uses]
-    lines_asked = list(dict.fromkeys(cell.line for cell in cells_to_ask(workspace)))
+    all_lines = list(dict.fromkeys(cell.line for cell in cells_to_probe(workspace)))
     lines = list(dict.fromkeys(probe.cell.line for probe in good))
     if not probes:  # before Nix was asked
-        needs, lines = [catalog.torch.name], lines_asked
+        needs, lines = [catalog.torch.name], all_lines
     entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attribute}
     if new.upstream:
         entry["upstream"] = Inline(owner=new.upstream.owner, repo=new.upstream.repo, tag=new.upstream.tag)
@@ -250,11 +249,12 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
         entry["needs"] = needs
     if _needs_cuda(probes):  # without it Nix refuses
         entry["needs_cuda"] = True
-    if lines != lines_asked:
+    if lines != all_lines:
         entry["lines"] = lines
-    if ways := new.gpu_list or tuple(dict.fromkeys(way for probe in good for way in probe.gpu_lists)):
-        lists = [Inline(by=way.by, name=way.name, form=way.form) for way in ways]
-        entry["gpu_list"] = lists[0] if len(lists) == 1 else lists
+    lists = new.gpu_list or tuple(dict.fromkeys(gpu_list for probe in good for gpu_list in probe.gpu_lists))
+    if lists:
+        tables = [Inline(by=gpu_list.by, name=gpu_list.name, form=gpu_list.form) for gpu_list in lists]
+        entry["gpu_list"] = tables[0] if len(tables) == 1 else tables
     entry["modules"] = [*dict.fromkeys(name for probe in good for name in probe.modules)]
     if new.version:
         entry["versions"] = Inline(dict.fromkeys(lines, new.version))

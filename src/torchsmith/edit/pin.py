@@ -36,7 +36,7 @@ from torchsmith.workspace.wanted import wanted_repos
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
-NOT_ASKED = {
+UNPROBED = {
     "source": "this workspace",
     "unproved": "its contents are unknown; --nixpkgs TREE or --learn reads them",
 }
@@ -238,7 +238,7 @@ def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
         hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
         raise Invalid(f"{move.rev!r} is not a revision", hint=hint)
     rev = known.rev if known else move.rev
-    entry = {"rev": rev, **stated, **(move.probed or NOT_ASKED)} | ({"unproved": ""} if known else {})
+    entry = {"rev": rev, **stated, **(move.probed or UNPROBED)} | ({"unproved": ""} if known else {})
     return catalog.pin_of(rev[:7], entry), entry
 
 

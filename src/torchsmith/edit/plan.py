@@ -1,6 +1,6 @@
 """Desired against actual, with the audit as judge of what others wrote: each file kept, created, rewritten,
-replaced or deleted, and why. Carried out phase by phase, each committed, nothing of anybody else touched
-unless told."""
+replaced or deleted, and why. Carried out phase by phase, each committed; files of others are touched only
+with --adopt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchsmith.workspace.reconcile import COPY, PHASES, Judge, copies, phase_of
 from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
-REASONS = 3  # of a broken recipe that are told one by one
+MAX_REASONS = 3  # of a broken recipe, in its message
 OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
 
 
@@ -59,24 +59,22 @@ def plan_workspace(
 
 
 def auditor(workspace: Workspace) -> Judge:
-    """The errors of a recipe as audit tells them, the first few of them; empty where there is none."""
+    """A function that gives the first few errors that the audit finds in a recipe; empty where none."""
     context = Context(
         workspace.catalog,
         RuleSelection().also(workspace.settings.audit),
         {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
-    def errors(recipe: RecipeFile) -> str:
+    def judge(recipe: RecipeFile) -> str:
         label = recipe.path.relative_to(workspace.home).as_posix()
         findings = judge_file(recipe.path, label, True, context).findings
-        counted, _ = context.choice.keep(
-            [finding for finding in findings if finding.severity is Severity.ERROR]
-        )
-        messages = list(dict.fromkeys(finding.message for finding in counted))
-        more = f", and {len(messages) - REASONS} more" if len(messages) > REASONS else ""
-        return "; ".join(messages[:REASONS]) + more
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        messages = list(dict.fromkeys(finding.message for finding in context.choice.keep(errors)[0]))
+        more = f", and {len(messages) - MAX_REASONS} more" if len(messages) > MAX_REASONS else ""
+        return "; ".join(messages[:MAX_REASONS]) + more
 
-    return errors
+    return judge
 
 
 def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:

@@ -189,16 +189,16 @@ def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
 
 
 def chosen_toolkits(catalog: Catalog, versions: Sequence[str] | None) -> list[CudaToolkit]:
-    """The toolkits that words name; all of them without words."""
+    """The toolkits of these versions; all of them where none is given."""
     if not versions:
         return list(catalog.cuda.values())
     chosen = []
-    for word in versions:
+    for version in versions:
         try:
-            chosen.append(catalog.cuda[CudaVersion.parse(word)])
+            chosen.append(catalog.cuda[CudaVersion.parse(version)])
         except (BadValue, KeyError):
-            hint = did_you_mean(word, map(str, catalog.cuda))
-            raise NotKnown(f"unknown CUDA {word!r}", hint=hint) from None
+            hint = did_you_mean(version, map(str, catalog.cuda))
+            raise NotKnown(f"unknown CUDA {version!r}", hint=hint) from None
     return chosen
 
 
@@ -208,7 +208,7 @@ def read_tools(
     download: bool,
     watch: Callable[[str], None] = lambda what: None,
 ) -> Readings:
-    """Ask every tool; `watch` is told what is being asked."""
+    """Ask every tool; `watch` is called with the name of each."""
     ptxas: dict[CudaVersion, Ptxas | Absent] = {}
     for toolkit in toolkits:
         watch(f"ptxas of CUDA {toolkit.version}")
