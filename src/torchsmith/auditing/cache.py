@@ -1,5 +1,5 @@
-"""Judgements kept by content: a file is judged again only where it, or something that its judgement rests on,
-has changed. They lie in the user's cache folder, so that a checkout cannot bring its own."""
+"""Judgements cached by content: a file is judged again only where it, or something that it depends on, has
+changed. They lie in the user's cache folder, so that a checkout cannot bring its own."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
 
-FEWEST = 50  # files; fewer are judged again as quickly
+MIN_FILES = 50  # files; fewer are judged again as quickly
 RELATIVE = re.compile(rb"\.{1,2}/[\w./+~-]*")
 
 
-class KeptFacts(msgspec.Struct, frozen=True, array_like=True):
+class CachedFacts(msgspec.Struct, frozen=True, array_like=True):
     """What a repository's rules know of a recipe, but for what its name says."""
 
     line: str
@@ -38,7 +38,7 @@ class KeptFacts(msgspec.Struct, frozen=True, array_like=True):
     uses: frozenset[str]
 
 
-class KeptJudgement(msgspec.Struct, frozen=True, array_like=True):
+class CachedJudgement(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
@@ -46,14 +46,14 @@ class KeptJudgement(msgspec.Struct, frozen=True, array_like=True):
     findings: tuple[Finding, ...]
     silenced: int
     concerns: bool
-    facts: KeptFacts | None = None
+    facts: CachedFacts | None = None
 
 
-class KeptAudit(msgspec.Struct, frozen=True):
+class CachedAudit(msgspec.Struct, frozen=True):
     """The judgements of an audit, and what all of them rest on."""
 
-    grounds: str
-    files: dict[str, KeptJudgement]
+    basis: str
+    files: dict[str, CachedJudgement]
 
 
 class JudgementCache:
@@ -66,7 +66,7 @@ class JudgementCache:
         rules = repr((choice.select, choice.ignore, choice.line, choice.strict))
         places = repr(sorted(str(folder.root.absolute()) for folder in folders))
         self._key = key_of({"folders": places, "rules": rules})
-        self._grounds = key_of(
+        self._basis = key_of(
             {
                 "torchsmith": f"{torchsmith.__version__} {fingerprints.tree(home)}",
                 "catalog": fingerprints.of(workspace / "catalog") if workspace else "",
@@ -74,39 +74,39 @@ class JudgementCache:
             }
         )
         self._store = ResultCache(cache_dir() / "audits")
-        audit = self._store.load(self._key, KeptAudit)
-        self._kept = audit.files if audit and audit.grounds == self._grounds else {}
+        audit = self._store.load(self._key, CachedAudit)
+        self._cached = audit.files if audit and audit.basis == self._basis else {}
         self._digests: dict[JudgeTask, str] = {}
         self._contents: dict[str, tuple[bytes, Sequence[str]]] = {}
 
     def judged(self, task: JudgeTask) -> FileFindings | None:
         """What the text of a file gave away, where nothing has changed since."""
-        kept = self._kept.get(_name(task))
-        if kept is None or kept.digest != self._digest(task):
+        cached = self._cached.get(_name(task))
+        if cached is None or cached.digest != self._digest(task):
             return None
-        findings = kept.findings
-        if kept.shown != task.shown:  # named from another folder
-            if any(finding.where.file != kept.shown for finding in findings):
+        findings = cached.findings
+        if cached.shown != task.shown:  # named from another folder
+            if any(finding.where.file != cached.shown for finding in findings):
                 return None
             findings = tuple(
                 replace(finding, where=replace(finding.where, file=task.shown)) for finding in findings
             )
         facts = None
-        if kept.facts:
+        if cached.facts:
             name = package_name(task.path)
             reading = try_read(name, self.context.catalog)
-            known = msgspec.structs.asdict(kept.facts)
+            known = msgspec.structs.asdict(cached.facts)
             facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
-        return FileFindings(findings, facts, kept.silenced, concerns=kept.concerns)
+        return FileFindings(findings, facts, cached.silenced, concerns=cached.concerns)
 
     def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
-        judgements: dict[str, KeptJudgement] = {}
+        judgements: dict[str, CachedJudgement] = {}
         for task, judgement in judged.items():
             if judgement.lasting:
                 known = judgement.facts
-                facts = msgspec.convert(known, KeptFacts, from_attributes=True) if known else None
-                judgements[_name(task)] = KeptJudgement(
+                facts = msgspec.convert(known, CachedFacts, from_attributes=True) if known else None
+                judgements[_name(task)] = CachedJudgement(
                     self._digest(task),
                     task.shown,
                     judgement.findings,
@@ -114,8 +114,8 @@ class JudgementCache:
                     judgement.concerns,
                     facts,
                 )
-        if len(judgements) >= FEWEST and _digests(judgements) != _digests(self._kept):
-            self._store.keep(self._key, KeptAudit(self._grounds, judgements))
+        if len(judgements) >= MIN_FILES and _digests(judgements) != _digests(self._cached):
+            self._store.keep(self._key, CachedAudit(self._basis, judgements))
 
     def _digest(self, task: JudgeTask) -> str:
         """All that the judgement of a file rests on besides the rules and the catalog."""
@@ -162,5 +162,5 @@ def _name(task: JudgeTask) -> str:
     return f"{task.kind} {task.path.absolute()}"
 
 
-def _digests(judgements: Mapping[str, KeptJudgement]) -> dict[str, str]:
+def _digests(judgements: Mapping[str, CachedJudgement]) -> dict[str, str]:
     return {name: judgement.digest for name, judgement in judgements.items()}

@@ -29,8 +29,8 @@ from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
 
-WORTH_A_PROCESS = 150  # files; below this, starting processes costs more than they save
-CHUNK, MOST_CHUNK = 24, 500
+MIN_FILES_FOR_POOL = 150  # below this, starting processes costs more than they save
+MIN_CHUNK, MAX_CHUNK = 24, 500  # files that a process is given at a time
 ALL_RULES = RuleSelection()
 Stepper = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
@@ -87,8 +87,8 @@ def audit(
     `ruled_by`, else by that above them.
 
     `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one
-    for each processor. `cached`: files that are as they were are not judged again. `steps` is told how many
-    files are to be judged, and of each.
+    for each processor. `cached`: files that have not changed are not judged again. `steps` gets the number of
+    files to judge, and its function the name of each.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
@@ -115,7 +115,7 @@ def audit(
 
         cache = JudgementCache(folders, context, workspace.root if workspace else None)
     work = [(folder, task) for folder in folders for task in _tasks(folder, context)]
-    judged = {task: one for _, task in work if cache and (one := cache.judged(task))}
+    judged = {task: earlier for _, task in work if cache and (earlier := cache.judged(task))}
     todo = [task for _, task in work if task not in judged]
     with steps(len(todo)) as step:
         for task, judgement in zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
@@ -165,12 +165,12 @@ def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
 
 
 def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[FileFindings]:
-    if jobs == 1 or len(todo) < WORTH_A_PROCESS:
+    if jobs == 1 or len(todo) < MIN_FILES_FOR_POOL:
         yield from (_judge(task, context) for task in todo)
         return
     with worker_pool(jobs, _prepare, context) as pool:
         # Neighbours are alike: a process that judges many of them finds most of them judged already.
-        size = min(MOST_CHUNK, max(CHUNK, len(todo) // (jobs * 2) + 1))
+        size = min(MAX_CHUNK, max(MIN_CHUNK, len(todo) // (jobs * 2) + 1))
         chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
         for judged in pool.map(_judge_chunk, chunks):
             yield from judged
@@ -254,9 +254,8 @@ def judge_recipe(
     subject = context.subject(shown, recipe)
     facts = facts_of(subject, context.forms)
     all_findings = [*findings, *context.of_recipe(subject)]
-    all_findings += (
-        context.of_expressions(subject) if subject.variant is None and context.concerns(recipe) else ()
-    )
+    if subject.variant is None and context.concerns(recipe):
+        all_findings += context.of_expressions(subject)
     return FileFindings.of(all_findings, recipe.text, facts, lasting=_exact(recipe))
 
 

@@ -33,7 +33,7 @@ FAKE = tuple(
 
 @dataclass(frozen=True, slots=True)
 class HashSite:
-    """A stated hash: the file to change, where in it, and selectors by which its source is recognised."""
+    """A stated hash: the file to change, where in it, and texts by which its source is recognised."""
 
     file: Path
     value: str

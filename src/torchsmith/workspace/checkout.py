@@ -38,7 +38,7 @@ class RecipeFile:
     path: Path
     repo: Path
     catalog: Catalog = field(repr=False, compare=False)
-    asked: str = field(default="", compare=False)  # the line by which a workspace wants it
+    requested_line: str = field(default="", compare=False)  # the line by which a workspace wants it
     known: bool = True  # to git: Flox builds nothing else
 
     @property
@@ -88,7 +88,7 @@ class RecipeFile:
     @cached_property
     def release(self) -> Release:
         """The line it is of, as its name, workspace, header, a comment or its code says; never a guess."""
-        stated = stated_release(self.variant, self.catalog, self.text or "", self.asked)
+        stated = stated_release(self.variant, self.catalog, self.text or "", self.requested_line)
         if stated is not None:
             return stated
         try:

@@ -163,7 +163,7 @@ class _RepositoryCells:
             raise Empty(
                 "the GPU target is missing: no Nix file here sets cudaCapabilities, gpuTargets or"
                 " TORCH_CUDA_ARCH_LIST to values that can be read",
-                hint=f"{self._told()}; set the target there, or name cells: torchsmith init --cell",
+                hint=f"{self._evidence()}; set the target there, or name cells: torchsmith init --cell",
             )
         cells: dict[str, Cell] = {}
         refused: dict[str, SkippedRecipe] = {}
@@ -189,7 +189,7 @@ class _RepositoryCells:
                 for package in (self.catalog.torch, *file.packages):
                     yield Variant(package, python, Cuda(cuda, sm), isa), line
 
-    def _told(self) -> str:
+    def _evidence(self) -> str:
         """What the files do say."""
         facts = [file.cuda_support for file in self.files if file.cuda_support][:1]
         facts += [f"CUDA {cuda} ({file.path})" for file in self.files for cuda in file.cudas][:1]

@@ -53,14 +53,14 @@ TORCH_DROPS = ("sm110",)
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A recipe with everything that is known about it. `asked` is the line by which a workspace wants it,
-    `told` the line that a person names for all recipes."""
+    """A recipe with everything that is known about it. `requested_line` is the line of torchsmith.toml,
+    `chosen_line` the one that --line names for all recipes."""
 
     file: str  # as findings name it
     recipe: Recipe
     catalog: Catalog
-    asked: str | None = None
-    told: str | None = None
+    requested_line: str | None = None
+    chosen_line: str | None = None
     strict: bool = False  # our conventions bind it, whoever wrote it
 
     # ---- what the name says
@@ -134,8 +134,8 @@ class Subject:
         return (override for package, override in self.overrides if package in packages)
 
     @cached_property
-    def _told_torch(self) -> list[str]:
-        """The expressions that a torch is told by."""
+    def _torch_expressions(self) -> list[str]:
+        """The expressions that are passed as torch."""
         passed = [
             override.arguments["torch"] for override in self.body.overrides if "torch" in override.arguments
         ]
@@ -145,21 +145,21 @@ class Subject:
 
     @cached_property
     def torch_from_elsewhere(self) -> bool:
-        """Whether the companion is told a torch of another recipe, which is judged for itself."""
+        """Whether the companion gets a torch of another recipe, which is judged for itself."""
         if self.companion and not self.builds_torch:
             return True
-        return self.companion and any(text.startswith("import") for text in self._told_torch)
+        return self.companion and any(text.startswith("import") for text in self._torch_expressions)
 
     @property
     def _torch_beside(self) -> Subject | None:
         """The recipe of torch in the same folder that the companion takes its torch from."""
-        match = next(filter(None, map(BESIDE.match, self._told_torch)), None)
+        match = next(filter(None, map(BESIDE.match, self._torch_expressions)), None)
         path = self.body.path.parent / match[1] if match else None
         variant = Variant.try_parse(package_name(path), self.catalog) if path else None
         if path is None or variant is None or not variant.package.is_torch or not path.is_file():
             return None
         try:
-            return Subject(path.name, read_recipe(path), self.catalog, told=self.told)
+            return Subject(path.name, read_recipe(path), self.catalog, chosen_line=self.chosen_line)
         except Problem:
             return None
 
@@ -169,7 +169,7 @@ class Subject:
         return not self.companion or any(True for _ in self.overrides_of("torch", "pytorch"))
 
     @cached_property
-    def said_pin(self) -> Pin | None:
+    def imported_pin(self) -> Pin | None:
         """The nixpkgs that it does import, where the catalog knows it; without a name, also by a lock
         file."""
         revs = {pin.rev.value for pin in self.body.pins if pin.rev}
@@ -182,13 +182,15 @@ class Subject:
     @cached_property
     def release(self) -> Release:
         """The release that anything states, else what its code says."""
-        stated = stated_release(self.variant, self.catalog, self.recipe.text, self.asked, self.told)
+        stated = stated_release(
+            self.variant, self.catalog, self.recipe.text, self.requested_line, self.chosen_line
+        )
         return stated or self.release_by_code
 
     @property
     def release_by_code(self) -> Release:
         """Told by a version, a name, a pin, or that its packages are those of Flox's catalog."""
-        lines = self._named_in_code or self._brought
+        lines = self._named_in_code or self._packaged_lines
         return Release(lines[0].name, "text") if len(lines) == 1 else Release()
 
     @property
@@ -204,7 +206,7 @@ class Subject:
         ]
 
     @property
-    def _brought(self) -> list[Line]:
+    def _packaged_lines(self) -> list[Line]:
         """The lines that its packages are of, as they come."""
         if self.variant is None:
             return []
@@ -219,7 +221,7 @@ class Subject:
             override.kind != "override" and not override.arguments.keys().isdisjoint(("src", "version"))
             for override in self.overrides_of("torch", "pytorch")
         )
-        pin = None if replaced else self.said_pin
+        pin = None if replaced else self.imported_pin
         return [line for line in lines if pin and line.torch == pin.torch]
 
     # ---- what rules ask
@@ -308,7 +310,7 @@ class Subject:
 
     @property
     def bound_by_us(self) -> bool:
-        """Whether our own conventions bind it: only what torchsmith wrote, unless told so."""
+        """Whether our own conventions bind it: only what torchsmith wrote, unless `strict`."""
         return self.strict or self.header is not None
 
     # ---- what the catalog expects
@@ -337,7 +339,7 @@ class Subject:
 
     @property
     def configured(self) -> bool:
-        """Whether the package set itself is told the architectures, and all of it is built for them."""
+        """Whether the package set itself gets the architectures, and all of it is built for them."""
         capabilities = self.config.get("cudaCapabilities")
         dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
         return capabilities is not None and capabilities.value != [] and not dropped
@@ -347,7 +349,7 @@ class Subject:
         """The nixpkgs that it is built from, where that is certain: the one it imports, or the one that the
         catalog's own recipes of its line take. What the package set of another caller holds is not known."""
         if self.body.pins:
-            return self.said_pin
+            return self.imported_pin
         ours = self.bound_by_us or (self.build is not None and self.build.style == "flox")
         return self.pin if ours else None
 

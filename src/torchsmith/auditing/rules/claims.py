@@ -98,7 +98,7 @@ def _built(subject: Subject, line: Line, package: str) -> str:
         override.arguments for override in subject.overrides_of(package) if "version" in override.arguments
     ]
     stated = own[-1]["version"].value if own else None
-    pin = subject.said_pin
+    pin = subject.imported_pin
     return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
 
 

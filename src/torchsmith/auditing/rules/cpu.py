@@ -156,11 +156,11 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
             yield Defect(f"{isa.name} is {isa.platform}, not {', '.join(wrong)}", platforms.span)
         elif not platforms.value:
             yield Defect("platforms is empty: the package can be built nowhere", platforms.span)
-    said_any = subject.bound("platforms")
+    bindings = subject.bound("platforms")
     wanted = 2 if subject.embeds_torch and not subject.flavored and subject.bound_by_us else 1
-    if len(said_any) < wanted:
+    if len(bindings) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
-    for binding in said_any:
+    for binding in bindings:
         text = binding.value.text if isinstance(binding.value, Unknown) else ""
         if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
             message = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"

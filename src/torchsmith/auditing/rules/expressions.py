@@ -40,7 +40,7 @@ def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> 
     mistake."""
     for change in package_set.of("torch", "torch-bin"):
         yield from _other_libraries(change)
-    pin = subject.said_pin
+    pin = subject.imported_pin
     for change in package_set.of("torch"):
         cuda = change.cuda if change.kind == "override" else None
         if cuda is None or any(name in change.texts for name in MAGMA) or "magma" in package_set.bound:
@@ -89,7 +89,7 @@ def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
 def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """nixpkgs' torch lists the CUDA majors that it was tried with (`brokenConditions`). With another one it
     is marked broken, and does not evaluate unless the recipe says otherwise."""
-    pin = subject.said_pin
+    pin = subject.imported_pin
     fix = subject.catalog.fixes.get("not-broken")
     refused = {
         str(cuda).partition(".")[0]

@@ -109,7 +109,7 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
     their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
         advice = "torchsmith.toml asks for it: `usable = true` there leaves such cells out"
-        hint = advice if subject.asked else ""
+        hint = advice if subject.requested_line else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
         yield Defect(reason.text, hint=hint, sure=convention(subject) if card else None)
 
@@ -144,7 +144,7 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 @rule("TS406", "the attribute `pytorch`", anywhere=True)
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins."""
-    pin = subject.said_pin
+    pin = subject.imported_pin
     for expression, at in subject.body.selected("pytorch"):
         if PYTHON_SET.fullmatch(expression.rpartition(".")[0].rpartition(".")[2]):
             stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
@@ -297,9 +297,9 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
 def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     """An override may only pass arguments that the package takes; another one, such as `cudnnSupport`, stops
     the evaluation. To leave cuDNN out, set USE_CUDNN=0."""
-    pins = [subject.said_pin] if subject.said_pin else list(subject.catalog.pins.values())
+    pins = [subject.imported_pin] if subject.imported_pin else list(subject.catalog.pins.values())
     known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
-    sure = None if subject.said_pin else LIKELY
+    sure = None if subject.imported_pin else LIKELY
     used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
     for override in subject.passed_to("torch", "pytorch") if known and used else ():
         for name, argument in override.arguments.items():

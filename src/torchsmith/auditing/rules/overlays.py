@@ -55,7 +55,7 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
 
 def _cuda_set(subject: Subject) -> Iterator[Defect]:
     """A recipe that names no CUDA package set builds with the default of its pin."""
-    variant, pin = subject.variant, subject.said_pin
+    variant, pin = subject.variant, subject.imported_pin
     if variant is None or variant.cuda is None or subject.wraps_nightly:
         return
     named = re.search(r"\bcudaPackages(_\w+)?\s*=|\bcudaPackages_\d", subject.code)

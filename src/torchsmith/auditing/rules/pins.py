@@ -98,7 +98,7 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
     hash; `torchsmith pin` and `fix-hashes` find it."""
     for pin in subject.body.pins:
         if pin.sha256 is None or not pin.sha256.value:
-            known = subject.said_pin.sha256 if subject.said_pin else ""
+            known = subject.imported_pin.sha256 if subject.imported_pin else ""
             yield Defect("the pin's hash is not stated", pin.span, severity=WARNING if known else None)
 
 

@@ -36,7 +36,7 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
     torch reports a wrong version."""
     if not line.torch:
         return
-    pin = subject.said_pin
+    pin = subject.imported_pin
     other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
     if pin and other and _takes_the_pins_torch(subject):
         message = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"

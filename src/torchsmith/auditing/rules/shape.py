@@ -18,7 +18,7 @@ FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what th
 
 def _structured(subject: Subject) -> str:
     """The pin's name where its torch has its variables in `env`; empty where it has not, or nobody asked."""
-    pin = subject.said_pin
+    pin = subject.imported_pin
     return pin.name if pin and pin.torch_shape == "structured" else ""
 
 
@@ -69,7 +69,7 @@ def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
 def native_patches_stay(subject: Subject, line: Line) -> Iterator[Defect]:
     """A pin whose torch is the wanted release has the patches it needs: without them CMake looks for files
     that nixpkgs removed, or compiles twice for one GPU. Drop them only with another source."""
-    pin = subject.said_pin
+    pin = subject.imported_pin
     if pin is None or not line.torch or pin.torch != line.torch:
         return
     for override in subject.overrides_of("torch", "pytorch"):
