@@ -64,8 +64,8 @@ def align(request: AlignRequest) -> AlignReport:
     paths = request.paths or (workspace_folder(request.workspace),)
     alignment = align_repositories(paths, request.workspace)
     made = make_missing(alignment) if request.create else []
-    gaps = {(gap.cell, gap.column.shown): gap.cannot for gap in alignment.gaps}
-    repositories = [column.shown for column in alignment.columns]
+    gaps = {(gap.cell, gap.column.label): gap.cannot for gap in alignment.gaps}
+    repositories = [column.label for column in alignment.columns]
     rows = []
     for cell in alignment.cells:
         gaps_here = {repo: gaps[cell, repo] for repo in repositories if (cell, repo) in gaps}

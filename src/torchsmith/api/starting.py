@@ -17,7 +17,7 @@ from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.derive import SkippedRecipe
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
-    block_words,
+    block_title,
     derive_workspace,
     start_workspace,
     write_derived,
@@ -100,5 +100,5 @@ def init(request: InitRequest) -> InitReport:
         assumed=derived.assumed,
         lost=derived.lost,
         elsewhere=dict(derived.elsewhere),
-        pins={block_words(block): pin for block, pin in derived.pins.items()},
+        pins={block_title(block): pin for block, pin in derived.pins.items()},
     )

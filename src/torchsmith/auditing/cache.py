@@ -42,7 +42,7 @@ class CachedJudgement(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
-    shown: str  # as its findings name the file
+    label: str  # as its findings name the file
     findings: tuple[Finding, ...]
     silenced: int
     concerns: bool
@@ -85,18 +85,18 @@ class JudgementCache:
         if cached is None or cached.digest != self._digest(task):
             return None
         findings = cached.findings
-        if cached.shown != task.shown:  # named from another folder
-            if any(finding.where.file != cached.shown for finding in findings):
+        if cached.label != task.label:  # named from another folder
+            if any(finding.where.file != cached.label for finding in findings):
                 return None
             findings = tuple(
-                replace(finding, where=replace(finding.where, file=task.shown)) for finding in findings
+                replace(finding, where=replace(finding.where, file=task.label)) for finding in findings
             )
         facts = None
         if cached.facts:
             name = package_name(task.path)
             reading = try_read(name, self.context.catalog)
             known = msgspec.structs.asdict(cached.facts)
-            facts = RecipeFacts(task.shown, name, reading.variant if reading else None, **known)
+            facts = RecipeFacts(task.label, name, reading.variant if reading else None, **known)
         return FileFindings(findings, facts, cached.silenced, concerns=cached.concerns)
 
     def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
@@ -108,7 +108,7 @@ class JudgementCache:
                 facts = msgspec.convert(known, CachedFacts, from_attributes=True) if known else None
                 judgements[_name(task)] = CachedJudgement(
                     self._digest(task),
-                    task.shown,
+                    task.label,
                     judgement.findings,
                     judgement.silenced,
                     judgement.concerns,

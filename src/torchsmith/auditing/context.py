@@ -26,7 +26,7 @@ class JudgeTask(NamedTuple):
     """A file to judge, and the name that findings show it by."""
 
     path: Path
-    shown: str
+    label: str
     kind: Literal["recipe", "page", "expression"]
 
 
@@ -62,7 +62,7 @@ class FileFindings:
         )
 
     def again(
-        self, form: NormalizedText, name: str, shown: str, own: Sequence[Finding], catalog: Catalog
+        self, form: NormalizedText, name: str, label: str, own: Sequence[Finding], catalog: Catalog
     ) -> FileFindings:
         """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
         first = self.form or form
@@ -70,8 +70,8 @@ class FileFindings:
         notes = []
         for note in self.findings:
             line = note.where.line + (more if note.where.line > first.flags_line else 0)
-            notes.append(replace(note, where=replace(note.where, file=shown, line=line)))
-        facts = self.facts.of(name, shown, catalog) if self.facts else None
+            notes.append(replace(note, where=replace(note.where, file=label, line=line)))
+        facts = self.facts.of(name, label, catalog) if self.facts else None
         return FileFindings((*own, *notes), facts, form=first)
 
 
@@ -83,10 +83,10 @@ class Context:
     choice: RuleSelection
     lines: dict[str, str]  # of the workspace, by variant
 
-    def subject(self, shown: str, recipe: Recipe) -> Subject:
+    def subject(self, label: str, recipe: Recipe) -> Subject:
         """A recipe with what is known about it."""
         line, choice = self.lines.get(recipe.name), self.choice
-        return Subject(shown, recipe, self.catalog, line, choice.line, choice.strict)
+        return Subject(label, recipe, self.catalog, line, choice.line, choice.strict)
 
     def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
         """The rules of one depth over one kind of thing that are chosen."""
@@ -155,7 +155,7 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
         # What the caller passes is wrong for its name, not the file that takes it.
         where = Where(subject.file, call.span.line, call.span.column)
         return _finding(rule, defect, where, subject.recipe.syntax.line(call.span.line), keep_fix=False)
-    where = _placed(subject.shown(recipe), defect.at) if defect.at else Where(subject.file)
+    where = _placed(subject.label_of(recipe), defect.at) if defect.at else Where(subject.file)
     return _finding(rule, defect, where, recipe.syntax.line(where.line), keep_fix=recipe is subject.recipe)
 
 

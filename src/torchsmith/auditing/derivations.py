@@ -55,8 +55,8 @@ def judge_derivations(
 ) -> Iterator[FileFindings]:
     """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
-    recipes = {folder.show(recipe.path): recipe for folder in folders for recipe in folder.recipes}
-    requests = [EvaluationRequest(shown, recipe.path, recipe.system) for shown, recipe in recipes.items()]
+    recipes = {folder.label_of(recipe.path): recipe for folder in folders for recipe in folder.recipes}
+    requests = [EvaluationRequest(label, recipe.path, recipe.system) for label, recipe in recipes.items()]
     results = evaluate(
         requests,
         nix,
@@ -85,7 +85,7 @@ def judge_derivations(
             (result.name, result.cause.message if result.cause else "") for result in mine if not result.ok
         )
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
-        for finding in context.findings("repo", Where(folder.shown), built, depth="derivations"):
+        for finding in context.findings("repo", Where(folder.label), built, depth="derivations"):
             recipe = recipes.get(finding.where.file)
             yield FileFindings.of([finding], recipe.text or "" if recipe else "")
 

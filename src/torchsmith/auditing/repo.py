@@ -51,7 +51,7 @@ class Repo:
     recipes: tuple[RecipeFacts, ...]
     catalog: Catalog
     torch: Mapping[str, str]
-    git: Mapping[str, bool]  # files, as shown, and whether git knows them
+    git: Mapping[str, bool]  # files by their labels, and whether git knows them
 
 
 def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
@@ -84,4 +84,4 @@ def _used(subject: Subject) -> Iterator[str]:
         for path in recipe.paths:
             target = recipe.path.parent / path.value
             if target.is_file():
-                yield os.path.normpath(os.path.join(os.path.dirname(subject.shown(recipe)), path.value))
+                yield os.path.normpath(os.path.join(os.path.dirname(subject.label_of(recipe)), path.value))

@@ -120,7 +120,7 @@ def audit(
     with steps(len(todo)) as step:
         for task, judgement in zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
             judged[task] = judgement
-            step(task.shown)
+            step(task.label)
     findings = [finding for _, task in work for finding in judged[task].findings]
     facts: dict[Path, list[RecipeFacts]] = {}
     for folder, task in work:
@@ -158,10 +158,10 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
-    yield from (JudgeTask(recipe.path, folder.show(recipe.path), "recipe") for recipe in folder.recipes)
-    yield from (JudgeTask(path, folder.show(path), "page") for path in (*folder.others, *folder.pages))
+    yield from (JudgeTask(recipe.path, folder.label_of(recipe.path), "recipe") for recipe in folder.recipes)
+    yield from (JudgeTask(path, folder.label_of(path), "page") for path in (*folder.others, *folder.pages))
     named = (path for path in folder.elsewhere if _mentions(path, context))
-    yield from (JudgeTask(path, folder.show(path), "expression") for path in named)
+    yield from (JudgeTask(path, folder.label_of(path), "expression") for path in named)
 
 
 def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[FileFindings]:
@@ -189,8 +189,8 @@ def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[FileFindings]:
 
 def _judge(task: JudgeTask, context: Context) -> FileFindings:
     if task.kind == "expression":
-        return judge_expressions(task.path, task.shown, context)
-    return judge_file(task.path, task.shown, task.kind == "recipe", context)
+        return judge_expressions(task.path, task.label, context)
+    return judge_file(task.path, task.label, task.kind == "recipe", context)
 
 
 def _mentions(path: Path, context: Context) -> bool:
@@ -202,30 +202,30 @@ def _mentions(path: Path, context: Context) -> bool:
     return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
 
 
-def judge_expressions(path: Path, shown: str, context: Context) -> FileFindings:
+def judge_expressions(path: Path, label: str, context: Context) -> FileFindings:
     """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
-        unread = _unread(problem, shown, context)
+        unread = _unread(problem, label, context)
         return FileFindings(
             tuple(_less_sure(finding, sure) for finding in unread), concerns=True, lasting=False
         )
     if not context.concerns(recipe):
         return FileFindings(())
-    subject = context.subject(shown, recipe)
+    subject = context.subject(label, recipe)
     findings = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
     return FileFindings.of(findings, recipe.text, concerns=True, lasting=_exact(recipe))
 
 
-def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> FileFindings:
+def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
     """All that the text of one file gives away."""
     try:
         text = read_text(path)
     except Problem as problem:
-        return FileFindings(tuple(_unread(problem, shown, context)), lasting=False)
-    findings = list(context.findings("file", Where(shown), path, text))
+        return FileFindings(tuple(_unread(problem, label, context)), lasting=False)
+    findings = list(context.findings("file", Where(label), path, text))
     if not is_recipe or len(text) > LARGEST:
         return FileFindings(tuple(findings))
     name = package_name(path)
@@ -233,13 +233,13 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Fil
     form = context.forms.of(name, text, context.lines.get(name))
     known = context.judged.get(form) if form else None
     if form and known:
-        return known.again(form, name, shown, findings, context.catalog)
+        return known.again(form, name, label, findings, context.catalog)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        unread = _unread(problem, shown, context)
+        unread = _unread(problem, label, context)
         return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
-    judged = replace(judge_recipe(recipe, shown, context, findings), concerns=concerns)
+    judged = replace(judge_recipe(recipe, label, context, findings), concerns=concerns)
     if form and not findings and all(finding.severity is Severity.NOTE for finding in judged.findings):
         if len(context.judged) > MOST:
             context.judged.clear()
@@ -248,10 +248,10 @@ def judge_file(path: Path, shown: str, is_recipe: bool, context: Context) -> Fil
 
 
 def judge_recipe(
-    recipe: Recipe, shown: str, context: Context, findings: Sequence[Finding] = ()
+    recipe: Recipe, label: str, context: Context, findings: Sequence[Finding] = ()
 ) -> FileFindings:
     """A recipe that was read, with the rules over recipes."""
-    subject = context.subject(shown, recipe)
+    subject = context.subject(label, recipe)
     facts = facts_of(subject, context.forms)
     all_findings = [*findings, *context.of_recipe(subject)]
     if subject.variant is None and context.concerns(recipe):
@@ -272,8 +272,8 @@ def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
     return replace(finding, sure=sure, severity=severity)
 
 
-def _unread(problem: Problem, shown: str, context: Context) -> Iterator[Finding]:
-    where = Where(shown, problem.where.line, problem.where.column) if problem.where else Where(shown)
+def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]:
+    where = Where(label, problem.where.line, problem.where.column) if problem.where else Where(label)
     return context.findings("unread", where, problem)
 
 
@@ -291,6 +291,6 @@ def _repo_findings(
             continue
         known = tuple(sorted(facts.get(folder.root, ()), key=lambda recipe: recipe.name))
         files = seen_files(folder.root, ".") if any(recipe.uses for recipe in known) else None
-        git = {folder.show(folder.root / file): tracked for file, tracked in (files or {}).items()}
+        git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
         repo = Repo(folder, known, context.catalog, sections, git)
-        yield from context.findings("repo", Where(folder.shown), repo)
+        yield from context.findings("repo", Where(folder.label), repo)

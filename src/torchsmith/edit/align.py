@@ -32,7 +32,7 @@ class UnmatchedRecipe:
 class Column:
     """A repository: the package it is for, its recipes by cell, and those that no row can hold."""
 
-    shown: str
+    label: str
     root: Path
     package: Package
     recipes: dict[str, RecipeFile]
@@ -89,12 +89,12 @@ def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> 
     discovered = discover(paths, opened)
     columns = [column for repository in discovered.repositories if (column := _column(repository))]
     if len(columns) < 2:
-        unnamed = [repository.shown for repository in discovered.repositories if _column(repository) is None]
+        unnamed = [repository.label for repository in discovered.repositories if _column(repository) is None]
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
             raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
         hint = "name them: torchsmith align build-pytorch build-torchvision"
-        raise Incomplete(f"there is one repository, {columns[0].shown}: aligning takes two", hint=hint)
+        raise Incomplete(f"there is one repository, {columns[0].label}: aligning takes two", hint=hint)
     variants = {cell: _variant(recipe) for column in columns for cell, recipe in column.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(discovered.catalog.torch).sort_key)
     return Alignment(tuple(columns), tuple(cells), discovered.catalog, opened)
@@ -124,7 +124,7 @@ def _column(repository: Repository) -> Column | None:
         if other != package:
             why = f"a {other} among recipes of {package}"
             left += [UnmatchedRecipe(cell.path, why) for cell in cells.values()]
-    return Column(repository.shown, repository.root, package, recipes[package], tuple(left))
+    return Column(repository.label, repository.root, package, recipes[package], tuple(left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Adoption:
     """Which files of others may be taken over: none, the paths named, or with no path all that may not say
     more than ours would."""
 
-    given: bool = False
+    enabled: bool = False
     paths: tuple[str, ...] = ()
 
     @classmethod
@@ -86,7 +86,7 @@ class Adoption:
 
     def takes(self, path: str) -> bool:
         """Whether a file may be taken over; pages and the files of a Flox environment only by their names."""
-        if not self.given or (path.endswith(BY_NAME) and path not in self.paths):
+        if not self.enabled or (path.endswith(BY_NAME) and path not in self.paths):
             return False
         return not self.paths or any(
             path == adopted or path.startswith(f"{adopted}/") or adopted == "." for adopted in self.paths

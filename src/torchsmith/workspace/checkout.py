@@ -1,5 +1,5 @@
-"""What lies in repositories: recipes by Flox's rule, each with all that is known of it, and which of them
-words pick. Every verb that speaks of recipes on disk starts here."""
+"""What lies in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
+selectors pick. Every verb that speaks of recipes on disk starts here."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class Repository:
     elsewhere: tuple[Path, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return self.root.as_posix()
 
-    def show(self, path: Path) -> str:
+    def label_of(self, path: Path) -> str:
         inner = path.relative_to(self.root).as_posix()
-        return f"{self.shown}/{inner}" if self.shown not in ("", ".") else inner
+        return f"{self.label}/{inner}" if self.label not in ("", ".") else inner
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Checkout:
     def _chosen(self, selectors: Sequence[str]) -> Iterator[RecipeFile]:
         recipes = self.recipes
         names = {name for recipe in recipes for name in (recipe.name, recipe.attr)}
-        where = ", ".join(repository.shown for repository in self.repositories)
+        where = ", ".join(repository.label for repository in self.repositories)
         for word in selectors:
             if word not in names and Path(word).suffix and Path(word).is_file():
                 raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")

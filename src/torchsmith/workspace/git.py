@@ -12,7 +12,7 @@ from torchsmith.core.git import git
 from torchsmith.core.problem import Failed, Invalid, Lacking, NotFound, Problem
 from torchsmith.core.process import Finished, find
 
-MANY = 50
+MIN_PACKED_FILES = 50  # that are added at once
 LOCK_TRIES = 50
 # Many new files go into one pack at once, as they are: in a quarter of the time that a file for each takes.
 # The first repack finds how alike recipes are. Like such files, the pack is not waited for to be on the disk.
@@ -118,7 +118,7 @@ def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
 
 def add(repo: Path, paths: Sequence[str]) -> None:
     """Stage paths as they are now: written, changed or gone."""
-    quick = PACKED if len(paths) >= MANY else ()
+    quick = PACKED if len(paths) >= MIN_PACKED_FILES else ()
     names = "\0".join(paths)
     command = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
     _git(repo, *command, stdin=names, settings=quick)

@@ -1,7 +1,7 @@
 """Writing a set of files so that a kill leaves all of them or none.
 
 Every new text is first laid beside its file, under a name of its own. Then a journal in the workspace says
-that the set is decided, the files are put in place, git is told, and the journal goes. The next run that
+that the set is decided, the files are put in place, git gets them, and the journal goes. The next run that
 writes finds a journal that was left: a decided set is finished, any other is swept away.
 """
 
@@ -27,11 +27,11 @@ from torchsmith.workspace.change import Change
 
 STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
 FILE = "journal.json"
-GITS = 4  # at a time, where each repository has its own; one around them takes one
+MAX_GITS = 4  # that run at a time; one repository around all of them takes one
 
 
 class GitStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What git is told of one repository: paths to add, and with a message paths to commit."""
+    """What git does in one repository: paths to add, and with a message paths to commit."""
 
     repo: str
     add: list[str]
@@ -74,7 +74,7 @@ class Writer:
         return self.root / STATE / FILE
 
     def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
-        """Carry changes out, all or none, and tell git of them. A Problem where git cannot commit."""
+        """Carry changes out, all or none, and run git on them. A Problem where git cannot commit."""
         for folder in (self.root / step.repo for step in steps if step.message):
             git.require_committer(folder if folder.is_dir() else self.root)
         files = {path: text for change in changes for path, text in change.files.items()}
@@ -97,16 +97,16 @@ class Writer:
         write_atomic(self._file, msgspec.json.encode(journal).decode())
 
     def _stage(self, files: Mapping[str, str | None]) -> None:
-        had: dict[str, bool] = {}  # folders, and whether there was something in them to look at
+        existed: dict[str, bool] = {}  # folders, and whether each was there before
         for path, text in files.items():
             target = os.path.join(self.root, path)
             folder = os.path.dirname(target)
             try:
-                if folder not in had:
-                    had[folder] = os.path.isdir(folder)
+                if folder not in existed:
+                    existed[folder] = os.path.isdir(folder)
                     os.makedirs(folder, exist_ok=True)
                 if text is not None:
-                    _write_new(_staged(target), text, _mode(target) if had[folder] else None)
+                    _write_new(_staged(target), text, _mode(target) if existed[folder] else None)
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
@@ -131,7 +131,7 @@ class Writer:
             hint = "see to it, then run the command again: it goes on from here"
             raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error
         alone = all(git.is_repo(self.root / step.repo) for step in journal.steps)
-        with ThreadPoolExecutor(GITS if alone or not git.is_kept(self.root) else 1) as pool:
+        with ThreadPoolExecutor(MAX_GITS if alone or not git.is_kept(self.root) else 1) as pool:
             list(pool.map(self._git_add, journal.steps))
         for step in journal.steps:
             self._git_commit(step)
@@ -142,7 +142,7 @@ class Writer:
         if not git.is_kept(Path(folder)):
             git.init(Path(folder))
         gone = {path for path in step.add if not os.path.lexists(f"{folder}/{path}")}
-        # Git refuses to be told of a file that is gone and that it never knew.
+        # git add refuses a file that is gone and that it never knew.
         gone -= git.known_files(Path(folder)) if gone else set()
         if add := [path for path in step.add if path not in gone]:
             git.add(Path(folder), add)
@@ -218,7 +218,7 @@ def stopped_halfway(root: Path) -> bool:
 
 
 def finish_stopped(root: Path, verb: str) -> str:
-    """See to what a stopped run left, before recipes are built or published; what was done, in words."""
+    """See to what a stopped run left, before recipes are built or published; and return what was done."""
     if not stopped_halfway(root):
         return ""
     with writing(root, verb) as writer:
@@ -227,7 +227,7 @@ def finish_stopped(root: Path, verb: str) -> str:
 
 def write_apart(homes: Sequence[tuple[Path, Change]], verb: str) -> str:
     """Changes of files that a person named, each with its workspace or repository: one set for each of those.
-    What a stopped run had left is said."""
+    Returns what a stopped run had left."""
     remarks = []
     absolute = ((home, replace(change, path=str(Path(change.path).absolute()))) for home, change in homes)
     for home, changes in grouped(absolute).items():

@@ -114,7 +114,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         return cell.line if cell else self.settings.line
 
     def standing(self, variant: Variant) -> str:
-        """Whether the matrix holds a cell, in words."""
+        """A sentence on whether the matrix holds a cell."""
         whose = f"matrix of {self.source.name}" if self.root else "default matrix"
         if cell := self.find(variant):
             return f"it is in the {whose}" + (f" as {cell.name}" if cell.name != variant.name else "")
@@ -176,7 +176,9 @@ def open_workspace(path: Path | None, profile: str | None = None, *, alone: str 
 
 
 def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace:
-    source = SettingsFile(_shown(file), read_text(file) if text is None else text, shipped=file == DEFAULT)
+    source = SettingsFile(
+        _display_path(file), read_text(file) if text is None else text, shipped=file == DEFAULT
+    )
     settings = parse_settings(source)
     root = None if file == DEFAULT else file.parent
     catalog = load_catalog(root / "catalog") if root else builtin_catalog()
@@ -188,7 +190,7 @@ def read_as(file: Path, text: str) -> Matrix:
     return _load(file.absolute(), None, text).matrix
 
 
-def _shown(file: Path) -> str:
+def _display_path(file: Path) -> str:
     """A file as a person would name it from where they stand."""
     return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 

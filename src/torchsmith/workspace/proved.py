@@ -10,13 +10,13 @@ from torchsmith.core.files import write_atomic
 from torchsmith.matrix import Cell, Reason
 from torchsmith.matrix.cells import claim
 
-KEPT = ".torchsmith/evaluated"
+FILE = ".torchsmith/evaluated"
 
 
 def proved(root: Path | None) -> frozenset[str]:
     """The cells that evaluated, each with its line and nixpkgs."""
     try:
-        return frozenset((root / KEPT).read_text().splitlines()) if root else frozenset()
+        return frozenset((root / FILE).read_text().splitlines()) if root else frozenset()
     except (OSError, UnicodeDecodeError):
         return frozenset()
 
@@ -27,7 +27,7 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     claims = (_claim(cell, catalog) for cell in cells if cell.name in evaluated)
     new = {key for key, unproved in claims if unproved} - before
     if new:
-        write_atomic(root / KEPT, "".join(f"{line}\n" for line in sorted(before | new)))
+        write_atomic(root / FILE, "".join(f"{line}\n" for line in sorted(before | new)))
     return len(new)
 
 

@@ -1,5 +1,5 @@
-"""What lies there against what should: one change a file. `generate` carries them out as they are; a plan
-lets a judge look at the recipes of others first."""
+"""Files of a workspace against those that it should hold: one change a file. `generate` carries them out as
+they are; a plan lets a judge look at the recipes of others first."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody e
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
 UP_TO_DATE = "up to date"
-RIGHT = "valid"
+VALID = "valid"
 SHARES = "adopting it lets the packages of its cell share one torch"
-NOTHING = Adoption()
+NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
 
@@ -40,7 +40,7 @@ def reconcile(
     workspace: Workspace,
     repos: Sequence[WantedRepo],
     *,
-    adopt: Adoption = NOTHING,
+    adopt: Adoption = NO_ADOPTION,
     judge: Judge | None = None,
     prune: bool = True,
 ) -> list[Change]:
@@ -117,21 +117,21 @@ class _Reconciler:
             odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
             if odd is None:
                 raise CannotRead(f"cannot read {path}: {error.strerror}") from error
-            return self._left(file, odd)
+            return self._skipped(file, odd)
         except UnicodeDecodeError:
-            return self._left(file, "it is not text")
+            return self._skipped(file, "it is not text")
         if before == file.text:
             owner: Owner = "ours" if read_header(before) else "foreign"
             return Change("keep", file.path, UP_TO_DATE, owner=owner, recipe=file.is_recipe)
         change = Change("rewrite", file.path, "", before, file.text, owner_of(before), recipe=file.is_recipe)
         if change.owner == "ours":
             return replace(change, why=_what_changed(before, file.text))
-        return self._of_somebody(change)
+        return self._foreign(change)
 
-    def _left(self, file: WantedFile, why: str) -> Change:
+    def _skipped(self, file: WantedFile, why: str) -> Change:
         return Change("rewrite", file.path, why, after=file.text, recipe=file.is_recipe, skipped=True)
 
-    def _of_somebody(self, change: Change) -> Change:
+    def _foreign(self, change: Change) -> Change:
         """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""
         edited = change.owner == "edited"
         why = "it was edited by hand" if edited else "torchsmith did not write it"
@@ -147,7 +147,7 @@ class _Reconciler:
         file, repo = self.root / change.path, self.root / self.repo.name
         if errors := self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog)):
             return replace(change, why=f"broken: {errors}", skipped=not taken)
-        why = f"{RIGHT}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
+        why = f"{VALID}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
         return replace(change, kind="keep", why=why, after=None)
 
     # ---- recipes under another name or form than is wanted
@@ -180,7 +180,7 @@ class _Reconciler:
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
         right = self.judge is not None and recipe.attr == file.name and not errors
         if right and recipe.owner != "ours" and old not in self.adopt.paths:
-            why = f"{RIGHT}, not managed by torchsmith; {SHARES}"
+            why = f"{VALID}, not managed by torchsmith; {SHARES}"
             return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True)
         mine = recipe.owner == "ours" or self.adopt.takes(old)
         if not mine and self.judge is None:
@@ -196,8 +196,7 @@ class _Reconciler:
             yield change
         elif self.judge is None:
             if recipe.owner == "edited":
-                skipped = path not in self.adopt.paths
-                yield replace(change, why="no longer in torchsmith.toml, but edited by hand", skipped=skipped)
+                yield self._edited(change)
         elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
@@ -207,6 +206,11 @@ class _Reconciler:
             yield replace(change, why=why, skipped=not self.adopt.takes(path))
         else:
             yield replace(change, kind="keep", why=self._stays(recipe))
+
+    def _edited(self, change: Change) -> Change:
+        """A deletion of a file that was edited by hand: only --adopt with its path carries it out."""
+        why = f"{NOT_WANTED}, but edited by hand"
+        return replace(change, why=why, skipped=change.path not in self.adopt.paths)
 
     def _twice(self, path: str, same: str) -> bool:
         """Whether the cell of a recipe has another one, wanted or there."""
@@ -236,10 +240,7 @@ class _Reconciler:
                 if change.owner == "ours":
                     yield change
                 elif change.owner == "edited":
-                    skipped = name not in self.adopt.paths
-                    yield replace(
-                        change, why="no longer in torchsmith.toml, but edited by hand", skipped=skipped
-                    )
+                    yield self._edited(change)
 
 
 def phase_of(change: Change, catalog: Catalog) -> Phase:

@@ -18,7 +18,7 @@ from torchsmith.workspace.reconcile import copies
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
-WORDS = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete": "gone"}
+KIND_TITLES = {"create": "new", "rewrite": "changed", "replace": "replaced", "delete": "gone"}
 
 
 def narrowed_gpus(changes: Iterable[Change]) -> list[str]:
@@ -53,7 +53,7 @@ def carry_out(
     tell_git: bool = True,
     commit: bool = False,
 ) -> None:
-    """Write changes, and edits that they follow from, and tell git of them; copies are kept of files of
+    """Write changes, and edits that they follow from, and git add them; copies are kept of files of
     others that are taken over and that git does not hold."""
     steps = list(_git_steps(writer.root, repos, changes, commit=commit)) if tell_git else []
     writer.write([*edits, *copies(writer.root, changes), *changes], steps)
@@ -82,8 +82,8 @@ def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
     counts = Counter[str]()
     for change in mine:
         adopted = change.kind == "rewrite" and change.owner != "ours"
-        counts["taken over" if adopted else WORDS[change.kind]] += 1
-    parts = [f"{count} {word}" for word, count in counts.items()]
+        counts["taken over" if adopted else KIND_TITLES[change.kind]] += 1
+    parts = [f"{count} {title}" for title, count in counts.items()]
     recipes = sum(file.is_recipe for file in repo.files)
     head = f"Generate {recipes} recipes" + (f" ({', '.join(parts)} files)" if parts else "")
     touched = [f"- {package_name(Path(change.path))}\n" for change in mine if change.recipe]

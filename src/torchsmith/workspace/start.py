@@ -33,7 +33,7 @@ from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, disc
 from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 
-OLD = "plan"  # the name of a profile that still works and is no longer offered
+OLD_PROFILE = "plan"  # still works, and is no longer offered
 TEXT = """\
 # Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
 format = 1
@@ -66,7 +66,7 @@ cudatoolkit = ["13.0"]
 """
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
-REASONS = 3  # told where nothing at all could be taken in
+MAX_REASONS = 3  # in the message where nothing at all could be taken in
 HEAD = """\
 # Which builds this workspace ships, read off the recipes in {repos}.
 # torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
@@ -90,12 +90,9 @@ def start_workspace(
         about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
         text = matrix_text(_with_companions(cells), about)
     else:
-        others = (
-            f"#   {name}: {known_profile.about}"
-            for name, known_profile in known.items()
-            if name not in (profile, OLD)
-        )
-        text = TEXT.format(profile=profile, profiles="\n".join(others), toolkit=TOOLKIT)
+        others = [name for name in known if name not in (profile, OLD_PROFILE)]
+        profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
+        text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
     variants = read_as(file, text).variants()
     if not any(variant.cuda for variant in variants):
         text = text.replace(TOOLKIT, "")
@@ -110,11 +107,9 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
     for name in names:
         variant = Variant.parse(name, catalog)
         describe(variant, catalog)
-        for package in (
-            package for package in catalog.packages.values() if package.default or package == variant.package
-        ):
+        for package in catalog.packages.values():
             decision = assess(variant.of(package), catalog)
-            if isinstance(decision, Accepted):
+            if (package.default or package == variant.package) and isinstance(decision, Accepted):
                 cell = Cell(variant.of(package), decision.line.name)
                 cells_by_name[cell.name] = cell
     return list(cells_by_name.values())
@@ -154,7 +149,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     recipes = [recipe for repository in repositories for recipe in repository.recipes]
     cells, left = _cells(recipes, catalog, line)
     if not cells:
-        reasons = Counter(skipped.why for skipped in left).most_common(REASONS)
+        reasons = Counter(skipped.why for skipped in left).most_common(MAX_REASONS)
         raise Empty(
             f"no recipe in {', '.join(map(str, repos))} names a cell that torchsmith makes",
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
@@ -289,7 +284,7 @@ def _pins(
             pins[block] = known
         else:
             why = ", which the catalog does not know" if not known else ""
-            elsewhere.update(f"{block_words(block)} at {rev[:7]}{why}, ours at {ours[:7]}" for rev in others)
+            elsewhere.update(f"{block_title(block)} at {rev[:7]}{why}, ours at {ours[:7]}" for rev in others)
     return pins, elsewhere
 
 
@@ -301,17 +296,11 @@ def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) 
         catalog = load_catalog(folder, {"lines": lines_text({block: pin})})
     except Contradiction:
         return False
-    of = [cell for cell in cells.values() if (cell.line, cell.variant.toolkit) == block]
-    return all(_again(cell, catalog) for cell in of)
+    own = (cell for cell in cells.values() if (cell.line, cell.variant.toolkit) == block)
+    return all(isinstance(assess(cell.variant, catalog, cell.line), Accepted) for cell in own)
 
 
-def _again(cell: Cell, catalog: Catalog) -> Cell | None:
-    """A cell as another catalog sees it; None where it has none such."""
-    decision = assess(cell.variant, catalog, cell.line)
-    return Cell(cell.variant, cell.line, decision.warnings) if isinstance(decision, Accepted) else None
-
-
-def block_words(block: LineCuda) -> str:
+def block_title(block: LineCuda) -> str:
     """line 2.10 for CUDA 12.8"""
     line, cuda = block
     return f"line {line} for {f'CUDA {cuda}' if cuda else 'the CPU'}"

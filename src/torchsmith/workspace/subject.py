@@ -278,7 +278,7 @@ class Subject:
             start, end = len(self.code[:start].encode()), len(self.code[:end].encode())
         return self.body.syntax.span_at(start, end)
 
-    def shown(self, recipe: Recipe) -> str:
+    def label_of(self, recipe: Recipe) -> str:
         """How findings name a file that this one leads to."""
         if recipe is self.recipe:
             return self.file

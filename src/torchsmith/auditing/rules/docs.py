@@ -41,7 +41,7 @@ NAME = re.compile(r"\b[a-z][\w-]*?-python3\d+-[\w-]+(?:\.\d\w*)?")
 def _pages(repo: Repo) -> Iterator[tuple[str, str]]:
     for path in repo.folder.pages:
         with suppress(Problem):  # said already
-            yield repo.folder.show(path), read_text(path)
+            yield repo.folder.label_of(path), read_text(path)
 
 
 def _package(repo: Repo) -> Package | None:

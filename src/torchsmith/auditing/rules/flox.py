@@ -71,4 +71,4 @@ def environment_is_whole(repo: Repo) -> Iterator[Defect]:
     for name in (".flox/env.json", ".flox/env/manifest.toml") if (root / ".flox").is_dir() else ():
         if not (root / name).is_file():
             message = f"{name} is missing: flox build finds no environment here"
-            yield Defect(message, file=repo.folder.show(root / name))
+            yield Defect(message, file=repo.folder.label_of(root / name))
