@@ -105,19 +105,19 @@ def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCh
             yield HealthCheck(name, "does not work", error.strerror or str(error))
 
 
-def _ask(seconds: float, *words: str) -> Finished:
-    return process.run(words, timeout=seconds)
+def _ask(seconds: float, *argv: str) -> Finished:
+    return process.run(argv, timeout=seconds)
 
 
-def _said(done: Finished) -> str:
+def _output(done: Finished) -> str:
     if done.timed_out:
         return "it did not answer in time"
     return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
 
 
-def _good(name: str, good: bool, found: str, todo: str, otherwise: Health = "warning") -> HealthCheck:
+def _good(name: str, good: bool, detail: str, todo: str, otherwise: Health = "warning") -> HealthCheck:
     """A check that holds, or else what to do."""
-    return HealthCheck(name, "works", found) if good else HealthCheck(name, otherwise, found, todo)
+    return HealthCheck(name, "works", detail) if good else HealthCheck(name, otherwise, detail, todo)
 
 
 def _python(_: float) -> Iterator[HealthCheck]:
@@ -130,7 +130,7 @@ def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -
     if find(word) is None:
         return HealthCheck(title, absent, "not installed", todo)
     done = _ask(seconds, word, "--version")
-    return HealthCheck(title, "works" if done.ok else "does not work", _said(done))
+    return HealthCheck(title, "works" if done.ok else "does not work", _output(done))
 
 
 def _git(seconds: float) -> Iterator[HealthCheck]:
@@ -141,7 +141,7 @@ def _git(seconds: float) -> Iterator[HealthCheck]:
         return
     author = os.environ.get("GIT_AUTHOR_NAME")
     here = Path.cwd()
-    name = author or _said(run_git(here, "config", "user.name", timeout=seconds))
+    name = author or _output(run_git(here, "config", "user.name", timeout=seconds))
     known = bool(author) or run_git(here, "config", "user.email", timeout=seconds).ok
     todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
     yield _good("git identity", known, name if known else "none is set", todo)
@@ -158,7 +158,7 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
     done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
     if not done.ok:
-        yield HealthCheck("Nix evaluation", "does not work", _said(done), "torchsmith eval needs it")
+        yield HealthCheck("Nix evaluation", "does not work", _output(done), "torchsmith eval needs it")
     if nix.store:
         todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
         yield HealthCheck("Nix store", "warning", f"one of our own, {nix.store}", todo)
@@ -171,23 +171,23 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
 
 def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
     try:
-        told = msgspec.json.decode(done.stdout)
+        settings = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError:
-        yield HealthCheck("Nix settings", "does not work", _said(done))
+        yield HealthCheck("Nix settings", "does not work", _output(done))
         return
-    value = {name: entry.get("value") for name, entry in told.items() if isinstance(entry, dict)}
+    value = {name: entry.get("value") for name, entry in settings.items() if isinstance(entry, dict)}
     todo = "sandbox = true in nix.conf, or builds depend on what is installed on this machine"
     yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
-    features = [str(one) for one in value.get("system-features") or ()]
+    features = [str(feature) for feature in value.get("system-features") or ()]
     todo = "system-features = big-parallel ... in nix.conf; torch requires it"
-    told = ", ".join(features) or "none"
-    yield _good("Nix features", "big-parallel" in features, told, todo, "does not work")
-    trusted = [str(one) for one in value.get("trusted-users") or ()]
+    listed = ", ".join(features) or "none"
+    yield _good("Nix features", "big-parallel" in features, listed, todo, "does not work")
+    trusted = [str(user) for user in value.get("trusted-users") or ()]
     me = _user()
     good = os.getuid() == 0 or me in trusted or "*" in trusted
     todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
     yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
-    yield from _cuda_caches(workspace, [str(one) for one in value.get("substituters") or ()])
+    yield from _cuda_caches(workspace, [str(address) for address in value.get("substituters") or ()])
     yield from _ccache(workspace.settings.ccache, value)
 
 
@@ -219,8 +219,8 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     everybody, members = state.st_mode & 0o003 == 0o003, state.st_mode & 0o030 == 0o030
     writable = everybody or (owner == group and members) if group else os.access(folder, os.W_OK)
     todo = f"chgrp {group} {folder} && chmod 2770 {folder}: builds run as members of that group"
-    found = f"{folder}, group {owner}, mode {state.st_mode & 0o7777:o}"
-    yield _good("ccache", writable, found, todo, "does not work")
+    detail = f"{folder}, group {owner}, mode {state.st_mode & 0o7777:o}"
+    yield _good("ccache", writable, detail, todo, "does not work")
     paths = settings.get("sandbox-paths")
     known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
     if not settings.get("sandbox"):
@@ -228,8 +228,8 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
         yield HealthCheck("ccache in builds", "warning", "without a sandbox", todo)
     else:
         todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"
-        found = "in the sandbox" if folder in known else "not in the sandbox"
-        yield _good("ccache in builds", folder in known, found, todo, "does not work")
+        detail = "in the sandbox" if folder in known else "not in the sandbox"
+        yield _good("ccache in builds", folder in known, detail, todo, "does not work")
 
 
 def _user() -> str:
@@ -250,11 +250,11 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
     catalog = workspace.catalog
     torch = [estimate for estimate in catalog.estimates.values() if estimate.package == catalog.torch.name]
-    memory = max((one.memory_gb for one in torch), default=0.0)
-    disk = max((one.build_gb + one.store_gb for one in torch), default=0.0)
-    found = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
+    memory = max((estimate.memory_gb for estimate in torch), default=0.0)
+    disk = max((estimate.build_gb + estimate.store_gb for estimate in torch), default=0.0)
+    detail = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
     todo = f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
-    yield _good("memory", machine.memory_gb >= memory, found, todo)
+    yield _good("memory", machine.memory_gb >= memory, detail, todo)
     free = min(machine.store_gb, machine.scratch_gb)
     todo = f"a torch build takes {disk:.0f} GiB or so"
     yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
@@ -262,9 +262,9 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
 
 def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
     builders = configured(workspace.settings.builder)
-    found = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine only"
+    detail = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine only"
     todo = "torchsmith farm check tries each" if builders else ""
-    yield HealthCheck("builders", "works", found, todo)
+    yield HealthCheck("builders", "works", detail, todo)
 
 
 def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
@@ -291,5 +291,5 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     if workspace.root is None:
         yield HealthCheck("workspace", "missing", "no torchsmith.toml here or above", "torchsmith init")
         return
-    found = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
-    yield HealthCheck("workspace", "works", found)
+    detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
+    yield HealthCheck("workspace", "works", detail)

@@ -49,7 +49,7 @@ class MachineOptions(msgspec.Struct, frozen=True):
     driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
     time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """The options that say which machine, to be given again."""
         named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
         many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}

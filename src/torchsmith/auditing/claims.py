@@ -45,10 +45,10 @@ END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part", "arch")
 OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
-NEAR = 120  # characters around a word that tell how it is meant
-BLOCK = 200  # lines of a comment that are read as one text
-REMEMBERED = 2000
-SHORTEST = 3  # letters of a CPU's name
+CONTEXT_CHARACTERS = 120  # around a word, by which its sense is judged
+MAX_BLOCK_LINES = 200  # of a comment that are read as one text
+MAX_REMEMBERED = 2000  # texts whose claims are remembered
+MIN_CPU_LETTERS = 3  # of the name of a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,10 @@ class Vocabulary:
         )
         titles = [(re.findall(r"[^,()]+", cpu.title), cpu.isas) for cpu in catalog.cpus.values()]
         self.cpus = _sets(
-            (word.strip(), runs) for names, runs in titles for word in names if len(word.strip()) >= SHORTEST
+            (word.strip(), runs)
+            for names, runs in titles
+            for word in names
+            if len(word.strip()) >= MIN_CPU_LETTERS
         )
         self.isas = {word: isa.name for isa in isas for word in (isa.title, *isa.words)}
         self.features = {name: name for isa in isas for name in isa.needs}
@@ -101,7 +104,7 @@ class Vocabulary:
     @cached_property
     def read(self) -> Callable[[str], tuple[Claim, ...]]:
         """What a piece of prose claims; recipes say the same again and again."""
-        return lru_cache(REMEMBERED)(lambda text: tuple(_claims(text, self)))
+        return lru_cache(MAX_REMEMBERED)(lambda text: tuple(_claims(text, self)))
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -152,12 +155,12 @@ def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
         value, (start, end) = match[kind], match.span(kind)
         at = bisect_right(ends, match.start())
         first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
-        before = text[max(first, start - NEAR) : start].replace("\n", " ")
+        before = text[max(first, start - CONTEXT_CHARACTERS) : start].replace("\n", " ")
         if kind not in ("name", "rev") and _set_apart(before, text[end:last]):
             continue
         if kind not in DEMANDS and NEEDED.search(before):
             continue
-        if kind in OF_GPUS and OF_THE_CPU.match(text[first : first + NEAR]):
+        if kind in OF_GPUS and OF_THE_CPU.match(text[first : first + CONTEXT_CHARACTERS]):
             continue
         if kind == "feature":
             value = known.features[value]
@@ -173,7 +176,7 @@ def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
 
 def _set_apart(before: str, after: str) -> bool:
     """Whether the words around a name say that it is not meant of this recipe; wrapped lines are one."""
-    after = after[:NEAR].replace("\n", " ")
+    after = after[:CONTEXT_CHARACTERS].replace("\n", " ")
     return APART.search(before) is not None or ELSEWHERE.match(after) is not None
 
 
@@ -213,7 +216,7 @@ def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
         if "torchsmith: format=" in comment.value or b'"-m' in before:
             continue  # what stands beside a flag is about the flag
         follows = bool(spans) and comment.span.line == spans[-1].line + 1 and not before.strip()
-        if lines and (not follows or len(lines) > BLOCK):
+        if lines and (not follows or len(lines) > MAX_BLOCK_LINES):
             yield "\n".join(lines), spans
             lines, spans = [], []
         inner = comment.value.split("\n")

@@ -129,10 +129,9 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
         for copy in copies.values():  # an evaluation reads what git tracks
             git(copy, "init", "-q")
             git(copy, "add", "-A")
-        asked = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
-        results = (
-            evaluate(asked, find_nix(), EvaluationOptions(trees=trees, cache=ResultCache())) if asked else []
-        )
+        probes = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
+        options = EvaluationOptions(trees=trees, cache=ResultCache())
+        results = evaluate(probes, find_nix(), options) if probes else []
     return {requests[result.name]: result.cause.message if result.cause else "" for result in results}
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from torchsmith.auditing.claims import OF_A_CELL, vocabulary
 from torchsmith.auditing.suppress import MARK
@@ -22,10 +23,16 @@ from torchsmith.recipe.header import LINE
 from torchsmith.recipe.values import cpu_requirement
 
 JudgementKey = tuple[object, ...]
-# Of the cell that a name names: what else a judgement depends on, its words, its flags.
-CellWords = tuple[JudgementKey, tuple[str, ...], tuple[str, ...]]
 HEADER_CELL = re.compile(r"variant=\S+")
-MOST = 4096  # judgements that are remembered at a time
+MAX_REMEMBERED = 4096  # judgements at a time
+
+
+class NamedCell(NamedTuple):
+    """The cell that a name names: what else a judgement depends on, how recipes spell it, its flags."""
+
+    key: JudgementKey
+    spellings: tuple[str, ...]
+    flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +55,23 @@ class Normalizer:
         """The form of a recipe; None where it must be judged on its own."""
         if "./" in text or MARK in text:  # other files, and what a person says of this one
             return None
-        known = self._cell(name)
-        if known is None or not known[0]:
+        cell = self._cell(name)
+        if cell is None or not cell.key:
             return None
         first, _, rest = text.partition("\n")
         header = LINE.search(first)
         body = self.blank(name, rest if header else text)
         before, flags, inner = body.partition("cpuFlags = [")
         inner, _, after = inner.partition("]")
-        if flags and tuple(re.findall(r'"([^"\n]*)"', inner)) == known[2] and "#" not in inner:
+        if flags and tuple(re.findall(r'"([^"\n]*)"', inner)) == cell.flags and "#" not in inner:
             body = f"{before}\0{after}"
         else:
             inner = ""
         if self._names_a_cell(body):
             return None
-        said = HEADER_CELL.sub("", header[2]) if header else None
+        about = HEADER_CELL.sub("", header[2]) if header else None
         top = before.count("\n") + (2 if header else 1)
-        return NormalizedText(body, (*known[0], line, said), top, inner.count("\n"))
+        return NormalizedText(body, (*cell.key, line, about), top, inner.count("\n"))
 
     @cached_property
     def _names_a_cell(self) -> Callable[[str], bool]:
@@ -74,7 +81,7 @@ class Normalizer:
             claims = vocabulary(self.catalog).pattern.finditer(blanked)
             return bool(self._cells.search(blanked)) or any(claim.lastgroup in OF_A_CELL for claim in claims)
 
-        return lru_cache(MOST)(names)
+        return lru_cache(MAX_REMEMBERED)(names)
 
     @cached_property
     def _cells(self) -> re.Pattern[str]:
@@ -93,16 +100,16 @@ class Normalizer:
 
     def blank(self, name: str, text: str) -> str:
         """A text without the words that name its own cell."""
-        known = self._cell(name)
-        for word in known[1] if known else ():
-            text = text.replace(word, "\0")
+        cell = self._cell(name)
+        for spelling in cell.spellings if cell else ():
+            text = text.replace(spelling, "\0")
         return text
 
     @cached_property
-    def _cell(self) -> Callable[[str], CellWords | None]:
-        return lru_cache(MOST)(self._read)
+    def _cell(self) -> Callable[[str], NamedCell | None]:
+        return lru_cache(MAX_REMEMBERED)(self._read)
 
-    def _read(self, name: str) -> CellWords | None:
+    def _read(self, name: str) -> NamedCell | None:
         reading = try_read(name, self.catalog)
         if reading is None:
             return None
@@ -114,12 +121,12 @@ class Normalizer:
         if isa is None or python is None or (variant.sm and not (gpu and toolkit)):
             return None
         # As generated recipes name the instruction set, Python, the GPU and the driver that it needs.
-        words: tuple[str, ...] = (variant.cell, cpu_requirement(isa), isa.title, python.attr)
-        words += (f"Python {variant.python}", f"Python: {variant.python}")
+        spellings: tuple[str, ...] = (variant.cell, cpu_requirement(isa), isa.title, python.attr)
+        spellings += (f"Python {variant.python}", f"Python: {variant.python}")
         if gpu and toolkit:
             driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
             quoted = f'"{gpu.sm.capability}"', f'"{gpu.sm.number}"'
-            words += (*quoted, f"SM{gpu.sm.number}", driver, gpu.title, gpu.generation)
+            spellings += (*quoted, f"SM{gpu.sm.number}", driver, gpu.title, gpu.generation)
         decision = assess(variant, self.catalog)
         if (
             not isinstance(decision, Accepted)
@@ -127,7 +134,7 @@ class Normalizer:
             or not reading.canonical
             or variant.flavor
         ):
-            return (), words, isa.flags
+            return NamedCell((), spellings, isa.flags)
         same = (variant.stem, variant.python, variant.target, isa.platform)  # lines ask no more of a cell
         if same not in self._of_lines:
             lines = self.catalog.lines
@@ -135,7 +142,7 @@ class Normalizer:
             self._of_lines[same] = (decision.line.name, decision.warnings, *accept)
         defaults = (pin.name for pin in self.catalog.pins.values() if pin.default_python == variant.python)
         key = (variant.stem, variant.cuda, isa.platform, isa.torch_off, tuple(defaults))
-        return (*key, self._of_lines[same], *self._of_gpu(gpu)), words, isa.flags
+        return NamedCell((*key, self._of_lines[same], *self._of_gpu(gpu)), spellings, isa.flags)
 
     @cached_property
     def _of_lines(self) -> dict[tuple[object, ...], JudgementKey]:

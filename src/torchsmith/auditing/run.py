@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
-from torchsmith.auditing.form import MOST
+from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import LARGEST
 from torchsmith.auditing.suppress import RuleSelection
@@ -241,7 +241,7 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
         return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
     judged = replace(judge_recipe(recipe, label, context, findings), concerns=concerns)
     if form and not findings and all(finding.severity is Severity.NOTE for finding in judged.findings):
-        if len(context.judged) > MOST:
+        if len(context.judged) > MAX_REMEMBERED:
             context.judged.clear()
         judged = context.judged[form] = replace(judged, form=form)
     return judged

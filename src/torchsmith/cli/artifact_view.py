@@ -56,9 +56,9 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         ("MAGMA", magma),
         ("size", _sizes(report)),
     ]
-    for verdict, words in WAYS.items():
+    for verdict, title in WAYS.items():
         names = [f"{service.sm}" for service in report.services if service.verdict == verdict]
-        rows.append((f"GPUs that {words}", ", ".join(names)))
+        rows.append((f"GPUs that {title}", ", ".join(names)))
     cpu = report.cpu
     if cpu:
         needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")

@@ -47,11 +47,11 @@ class PlainView:
         self._tenths: dict[str, int] = {}
 
     def tell(self, event: events.Event | events.Tick) -> None:
-        words = self._words(event)
-        if words:
-            tell(words, whole=True)
+        text = self._text(event)
+        if text:
+            tell(text, whole=True)
 
-    def _words(self, event: events.Event | events.Tick) -> str:
+    def _text(self, event: events.Event | events.Tick) -> str:
         match event:
             case events.RunStarted():
                 return f"{event.counts.get('waiting', 0)} jobs"
@@ -71,8 +71,8 @@ class PlainView:
                 return f"{event.name}: {event.words}; {_again(event)}"
             case events.JobEnded():
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
-                told = f": {event.words}" if event.words else ""
-                return f"{event.name}: {event.state}{took}{told}"
+                detail = f": {event.words}" if event.words else ""
+                return f"{event.name}: {event.state}{took}{detail}"
             case events.RecipeVerified():
                 return f"{event.name}: {_promise(event)}"
             case events.Remark():
@@ -184,13 +184,15 @@ class LiveView:
 
     def _summary(self) -> str:
         now = time.monotonic()
-        going = {key: (now - one.started, one.done, one.total) for key, one in self.running.items()}
+        going = {key: (now - job.started, job.done, job.total) for key, job in self.running.items()}
         rest = self.remaining.rest(going) if self.remaining.expected else 0.0
         counts = {"done": 0, "running": len(going)} | self.counts
         counts["waiting"] = max(0, len(self.remaining.expected) - len(going))
-        words = ", ".join(f"{counts[name]} {name}" for name in ORDER if counts.get(name) or name in ORDER[:3])
+        summary = ", ".join(
+            f"{counts[name]} {name}" for name in ORDER if counts.get(name) or name in ORDER[:3]
+        )
         so_far = f"{duration(now - self.began)} so far"
-        text = f"{words}; {so_far}, {duration(rest)} left, until about {moment(rest, time.time())}"
+        text = f"{summary}; {so_far}, {duration(rest)} left, until about {moment(rest, time.time())}"
         return paint(text, "dim", sys.stderr)
 
 
@@ -317,8 +319,8 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     org = open_workspace(request.workspace).settings.org
     steps = [["verify", first], ["test", first], *(publish if org else ())]
     tell("next:")
-    for words in steps[request.verify :]:
-        tell(f"  {command(*words, workspace=request.workspace)}", whole=True)
+    for step in steps[request.verify :]:
+        tell(f"  {command(*step, workspace=request.workspace)}", whole=True)
 
 
 def _promise(event: events.RecipeVerified) -> str:

@@ -36,9 +36,9 @@ def print_builds(comparison: BuildComparison) -> None:
 
 
 def _about(side: BuildSide) -> str:
-    words = [f"torch {side.version}", f"CUDA {side.cuda}" if side.cuda else "no CUDA", side.cpu_capability]
-    words += [f"{name}={value}" for name, value in side.environment.items()]
-    return f"{side.label}: {side.path} ({', '.join(words)})"
+    facts = [f"torch {side.version}", f"CUDA {side.cuda}" if side.cuda else "no CUDA", side.cpu_capability]
+    facts += [f"{name}={value}" for name, value in side.environment.items()]
+    return f"{side.label}: {side.path} ({', '.join(facts)})"
 
 
 def _print_disk(comparison: BuildComparison) -> None:

@@ -35,8 +35,8 @@ def run(
         if plan.problem is not None:
             raise plan.problem
         resume = ("--resume",) if request.resume else ()
-        words = ("build", *resume, *(request.recipes or ()))
-        next_step(*words, workspace=request.workspace, nixpkgs=request.nixpkgs)
+        arguments = ("build", *resume, *(request.recipes or ()))
+        next_step(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)
         exit_if(plan.exit)
         return
     with BuildTerminal(as_json=json) as terminal:

@@ -45,8 +45,8 @@ def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write)
     title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
     line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
     rows = {"cause": diagnosis.cause, "cure": diagnosis.cure, "policy": POLICIES[diagnosis.policy]}
-    for label, words in rows.items():
-        line(paint(f"  {label:7}", "cyan", stream) + words, hang=9)
+    for label, value in rows.items():
+        line(paint(f"  {label:7}", "cyan", stream) + value, hang=9)
     if diagnosis.lines:
         line(f"  around line {diagnosis.line_number}:" if diagnosis.line_number else "  the end:", "dim")
         for text in diagnosis.lines:

@@ -25,7 +25,7 @@ def run(*, request: HostRequest, json: JsonOption = False) -> None:
         print_json(facts, sort=True)
     else:
         print_host(facts, open_workspace(request.workspace).catalog)
-        next_step("pick", *request.machine.words(), workspace=request.workspace)
+        next_step("pick", *request.machine.arguments(), workspace=request.workspace)
 
 
 def print_host(facts: HostFacts, catalog: Catalog) -> None:

@@ -39,8 +39,8 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     if report.stopped:
         raise KeyboardInterrupt
     exit_if(report.exit)
-    words = ["rehearse", *["--all"] * request.every] if request.dry_run else ["build", "--dry-run"]
-    next_step(*words, *(request.recipes or ()), workspace=request.workspace, nixpkgs=request.nixpkgs)
+    arguments = ["rehearse", *["--all"] * request.every] if request.dry_run else ["build", "--dry-run"]
+    next_step(*arguments, *(request.recipes or ()), workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
 def _print(report: RehearseReport, request: RehearseRequest) -> None:
@@ -58,8 +58,8 @@ def _print(report: RehearseReport, request: RehearseRequest) -> None:
     if report.planned:
         name = next(iter(report.planned))
         write("what differs:")
-        words = ("diff-drv", name, f"{PREFIX}{name}")
-        write(f"  {command(*words, workspace=request.workspace, nixpkgs=request.nixpkgs)}", whole=True)
+        arguments = ("diff-drv", name, f"{PREFIX}{name}")
+        write(f"  {command(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)}", whole=True)
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:

@@ -52,12 +52,14 @@ def _print_trial(trial: SmokeTest) -> None:
         cuda += f", HIP {facts['hip']}" if facts.get("hip") else ""
         python = f"Python {facts['python']}, CPU dispatch {facts['cpu_capability']}"
         write(f"torch {facts['torch']}{cuda}, {python}")
-    for one in trial.results:
-        mark, style = MARKS[one.outcome]
-        detail = f": {one.detail}" if one.detail else ""
-        write(f"{paint(mark, style)} {one.step}{paint(detail, 'dim' if one.outcome == 'passed' else '')}")
-        if one.hint:
-            write(f"    {one.hint}", "cyan")
+    for result in trial.results:
+        mark, style = MARKS[result.outcome]
+        detail = f": {result.detail}" if result.detail else ""
+        write(
+            f"{paint(mark, style)} {result.step}{paint(detail, 'dim' if result.outcome == 'passed' else '')}"
+        )
+        if result.hint:
+            write(f"    {result.hint}", "cyan")
     counts = Counter[str](result.outcome for result in trial.results)
     text = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
     write(text, "bold green" if trial.ok else "bold red")
