@@ -183,6 +183,24 @@ def test_nothing_stands_in_anybodys_way(open_page: Open, file: Path, scheme: str
     check(page)
 
 
+def test_on_a_phone_nothing_is_cut_and_every_row_names_its_gpus(open_page: Open, file: Path) -> None:
+    page = open_page(file, viewport={"width": 390, "height": 844})
+    page.eval_on_selector_all("details", "all => all.forEach(part => { part.open = true })")
+    wide = "e => e.offsetParent && e.scrollWidth > e.clientWidth + 1"
+    wider = f"all => all.filter({wide}).map(e => e.textContent)"
+    assert not page.eval_on_selector_all(".wide, .phone, main pre, .grid th", wider)
+    heads = page.locator(".grid tbody th", has_text="sm90").first
+    expect(heads.locator("small")).to_be_visible()
+
+
+def test_a_matrix_for_amd_is_titled_by_its_own_release_and_names_its_gpus(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(write_page(tmp_path, tmp_path / "page.html", "rocm"))
+    expect(page.locator(".grid caption").first).to_have_text(re.compile("^ROCm "))
+    expect(page.locator(".grid tbody th small").first).to_be_visible()
+
+
 def check(page: Page) -> None:
     """axe: no violation."""
     found = Axe().run(page).response["violations"]

@@ -11,7 +11,7 @@ from tests.cli.conftest import Call
 from torchsmith.artifact.gpu import TargetRow, taken
 from torchsmith.catalog import GpuTarget, Sm, builtin_catalog
 from torchsmith.page.document import PageJob, PageRevision, PageRun, SharedBuild
-from torchsmith.page.draw import BarRow, Picture, bars, clipped, ticks
+from torchsmith.page.draw import NARROW, WIDTH, BarRow, Picture, bars, clipped, ticks
 from torchsmith.page.pictures import history_picture, run_picture, shared_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -56,6 +56,14 @@ def test_a_picture_is_whole_has_a_title_and_serves_light_and_dark(picture: Pictu
 def test_a_failed_job_has_a_sign_besides_its_colour() -> None:
     run = PageRun(1, "failed", 0.0, 10.0, (PageJob("a-long-build", "failed", 0.0, 10.0),))
     assert any("✗" in words for words in texts(read(run_picture(run))))
+
+
+@pytest.mark.parametrize("width", [WIDTH, NARROW])
+def test_every_job_of_a_run_is_named_however_short_it_is(width: int) -> None:
+    jobs = (PageJob("python3-3.13.0", "done", 0.0, 0.01), PageJob("pytorch-a", "done", 0.01, 10.0))
+    words = " ".join(texts(read(run_picture(PageRun(1, "done", 0.0, 10.0, jobs), width))))
+    assert "python3" in words
+    assert "pytorch-a" in words
 
 
 def test_a_gpu_uses_its_own_code_else_the_newest_that_runs_else_ptx() -> None:

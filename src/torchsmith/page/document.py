@@ -83,7 +83,7 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     package: str = ""
     version: str = ""
     python: str = ""
-    cuda: str = ""  # empty: for the CPU alone
+    cuda: str = ""  # its release, or another backend with its own; empty: for the CPU alone
     sm: str = ""
     isa: str = ""
     system: str = ""
@@ -98,6 +98,11 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     verified: str = ""  # what verification said; empty where it said nothing
     sizes: PageSizes | None = None
     recipe: str = ""
+
+    @property
+    def toolkit(self) -> str:
+        """What its GPU code is compiled with: CUDA 13.0, ROCm 6.4; empty for the CPU alone."""
+        return f"CUDA {self.cuda}" if self.cuda[:1].isdigit() else self.cuda
 
 
 class SharedBuild(msgspec.Struct, frozen=True):

@@ -141,8 +141,9 @@ def _time_ticks(seconds: float) -> tuple[list[float], float, str]:
     return [value * size for value in ticks(seconds / size)], size, unit
 
 
-def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, caption: str = "") -> Picture:
-    """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap."""
+def gantt(title: str, spans: Sequence[DrawnJob], width: int = WIDTH, caption: str = "") -> Picture:
+    """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap. Jobs whose
+    bars have no room for a name are named below."""
     rows = _rows(spans)
     label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER + 14)
     end = max((span.end for span in spans), default=0.0) or 1.0
@@ -157,7 +158,7 @@ def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, caption: str 
         x = label + room * mark / end
         parts.append(line(f"M{x:.1f} {top}V{bottom}", "axis"))
         parts.append(write(x, bottom + 16, f"{mark / size:g} {unit}", "dim middle"))
-    before = ""
+    before, unnamed = "", list[str]()
     for number, (lane, own) in enumerate(rows):
         y = top + number * ROW
         if lane != before:
@@ -169,9 +170,11 @@ def gantt(title: str, spans: Sequence[DrawnJob], width: int = 960, caption: str 
             name = f"{span.sign} {short(span.name)}".strip()
             if length > 6 * BOLD:
                 parts.append(write(x + 4, y + 15, clipped(name, length - 8, BOLD), "on"))
-            elif span.sign:
-                parts.append(write(x + length + 2, y + 15, span.sign))
-    return Picture(title, width, int(bottom + 24), Markup("".join(parts)))
+            else:
+                unnamed.append(name)
+    if unnamed:
+        parts.append(write(0, bottom + 34, clipped(f"short: {', '.join(unnamed)}", width), "dim"))
+    return Picture(title, width, int(bottom + (42 if unnamed else 24)), Markup("".join(parts)))
 
 
 def _rows(spans: Sequence[DrawnJob]) -> list[tuple[str, list[DrawnJob]]]:
@@ -258,7 +261,7 @@ class DrawnLink:
 MOST_DRAWN = 400  # recipes, and builds, of a picture of sharing
 
 
-def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture:
+def sharing(title: str, links: Sequence[DrawnLink], width: int = WIDTH) -> Picture:
     """Recipes at the left, the long builds below them at the right, and who needs what."""
     drawn = links[: MOST_DRAWN * 4]
     builds = list(dict.fromkeys((link.kind, link.build) for link in drawn))[:MOST_DRAWN]
@@ -266,8 +269,9 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
     kinds = list(dict.fromkeys(kind for kind, _ in builds))
     builds.sort(key=lambda build: kinds.index(build[0]))  # one kind beside the other
     step_left, step_right = ROW - 4, max(ROW - 4.0, (ROW - 4) * len(users) / max(len(builds), 1))
-    left = min(width * 0.42, max((len(user) for user in users), default=0) * LETTER + 12)
-    right = width - min(width * 0.42, max((len(name) for _, name in builds), default=0) * LETTER + 40)
+    name = short if width <= NARROW else str
+    left = min(width * 0.42, max((len(name(user)) for user in users), default=0) * LETTER + 12)
+    right = width - min(width * 0.42, max((len(build) for _, build in builds), default=0) * LETTER + 40)
     ys = {user: number * step_left + 14 for number, user in enumerate(users)}
     zs = {build: number * step_right + 14 for number, build in enumerate(builds)}
     parts: list[Markup] = []
@@ -279,11 +283,11 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = 960) -> Picture
             bend = f"C{middle:.0f} {y} {middle:.0f} {z:.0f} {right - 4:.0f} {z:.0f}"
             parts.append(line(f"M{left + 4:.0f} {y}{bend}", f"l{colour} thin"))
     counts = Counter((link.kind, link.build) for link in links)
-    parts += [write(left - 2, y, clipped(user, left), "end") for user, y in ys.items()]
-    for (kind, name), z in zs.items():
+    parts += [write(left - 2, y, clipped(name(user), left), "end") for user, y in ys.items()]
+    for (kind, build), z in zs.items():
         colour = COLOURS[kinds.index(kind) % len(COLOURS)]
         parts.append(box(right - 4, z - 10, 8, 12, colour))
-        text = f"{short(name)} ×{counts[kind, name]}" if counts[kind, name] > 1 else short(name)
+        text = f"{short(build)} ×{counts[kind, build]}" if counts[kind, build] > 1 else short(build)
         parts.append(write(right + 10, z, clipped(text, width - right - 12)))
     height = max([*ys.values(), *zs.values(), 0]) + 14
     return Picture(title, width, int(height), Markup("".join(parts)))

@@ -130,7 +130,7 @@ def _matrix(document: PageReport, catalog: Catalog, numbers: Numbers) -> Markup:
             "input",
             type="search",
             id="search",
-            placeholder="RTX 4090, Zen 4, sm90 avx512, failed",
+            placeholder="RTX 4090, Zen 4, failed",
             autocomplete="off",
             spellcheck="false",
             list="products",
@@ -169,11 +169,18 @@ def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     grids = [
         _grid(sorted(tables[key], key=lambda cell: order.index(cell.package)), catalog, links) for key in keys
     ]
-    legend = tag("p", f"Each cell, from left to right: {', '.join(titles)}.", class_="about")
+    places = {(*_table_key(cell), cell.sm, cell.isa) for cell in cells}
+    room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables.values())
+    impossible = any(cell.state == "impossible" for cell in cells)
+    legend = [
+        f"Each cell, from left to right: {', '.join(titles)}." if titles[1:] else "",
+        "–: cannot be built, or no machine can use it." if impossible else "",
+        "Empty: not in the matrix." if len(places) < room else "",
+    ]
     return tag(
         "section",
         tag("h3", titles[0]),
-        legend if titles[1:] else None,
+        tag("p", " ".join(filter(None, legend)), class_="about") if any(legend) else None,
         tag("div", grids, class_="grids"),
         class_="package",
     )
@@ -186,14 +193,14 @@ def _title(package: str, release: str, catalog: Catalog) -> str:
 
 def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Markup:
     first = cells[0]
-    target = f"CUDA {first.cuda}" if first.cuda else "CPU only"
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
     places = grouped(((cell.sm, cell.isa), links[cell.name]) for cell in cells)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
     rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
-    caption = tag("caption", ", ".join(filter(None, [target, f"Python {first.python}", first.flavor])))
+    title = [first.toolkit or "CPU only", f"Python {first.python}", first.flavor]
+    caption = tag("caption", ", ".join(filter(None, title)))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
     return tag("div", table, class_=f"place h{min(len(sms), MAX_GRID_ROWS)}")
 
@@ -203,14 +210,15 @@ def _place(links: Sequence[Markup] | None) -> Markup:
 
 
 def _broken(isa: str) -> Child:
-    """A long name may break after its digits: avx512 bf16."""
-    match = re.fullmatch(r"([a-z]+\d+)(\w+)", isa)
-    return (match[1], tag("wbr"), match[2]) if match and match[2][0].isalpha() else isa
+    """A long name may break after its digits, and after arm: avx512 bf16, arm v8_2."""
+    match = re.fullmatch(r"([a-z]+\d+|arm)([a-z]\w*)", isa)
+    return (match[1], tag("wbr"), match[2]) if match else isa
 
 
 def _row_head(sm: str, catalog: Catalog) -> Markup:
-    gpu = next((gpu for gpu in catalog.gpus.values() if gpu.name == sm), None)
-    return tag("th", sm or "none", tag("small", gpu.title) if gpu else None, scope="row")
+    titles = {gpu.name: gpu.title for gpu in catalog.gpus.values()}
+    titles |= {gfx.name: gfx.title for gfx in catalog.gfx.values()}
+    return tag("th", sm or "none", tag("small", titles[sm]) if sm in titles else None, scope="row")
 
 
 def _link(cell: PageCell, numbers: Numbers, warned: bool, *texts: str) -> Markup:

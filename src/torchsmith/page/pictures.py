@@ -22,7 +22,7 @@ MOST_ROWS = 60  # bars of a picture
 DATE_PIXELS = 120  # that a date below an axis needs
 
 
-def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
+def shared_picture(shared: Sequence[SharedBuild], width: int = draw.WIDTH) -> draw.Picture:
     """Recipes and the long builds below them; builds of one name are told apart by number."""
     links, seen = [], Counter[str]()
     for build in shared:
@@ -31,10 +31,10 @@ def shared_picture(shared: Sequence[SharedBuild]) -> draw.Picture:
         links += [draw.DrawnLink(user, name, build.kind) for user in build.users]
     links.sort(key=lambda link: tuple(reversed(link.user.split("-", 1))))  # a torch beside its companions
     several = sum(len(build.users) > 1 for build in shared)
-    return draw.sharing(f"{len(shared)} long builds, {several} of them below several recipes", links)
+    return draw.sharing(f"{len(shared)} long builds, {several} of them below several recipes", links, width)
 
 
-def run_picture(run: PageRun) -> draw.Picture:
+def run_picture(run: PageRun, width: int = draw.WIDTH) -> draw.Picture:
     """A run of the record: a lane each builder, failures with a sign."""
     spans = [
         draw.DrawnJob(
@@ -49,7 +49,7 @@ def run_picture(run: PageRun) -> draw.Picture:
     failed = sum(job.state == "failed" for job in run.jobs)
     title = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
     title += f", {failed} failed (red, ✗)" if failed else ""
-    return draw.gantt(title, spans, caption=title)
+    return draw.gantt(title, spans, width, title)
 
 
 def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
@@ -93,7 +93,7 @@ def sizes_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Picture
     """The GPU code of every verified build: what its GPU uses, and what it carries besides."""
     rows = []
     for cell in document.cells:
-        if cell.sizes:
+        if cell.sizes and cell.sizes.total:
             total, used = cell.sizes.total, cell.sizes.bytes_used
             label = f"{megabytes(used)} used" + (f", {megabytes(total - used)} not" if total > used else "")
             rows.append(draw.BarRow(cell.name, used, label, "b", total - used))

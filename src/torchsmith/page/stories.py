@@ -50,7 +50,7 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     yield "package", f"{cell.package} {cell.version}".strip()
     yield "GPU", f"{cell.sm}: {gpu.title}" if gpu else cell.sm
     yield "CPU", f"{isa.title} ({isa.platform})" if isa else cell.isa
-    yield "CUDA", cell.cuda
+    yield "GPU code", cell.toolkit
     yield "recipe", tag("code", cell.file) if cell.file else ""
     yield "derivation", tag("code", cell.derivation) if cell.derivation else ""
     yield "result", tag("code", cell.outputs[0]) if cell.outputs else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.text import grouped
+from torchsmith.core.text import counted, grouped
 from torchsmith.page import pictures
 from torchsmith.page.answers import NO_GPU, offer
 from torchsmith.page.document import PageReport, SharedBuild
@@ -21,7 +21,7 @@ def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
     yield "mine", "Which one is mine?", _mine(catalog)
     if document.runs:
-        runs = [scrolled(pictures.run_picture(run).inline(), f"Run {run.id}") for run in document.runs]
+        runs = [drawn(partial(pictures.run_picture, run), f"Run {run.id}") for run in document.runs]
         yield "timeline", "Timeline", runs
     if document.findings:
         picture = drawn(partial(pictures.findings_picture, document), "Findings by rule")
@@ -29,7 +29,7 @@ def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
     shared = [build for build in document.shared if len(build.users) > 1]
     if shared:
         yield "shared", "Shared builds", _shared(shared)
-    if any(cell.sizes for cell in document.cells):
+    if any(cell.sizes and cell.sizes.total for cell in document.cells):
         yield "sizes", "GPU code", drawn(partial(pictures.sizes_picture, document), "GPU code")
     if document.cover:
         yield "cover", "Cover", drawn(partial(pictures.cover_curve, document.cover), "Cover")
@@ -64,12 +64,12 @@ def _mine(catalog: Catalog) -> Child:
     form = tag(
         "div",
         tag("div", boxes, class_="boxes"),
-        tag("button", "Which one is mine?", type="button", id="ask", class_="go"),
+        tag("button", "Show my build", type="button", id="ask", class_="go"),
         tag("div", id="answer", role="status"),
         class_="js",
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
-    about = "Reports, and machines with several kinds of GPU, are read by torchsmith pick:"
+    about = "An AMD GPU, a Mac, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
@@ -82,8 +82,8 @@ def _shared(shared: Sequence[SharedBuild]) -> Child:
     recipes = len({user for build in shared for user in build.users})
     sure = all(build.sure for build in shared)
     how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
-    summary = tag("p", f"{recipes} recipes need {len(shared)} long builds that they share ({how}).")
-    picture = scrolled(pictures.shared_picture(shared).inline(), "Shared builds, drawn")
+    summary = tag("p", f"{recipes} recipes share {counted(len(shared), 'long build')} ({how}).")
+    picture = drawn(partial(pictures.shared_picture, shared), "Shared builds")
     if recipes <= FEW_RECIPES:
         return summary, picture
     return summary, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
@@ -116,12 +116,13 @@ def _findings(document: PageReport) -> Markup:
             "tr",
             tag("td", tag("b", finding.severity, class_=f"f-{finding.severity}")),
             tag("td", finding.rule),
-            tag("td", finding.message, tag("small", finding.hint) if finding.hint else None, class_="what"),
             tag("td", str(len(finding.places)), class_="number"),
+            tag("td", finding.message, tag("small", finding.hint) if finding.hint else None, class_="what"),
         )
         for finding in document.findings
     ]
-    return _table(dict.fromkeys(("severity", "rule", "what", "places")), rows, "All findings")
+    names = {"severity": None, "rule": None, "places": "number", "what": None}
+    return _table(names, rows, "All findings")
 
 
 def _table(names: Mapping[str, str | None], rows: Sequence[Markup], label: str) -> Markup:
