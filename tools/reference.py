@@ -41,7 +41,8 @@ def exit_page(note: str) -> str:
 
 If several things fail, the exit code is 3 only if all of them failed for that reason, else 1.
 
-What 1 means for each verb; verbs that are not listed end with 0, 2 or 3:
+What 1 means for each verb. Every verb also ends with the exit code of its [error](#kinds-of-errors): verbs
+that are not listed end with 0, 2 or 3, and with 1 only if they refuse something.
 
 {table(["verb", "exit code"], rows)}
 
@@ -51,7 +52,9 @@ With `--json` an error is a document on stdout too:
 `{{"format": 1, "error": {{"code", "message", "hint", "where", "exit"}}}}`.
 The code is stable; the message may change.
 
-{table(["code", "what it is"], kind_rows())}
+The exit code is the usual one: a missing build, for instance, is `not-found` with exit code 3.
+
+{table(["code", "what it is", "exit code"], kind_rows())}
 """
 
 
@@ -68,7 +71,7 @@ def kinds() -> list[type[Problem]]:
 
 def kind_rows() -> list[list[str]]:
     """What each code of an error means."""
-    return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or ""] for kind in kinds())
+    return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or "", str(int(kind.exit))] for kind in kinds())
 
 
 def errors_page(catalog: Catalog, note: str) -> str:

@@ -65,7 +65,7 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "code", "error", "named"),
     [
-        (["verify", "missing"], 2, "cannot-read", "missing"),
+        (["verify", "missing"], 2, "not-found", "missing"),
         (["verify", "notes.txt"], 2, "invalid", "notes.txt"),
         (["verify", "empty"], 2, "invalid", "empty"),
         (["verify", "result", "--variant", "pytorch-sm120"], 2, "bad-name", "pytorch-sm120"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -241,6 +242,13 @@ def test_completion_is_installed_where_the_shell_looks(
     monkeypatch.setenv("SHELL", f"/bin/{shell}")
     assert call("--install-completion").code == 0
     assert [file.read_text() for file in tmp_path.rglob("*torchsmith*") if file.is_file()] == [SCRIPTS[shell]]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_may_end_with_1_says_when(verb: str) -> None:
+    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    ends = "exit_if(" in inspect.getsource(module)
+    assert not ends or "exit code is" in " ".join((module.run.__doc__ or "").split())
 
 
 def test_every_verb_has_a_module() -> None:

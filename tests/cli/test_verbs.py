@@ -104,7 +104,12 @@ def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
         (("list", "--profile", "wdie"), "not-known", "did you mean wide?"),
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),
         (("show", "pytorch"), "bad-name", "'pytorch'"),
-        (("show", "pytorch-python313-cuda12_8-sm103-avx2"), "cannot-build", "torchsmith explain"),
+        (("show", "zen4"), "bad-name", "pick --cpu"),
+        (("explain", "avx512"), "bad-name", "torchsmith list avx512"),
+        (("explain", "TS402"), "bad-name", "audit --explain TS402"),
+        (("list", "sm61"), "empty", "torchsmith explain sm61"),
+        (("verify", "nothing"), "not-found", "give a wheel"),
+        (("test", "no/where"), "not-found", "no/where"),
         (("facts", "--cuda", "12.7"), "not-known", "'12.7'"),
         (("init", "--profile", "raal"), "not-known", "real"),
         (("--install-completion", "nope"), "not-known", "--install-completion"),
@@ -119,6 +124,12 @@ def test_a_wrong_request_exits_2_with_words(
     assert (result.code, result.error) == (2, error)
     assert named in " ".join(result.err.replace("│", "").split())
     assert "Traceback" not in result.err
+
+
+def test_a_cell_that_cannot_be_built_has_one_exit_code(call: Call) -> None:
+    name = "pytorch-python313-cuda12_8-sm103-avx2"
+    shown = call("show", name)
+    assert (shown.code, shown.error, call("explain", name).code) == (1, "cannot-build", 1)
 
 
 def test_a_file_that_is_no_text_is_refused(call: Call, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,9 @@ def build_named(given: Path, workspace: Workspace) -> Path:
     """A path as it is; for a cell's name the link to its last build, or what the record says that it was.
     Raises NotFound for a name that was never built here."""
     if not is_name(given) or workspace.root is None:
+        if not os.path.lexists(given) and str(given) != "-":
+            hint = "give a wheel, a folder or a library; in a workspace, the name of a build works too"
+            raise NotFound(f"there is no {given}", hint=hint)
         return given
     from torchsmith.record import open_record
     from torchsmith.workspace.journal import STATE

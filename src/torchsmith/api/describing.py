@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -68,25 +69,37 @@ def show(request: CellRequest) -> Description | GpuReport:
     named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
     if named is None and (gpu := _gpu(request.name, opened.catalog)):
         return gpu
-    variant = Variant.parse(request.name, opened.catalog)
+    variant = _variant(request.name, opened.catalog)
     return cells.describe(variant, opened.catalog, opened.line_of(variant))
 
 
 def explain(request: CellRequest) -> Explanation | GpuReport:
     """Why a cell can be built and used or not, or for which CUDA releases a GPU has builds."""
-    from torchsmith.catalog.names import hardware_hint
-
     opened = open_workspace(request.workspace)
     named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
     if named is None and (gpu := _gpu(request.name, opened.catalog)):
         return gpu
-    try:
-        variant = Variant.parse(request.name, opened.catalog)
-    except BadName as problem:
-        hints = (hardware_hint(word, opened.catalog) for word in (request.name, *request.name.split("-")))
-        problem.hint = next(filter(None, hints), problem.hint)
-        raise
+    variant = _variant(request.name, opened.catalog)
     return cells.explain(request.name, opened.catalog, opened.line_of(variant), opened.standing(variant))
+
+
+def _variant(name: str, catalog: Catalog) -> Variant:
+    """The variant of a name. Raises BadName, with what the name is instead as its hint."""
+    from torchsmith.catalog.names import find_cpu_by_name, hardware_hint
+
+    try:
+        return Variant.parse(name, catalog)
+    except BadName as problem:
+        if re.fullmatch(r"TS\d{3}", name):
+            problem.hint = f"{name} is a rule: torchsmith audit --explain {name}"
+        elif name in catalog.isas:
+            problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its variants"
+        elif cpu := find_cpu_by_name(name, catalog):
+            problem.hint = f"{cpu.title} is a CPU: torchsmith pick --cpu {cpu.name} finds its variant"
+        else:
+            hints = (hardware_hint(word, catalog) for word in (name, *name.split("-")))
+            problem.hint = next(filter(None, hints), problem.hint)
+        raise
 
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:

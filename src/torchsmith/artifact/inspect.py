@@ -240,7 +240,8 @@ def _gpu_file(files: Sequence[Item]) -> Library:
             with item.open() as source:
                 library.containers += containers_of_file(source, item.name)
         except Damaged as fault:
-            library.fault = library.fault or f"{item.name} is damaged: {fault.message}"
+            where = f"{item.name}: " if others else ""
+            library.fault = library.fault or f"{where}damaged: {fault.message}"
     if others:
         entries = tuple(entry for container in library.containers for entry in container.entries)
         library.containers = [Container(UNNAMED, 0, entries)]

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
-from torchsmith.core.problem import CannotBuild
+from torchsmith.core.problem import CannotBuild, Exit
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
 from torchsmith.matrix.variant import Accelerator, Cuda, Variant, pname, read_name
 
@@ -65,7 +65,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     if isinstance(decision, Rejected):
         reasons = "; ".join(map(str, decision.reasons))
         hint = f"torchsmith explain {variant} names cells near it"
-        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint)
+        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.NOT_RIGHT)
     chosen = decision.line
     build = chosen.build_for(variant.toolkit)
     assert build is not None, "an accepted cell has a build"

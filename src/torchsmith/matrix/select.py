@@ -158,10 +158,11 @@ def choose(
     selector = Selector.parse(selectors, catalog)
     chosen = [variant for variant in items if selector.matches(variant, line_of(variant), catalog)]
     if not chosen and selectors:
-        raise Empty(
-            f"no variant matches {' '.join(selectors)}",
-            hint="words about different axes must all match"
-            if len(selectors) > 1
-            else "it is not in this matrix; torchsmith list --left-out says what else is not, and why",
-        )
+        if len(selectors) > 1:
+            hint = "words about different axes must all match"
+        elif re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
+            hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
+        else:
+            hint = "it is not in this matrix; torchsmith list --left-out says what else is not, and why"
+        raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)
     return chosen

@@ -188,10 +188,10 @@ def discover(
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not checkout.recipes and not (search and not selectors):
         word = selectors[0] if selectors else ""
-        wrong = f"{word} is not a recipe" if word and Path(word).exists() else f"there is no {word}"
-        named = f"{wrong}, and " if word else "there is "
+        wrong = "is not a recipe" if word and Path(word).exists() else "is neither a path nor a recipe"
+        named = f"{word} {wrong}; " if word else ""
         hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
-        raise NotFound(f"{named}no recipe in {', '.join(map(str, paths))}", hint=hint)
+        raise NotFound(f"{named}there is no recipe in {', '.join(map(str, paths))}", hint=hint)
     return checkout.select(selectors)
 
 

@@ -161,8 +161,8 @@ class _RepositoryCells:
         aimed = [file for file in self.files if file.targets]
         if not aimed:
             raise Empty(
-                "the GPU target is missing: no Nix file here sets cudaCapabilities, gpuTargets or"
-                " TORCH_CUDA_ARCH_LIST to values that can be read",
+                "no Nix file here is a recipe for torch or states a GPU target: cudaCapabilities, gpuTargets"
+                " or TORCH_CUDA_ARCH_LIST, with values that can be read",
                 hint=f"{self._evidence()}; set the target there, or name cells: torchsmith init --cell",
             )
         cells: dict[str, Cell] = {}

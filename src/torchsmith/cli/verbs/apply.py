@@ -16,7 +16,8 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
 
     It asks before it deletes files, and refuses to without a terminal. An interrupted run continues where it
     stopped when you call it again. Without [bold]--adopt[/bold], files that torchsmith does not manage stay
-    as they are. The exit code is 1 when one of them should change.
+    as they are. The exit code is 1 when a file that torchsmith does not manage should change, or when a
+    repository has changes that are not committed.
     """
     report = apply(request, Terminal(), may_delete)
     if json:

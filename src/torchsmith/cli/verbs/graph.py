@@ -33,7 +33,8 @@ def run(
 ) -> None:
     """Count the builds below recipes, and show which long ones they share.
 
-    The derivations are added to the Nix store; nothing is built.
+    The derivations are added to the Nix store; nothing is built. The exit code is 1 when a recipe fails, 3
+    when only downloads failed.
     """
     if format and json:
         raise Conflict("--format and --json cannot be combined", hint="leave one of them out")

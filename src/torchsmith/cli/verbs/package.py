@@ -28,7 +28,8 @@ def run() -> None:
     """Show, add and remove packages.
 
     [bold]package list[/bold] shows the known packages and which ones this workspace builds. [bold]package
-    add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it.
+    add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it. The exit
+    code is 1 when Nix refuses every cell, or when files that torchsmith does not manage stand in the way.
     """
 
 

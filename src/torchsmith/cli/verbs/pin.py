@@ -18,7 +18,8 @@ def run(*, request: PinRequest, json: JsonOption = False) -> None:
     known; unknown hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--learn[/bold]
     downloads the nixpkgs tarball for its hash; [bold]--eval[/bold] shows which derivations change.
     [bold]--nixpkgs[/bold] reads releases, CUDA sets, Pythons and the shape of torch from a tree of that
-    revision; without one they stay unknown, and every cell says so until it is evaluated.
+    revision; without one they stay unknown, and every cell says so until it is evaluated. The exit code is 1
+    when a recipe of the line is not managed by torchsmith: nothing is moved then.
     """
     report = pin(request, Terminal())
     answer(report, print_edit, as_json=json)

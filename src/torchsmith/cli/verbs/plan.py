@@ -25,7 +25,7 @@ def run(
 
     Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: kept where
     torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] carries the
-    plan out.
+    plan out. With [bold]--check[/bold] the exit code is 1 when a file should change.
     """
     report = plan(request)
     pending = report.pending or report.skipped

@@ -13,7 +13,8 @@ EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 def run(*, request: CellRequest, json: JsonOption = False) -> None:
     """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings.
 
-    A GPU architecture or a product (sm89, 'RTX 4090') works too.
+    A GPU architecture or a product (sm89, 'RTX 4090') works too. The exit code is 1 for a cell that cannot be
+    built.
     """
     report = show(request)
     if json:
