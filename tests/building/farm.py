@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -92,15 +93,23 @@ def _sshd(config: Path, port: int, own_store: bool) -> subprocess.Popen[bytes]:
     """A daemon that answers; with a store of its own it sees that, and nobody else's, at the place of all."""
     log = config.with_suffix(".log")
     root = os.getuid() == 0
-    # Who may mount is root where the mounts are, as whom sshd would not run: back to who it was.
-    back = "" if root or not own_store else f"unshare --map-user={os.getuid()} --map-group={os.getgid()}"
-    command = f"exec {back} {SSHD} -D -e -f {config}"
+    mounts = []
     for part in ("store", "var") if own_store else ():
         own, shared = config.with_suffix("") / part, config.parent / part
         own.mkdir(parents=True, exist_ok=True)
         shared.mkdir(exist_ok=True)
-        command = f"mount --bind {own} {shared} && {command}"
-    apart = ["unshare", "-m" if root else "-rm"] if own_store else []
+        mounts.append(f"mount --bind {own} {shared}")
+    user = pwd.getpwuid(os.getuid())
+    if user.pw_shell.endswith(("/nologin", "/false")):  # it sees itself as somebody who may log in
+        users = config.with_suffix(".passwd")
+        users.write_text(f"{user.pw_name}:x:{user.pw_uid}:{user.pw_gid}::{user.pw_dir}:/bin/sh\n")
+        mounts.append(f"mount --bind {users} /etc/passwd")
+        users.with_suffix(".shadow").write_text(f"{user.pw_name}:x:1::::::\n")
+        mounts.append(f"mount --bind {users.with_suffix('.shadow')} /etc/shadow")
+    # Who may mount is root where the mounts are, as whom sshd would not run: back to who it was.
+    back = f"unshare --map-user={os.getuid()} --map-group={os.getgid()}" if mounts and not root else ""
+    command = " && ".join([*mounts, f"exec {back} {SSHD} -D -e -f {config}"])
+    apart = ["unshare", "-m" if root else "-rm"] if mounts else []
     with log.open("ab") as told:
         process = subprocess.Popen([*apart, "sh", "-c", command], stderr=told)
     for _ in range(100):
