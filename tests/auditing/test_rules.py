@@ -54,6 +54,14 @@ def test_a_rule_speaks_of_its_mistake_and_of_nothing_right(rule: str, name: str,
     assert rule in {one.rule for one in findings_of(name, text.replace(old, new))}
 
 
+def test_one_wrong_variable_is_one_finding() -> None:
+    text = RIGHT[NAME].replace('gpuArchSM = "12.0"', 'gpuArchSM = "9.0"')
+    assert text != RIGHT[NAME]
+    [finding] = [one for one in findings_of(NAME, text) if one.rule in ("TS401", "TS601")]
+    assert finding.rule == "TS401"
+    assert "gpuArchSM" in finding.message
+
+
 @pytest.mark.parametrize(
     ("rule", "name"),
     [
@@ -455,3 +463,21 @@ def test_nobody_knows_the_wrong_source_of_a_package_whose_source_nobody_knows() 
     rules = [one.rule for one in findings_of("onnxruntime-python313-cuda12_9-sm90-avx2", text, Path("/x"))]
     assert rules
     assert "TS905" not in rules
+
+
+@pytest.mark.parametrize("text", [b"this is { not nix", bytes(range(256))])
+def test_a_file_that_is_named_and_is_no_nix_is_an_error_and_one_that_is_met_is_not(
+    tmp_path: Path, text: bytes
+) -> None:
+    (tmp_path / "bad.nix").write_bytes(text)
+    (tmp_path / "good.nix").write_text("{ a = 1; }")
+    named = audit((tmp_path / "bad.nix", tmp_path / "good.nix"))
+    assert [(one.rule, one.severity.value) for one in named.findings] == [("TS001", "error")]
+    assert audit((tmp_path,)).findings == ()
+
+
+def test_repositories_further_down_are_found(tmp_path: Path) -> None:
+    for place in ("near", "a/b/far", "node_modules/not", ".hidden/not"):
+        (pkgs := tmp_path / place / ".flox/pkgs").mkdir(parents=True)
+        (pkgs / f"{NAME}.nix").write_text(RIGHT[NAME])
+    assert audit((tmp_path,)).recipes == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -121,6 +122,7 @@ def test_apply_without_a_committer_writes_nothing(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.useConfigOnly")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
+    assert "--no-commit" in call("plan").err
     said = call("apply", "--allow-dirty")
     assert said.code == 3
     assert "user.name" in said.err
@@ -130,6 +132,41 @@ def test_apply_without_a_committer_writes_nothing(
     assert call("apply", "--allow-dirty").code == 3  # files that are as wanted, and that no commit holds
     assert call("plan").code == call("list").code == 0
     assert call("generate").code in (0, 1)  # no commit was begun that would stop the next run
+
+
+def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("init", ".", "--cell", RIGHT, "--cell", RIGHT.replace("avx2", "avx512")).code == 0
+    assert call("generate", "--no-git").code == 0
+    pkgs = Path("build-pytorch/.flox/pkgs")
+    for path in pkgs.glob("*.nix"):  # somebody else's
+        path.write_text(path.read_text().partition("\n")[2])
+    doubtful = pkgs / f"{RIGHT}.nix"
+    doubtful.write_text(doubtful.read_text().replace("SM90", "SM89"))
+    changes = json.loads(call("plan", "--json").out)["changes"]
+    rows = {row["path"]: row for row in changes if row["path"].startswith(str(pkgs))}
+    assert [row["kind"] for row in rows.values()] == ["keep", "keep"]
+    assert {path: row["warnings"] > 0 for path, row in rows.items()} == {
+        str(path): path == doubtful for path in pkgs.glob("*.nix")
+    }
+    applied = call("apply", "--allow-dirty")
+    assert applied.code == 0
+    assert "next: torchsmith audit" in applied.err
+
+
+def test_a_copy_that_is_made_is_named(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT, change=('"9.0"', '"8.9"'))
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    skipped = call("apply", "--allow-dirty", "--no-commit")
+    assert skipped.code == 1
+    assert "next: torchsmith apply --adopt --no-commit" in skipped.err
+    report = json.loads(call("apply", "--adopt", "--allow-dirty", "--no-commit", "--json").out)
+    assert report["copies"] == [f"build-pytorch/.flox/pkgs/{RIGHT}.nix.orig"]
+    assert Path(report["copies"][0]).is_file()
+    assert call("apply", "--adopt", "--no-commit").code == 0  # the copy is in nobody's way
 
 
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(

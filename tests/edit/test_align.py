@@ -14,7 +14,7 @@ from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
 from torchsmith.edit.align import align_repositories, make_missing, write_missing
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.reconcile import Judged, reconcile
 from torchsmith.workspace.start import derive_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
@@ -160,7 +160,7 @@ def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: 
         (tmp_path / f"build-vllm/.flox/pkgs/vllm-python313-cuda12_9-{cell}.nix").write_text("{ }: null\n")
     opened = open_workspace(tmp_path)
     repos = wanted_repos(opened)
-    found = reconcile(opened, repos, judge=lambda recipe: "")
+    found = reconcile(opened, repos, judge=lambda recipe: Judged())
     why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
     assert "tensorflow-bin" in why["armv9"]
     assert ["include" in why[isa] for isa in ("armv9", "avx512")] == [False, True]
@@ -201,7 +201,7 @@ def test_every_verb_gives_one_reason_for_a_cell_that_cannot_be(tmp_path: Path) -
     (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm61-avx2.nix").write_text(text)
     opened = open_workspace(tmp_path)
     (reason,) = {one.cannot for one in align_repositories((tmp_path,)).gaps}
-    changes = reconcile(opened, wanted_repos(opened), judge=lambda recipe: "")
+    changes = reconcile(opened, wanted_repos(opened), judge=lambda recipe: Judged())
     derived = derive_workspace([tmp_path / "build-pytorch", tmp_path / "build-torchvision"])
     assert reason
     assert [change.why for change in changes if "sm61" in change.path] == [reason]

@@ -165,6 +165,8 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
         ["create 8"],
     ]
     assert log[0] == "Everything else: create 8 files"
+    body = git(drifted / "build-pytorch", "log", "-1", "--format=%b").splitlines()
+    assert sum(line.startswith("- create ") for line in body) == 8
     assert (drifted / "build-pytorch/README.md").read_text() == "# build-pytorch\n\n6 variants.\n"
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
 

@@ -92,6 +92,7 @@ class FileChange(msgspec.Struct, frozen=True):
     old: str
     skipped: bool
     diff: str = ""
+    warnings: int = 0  # of the audit, where somebody else's recipe stays
 
     @property
     def pending(self) -> bool:
@@ -108,6 +109,8 @@ class ChangeReport(msgspec.Struct, frozen=True):
     commits: Sequence[Commit] = ()
     narrowed: Sequence[str] = ()  # the GPU of each recipe that names it to nixpkgs now and did not before
     torch_elsewhere: Sequence[str] = ()  # files that set torch, too, and that no plan touches
+    copies: Sequence[str] = ()  # that were made of files of others which git does not hold
+    committer: bool = True  # git knows who commits
 
     @property
     def pending(self) -> list[FileChange]:
@@ -146,6 +149,7 @@ def _report(
             old=change.old,
             skipped=change.skipped,
             diff=change.diff() if diff else "",
+            warnings=change.warnings,
         )
         for change in changes
     ]
@@ -194,7 +198,9 @@ def generate(request: GenerateRequest, watch: Watch = SILENT, confirm: Confirm =
         if not request.yes:
             _check_deletions(report, confirm)
         carry_out(writer, repos, wanted, tell_git=request.git, commit=request.commit)
-    return msgspec.structs.replace(report, written=True, commits=tuple(writer.commits))
+    return msgspec.structs.replace(
+        report, written=True, commits=tuple(writer.commits), copies=tuple(writer.copies)
+    )
 
 
 def plan(request: PlanRequest | None = None) -> ChangeReport:
@@ -206,7 +212,10 @@ def plan(request: PlanRequest | None = None) -> ChangeReport:
     request = request or PlanRequest()
     planned = plan_workspace(request.workspace, request.profile)
     beside = torch_elsewhere(workspace_folder(request.workspace), planned.catalog)
-    return _report(planned.root, planned.changes, planned.catalog, torch_elsewhere=beside)
+    report = _report(planned.root, planned.changes, planned.catalog, torch_elsewhere=beside)
+    waiting = report.pending or report.skipped
+    committer = not waiting or all(map(git.has_committer, dict.fromkeys(planned.folders)))
+    return msgspec.structs.replace(report, committer=committer)
 
 
 def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
@@ -237,4 +246,6 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
         if pages:
             watch.remark(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")
         plans.carry_out(workspace_plan, writer, commit=request.commit, per_file=request.per_file)
-    return msgspec.structs.replace(planned, written=True, commits=tuple(writer.commits))
+    return msgspec.structs.replace(
+        planned, written=True, commits=tuple(writer.commits), copies=tuple(writer.copies)
+    )

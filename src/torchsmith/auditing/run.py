@@ -160,8 +160,11 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
 def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
     yield from (JudgeTask(recipe.path, folder.label_of(recipe.path), "recipe") for recipe in folder.recipes)
     yield from (JudgeTask(path, folder.label_of(path), "page") for path in (*folder.others, *folder.pages))
-    named = (path for path in folder.elsewhere if _mentions(path, context))
-    yield from (JudgeTask(path, folder.label_of(path), "expression") for path in named)
+    # A file that somebody named is judged where it cannot be read, too.
+    judged = (
+        path for path in folder.elsewhere if _mentions(path, context) or not (folder.whole or _is_nix(path))
+    )
+    yield from (JudgeTask(path, folder.label_of(path), "expression") for path in judged)
 
 
 def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[FileFindings]:
@@ -202,16 +205,21 @@ def _mentions(path: Path, context: Context) -> bool:
     return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
 
 
+def _is_nix(path: Path) -> bool:
+    try:
+        read_recipe(path, ask=canonical_text)
+    except Problem:
+        return False
+    return True
+
+
 def judge_expressions(path: Path, label: str, context: Context) -> FileFindings:
     """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        sure = Sure.GUESS if PIPES in read_text(path) else None if find("nix-instantiate") else Sure.LIKELY
-        unread = _unread(problem, label, context)
-        return FileFindings(
-            tuple(_less_sure(finding, sure) for finding in unread), concerns=True, lasting=False
-        )
+        unread = [_less_sure(finding, _doubt(path)) for finding in _unread(problem, label, context)]
+        return FileFindings(tuple(unread), concerns=_mentions(path, context), lasting=False)
     if not context.concerns(recipe):
         return FileFindings(())
     subject = context.subject(label, recipe)
@@ -262,6 +270,15 @@ def judge_recipe(
 def _exact(recipe: Recipe) -> bool:
     """Whether nobody had to ask Nix what its text means."""
     return all(file.syntax.exact for file in recipe.files)
+
+
+def _doubt(path: Path) -> Sure | None:
+    """How sure it is that a file that cannot be read is no Nix, where that may be the fault of our reader."""
+    try:
+        text = read_text(path)
+    except Problem:
+        return None  # no text at all
+    return Sure.GUESS if PIPES in text else None if find("nix-instantiate") else Sure.LIKELY
 
 
 def _less_sure(finding: Finding, sure: Sure | None) -> Finding:

@@ -57,8 +57,8 @@ def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Pat
     if any(finding.fix for finding in report.findings):
         next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="mends what is safe to mend")
     elif report.findings:
-        errors = report.of(Severity.ERROR)
-        next_step("audit", "--explain", (errors or report.findings)[0].rule, why="explains the rule")
+        first = reports.alike(report.findings)[0][0]
+        next_step("audit", "--explain", first.rule, why="explains the rule")
     else:
         places = [workspace or Path(), *map(Path, paths)]
         own = [place for place in places if (place / FILE).is_file()]
@@ -87,6 +87,7 @@ def _print_group(group: Sequence[Finding]) -> None:
     for finding in group:
         places.setdefault(finding.where.file, str(finding.where))
     more = " files" if len(places) > SHOWN else ""
+    more += f" ({len(group)} places)" if len(group) > len(places) else ""
     write(f"        {some_of([*places.values()], SHOWN)}{more}", "bold", hang=0)
     _print_about(group[0])
 
@@ -106,12 +107,13 @@ def _print_rules(report: AuditReport) -> None:
     if len(rows) < FEW and len(report.findings) < MANY:
         return
     names = ("rule", "what", "severity", "findings", "files", "--fix")
+    width = len(names) if any(row.fixable for row in rows) else -1
     write()
     shown = [
         (row.rule, row.title, row.severity.value, str(row.findings), str(row.files), str(row.fixable or ""))
         for row in rows
     ]
-    table(names, shown, broken=("what",))
+    table(names[:width], [row[:width] for row in shown], broken=("what",))
     write()
 
 
@@ -133,4 +135,4 @@ def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     mended = f"{counted(report.mended, 'finding')} in {files} {'mended' if written else 'can be mended'}"
     others = sum(finding.fix is None and finding.severity is not Severity.NOTE for finding in report.findings)
     left = f"; {others} without a safe fix" if others else ""
-    tell((mended if report.mended else "no finding has a safe fix") + left)
+    tell(mended + left if report.mended else "no finding has a safe fix")

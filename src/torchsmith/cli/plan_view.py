@@ -47,6 +47,8 @@ def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool 
             if label != "create":
                 line(f"          {_why(group[0])}", "dim", hang=0)
     _print_narrowed(report.narrowed, line)
+    if report.copies:
+        line(f"copies of files that git does not hold: {some_of(report.copies, 3)}", "yellow")
     for commit in report.commits:
         line(f"{commit.repo}: committed {commit.revision} {commit.message}")
     return more

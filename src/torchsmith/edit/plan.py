@@ -14,13 +14,13 @@ from torchsmith.auditing.run import judge_file
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Refused
-from torchsmith.core.text import grouped
+from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
-from torchsmith.workspace.change import KINDS, Adoption, Change, ChangeKind
+from torchsmith.workspace.change import COPY, KINDS, Adoption, Change, ChangeKind
 from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.reconcile import COPY, PHASES, Judge, copies, phase_of, reconcile
+from torchsmith.workspace.reconcile import PHASES, Judge, Judged, copies, phase_of, reconcile
 from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
@@ -41,6 +41,12 @@ class WorkspacePlan:
         return [change for change in self.changes if change.recipe and (change.kind in kinds or not kinds)]
 
     @property
+    def folders(self) -> list[Path]:
+        """Where git commits: each repository, or the workspace where it is not there yet."""
+        places = (self.root / repo.name for repo in self.repos)
+        return [place if place.is_dir() else self.root for place in places]
+
+    @property
     def pending(self) -> list[Change]:
         return [change for change in self.changes if change.kind != "keep"]
 
@@ -59,30 +65,32 @@ def plan_workspace(
 
 
 def auditor(workspace: Workspace) -> Judge:
-    """A function that gives the first few errors that the audit finds in a recipe; empty where none."""
+    """What audit says of a recipe: the first few of its errors, and how many warnings it has."""
     context = Context(
         workspace.catalog,
         RuleSelection().also(workspace.settings.audit),
         {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
-    def judge(recipe: RecipeFile) -> str:
+    def judged(recipe: RecipeFile) -> Judged:
         label = recipe.path.relative_to(workspace.home).as_posix()
         findings = judge_file(recipe.path, label, True, context).findings
-        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-        messages = list(dict.fromkeys(finding.message for finding in context.choice.keep(errors)[0]))
+        kept, _ = context.choice.keep(list(findings))
+        errors = (finding.message for finding in kept if finding.severity is Severity.ERROR)
+        messages = list(dict.fromkeys(errors))
         more = f", and {len(messages) - MAX_REASONS} more" if len(messages) > MAX_REASONS else ""
-        return "; ".join(messages[:MAX_REASONS]) + more
+        warnings = sum(finding.severity is Severity.WARNING for finding in kept)
+        return Judged("; ".join(messages[:MAX_REASONS]) + more, warnings)
 
-    return judge
+    return judged
 
 
 def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:
     """Write what a plan changes, a commit for each phase or file. A Problem where nobody could commit."""
     root = plan.root
     pending = [change for change in plan.changes if change.pending]
-    for repo in plan.repos if commit and pending else ():
-        git.require_committer(root / repo.name if (root / repo.name).is_dir() else root)
+    for folder in plan.folders if commit and pending else ():
+        git.require_committer(folder)
     for repo in plan.repos:
         (root / repo.name).mkdir(exist_ok=True)
         if not git.is_kept(root / repo.name):
@@ -146,8 +154,6 @@ def _message(name: str, changes: Sequence[Change], *, per_file: bool) -> str:
     if per_file:
         return f"{changes[0].kind.capitalize()} {name}\n\n{changes[0].why}\n"
     counts = {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
-    summary = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
-    listed = [change for change in changes if change.kind != "create"]
-    body = "\n".join(f"- {change.kind} {Path(change.path).name}: {change.why}" for change in listed)
-    files = "file" if len(changes) == 1 else "files"
-    return f"{name[0].upper()}{name[1:]}: {summary} {files}\n" + (f"\n{body}\n" if body else "")
+    actions = ", ".join(f"{kind} {counted(count, 'file')}" for kind, count in counts.items() if count)
+    body = [f"- {change.kind} {Path(change.path).name}: {change.why}" for change in changes]
+    return f"{name[0].upper()}{name[1:]}: {actions}\n\n" + "\n".join(body) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
 KINDS: tuple[ChangeKind, ...] = ("keep", "create", "rewrite", "replace", "delete")
+COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end
 BY_NAME = (".md", ".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 
 
@@ -31,6 +33,7 @@ class Change:
     old: str = ""
     recipe: bool = False
     skipped: bool = False
+    warnings: int = 0  # of the audit, where somebody else's recipe stays
 
     @property
     def pending(self) -> bool:

@@ -21,12 +21,13 @@ from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 from torchsmith.workspace.release import Release, stated_release
-from torchsmith.workspace.search import nix_files
+from torchsmith.workspace.search import SKIPPED, nix_files
 from torchsmith.workspace.subject import PKGS as PKGS
 from torchsmith.workspace.subject import Subject
 
 SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
+DEEPEST = 4  # levels below a folder at which repositories are looked for
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -279,8 +280,7 @@ class _Reader:
 
     def below(self, path: Path) -> Iterator[Repository]:
         """A repository, those of a workspace, or a plain folder of recipes."""
-        inner = sorted(child for child in path.iterdir() if (child / PKGS).is_dir())
-        roots = [root for root in (path, *inner) if (root / PKGS).is_dir()]
+        roots = repositories_below(path, DEEPEST if self.search else 1)
         yield from map(self.repository, roots)
         if self.search and path not in roots:
             files = [
@@ -309,6 +309,17 @@ class _Reader:
         files = nix_files(root, self.catalog.templates) if self.search else []
         elsewhere = [path for path in files if PKGS not in path.as_posix()]
         return Repository(root, tuple(recipes), tuple(others), tuple(pages), elsewhere=tuple(elsewhere))
+
+
+def repositories_below(path: Path, depth: int) -> list[Path]:
+    """The folders with recipes at or below a path, so many levels down; none in hidden folders."""
+    pkgs = (found for level in range(depth + 1) for found in path.glob("*/" * level + PKGS))
+    roots = (folder.parents[1] for folder in pkgs if folder.is_dir())
+    return sorted(
+        root
+        for root in roots
+        if not any(part in SKIPPED or part.startswith(".") for part in root.relative_to(path).parts)
+    )
 
 
 def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:

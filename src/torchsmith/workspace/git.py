@@ -36,8 +36,13 @@ def require_git() -> None:
 
 def require_committer(folder: Path) -> None:
     """A Problem where git would refuse to commit, told before anything is written."""
-    if not ask(folder, "var", "GIT_COMMITTER_IDENT").ok:
+    if not has_committer(folder):
         raise _nobody(folder)
+
+
+def has_committer(folder: Path) -> bool:
+    """Whether git knows in whose name to commit."""
+    return ask(folder, "var", "GIT_COMMITTER_IDENT").ok
 
 
 def _nobody(repo: Path) -> Problem:

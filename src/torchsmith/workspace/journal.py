@@ -23,7 +23,7 @@ from torchsmith.core.files import exclusive, write_atomic
 from torchsmith.core.problem import CannotWrite, Failed
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
-from torchsmith.workspace.change import Change
+from torchsmith.workspace.change import COPY, Change
 
 STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
 FILE = "journal.json"
@@ -68,6 +68,7 @@ class Writer:
     verb: str
     recovered: str = ""
     commits: list[Commit] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)  # of files of others that git does not hold
 
     @property
     def _file(self) -> Path:
@@ -92,6 +93,7 @@ class Writer:
             self._sweep(journal)
             raise
         self._finish(journal)
+        self.copies += filter(COPY.search, writes)
 
     def _save(self, journal: Journal) -> None:
         write_atomic(self._file, msgspec.json.encode(journal).decode())

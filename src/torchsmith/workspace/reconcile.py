@@ -4,17 +4,18 @@ they are; a plan lets a judge look at the recipes of others first."""
 from __future__ import annotations
 
 import os
-import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import CannotRead, Exit, TooLarge
+from torchsmith.core.text import counted
 from torchsmith.matrix import Flavor, package_name, try_read
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
@@ -26,11 +27,24 @@ from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
 Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
 PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
-Judge = Callable[[RecipeFile], str]  # what is wrong with a recipe of somebody else; empty: nothing
+
+
+class Judged(NamedTuple):
+    """What the audit has against a recipe of somebody else."""
+
+    errors: str = ""  # in words; empty: none
+    warnings: int = 0
+
+    @property
+    def valid(self) -> str:
+        """That it has no error."""
+        return f"valid, {counted(self.warnings, 'warning')}" if self.warnings else "valid"
+
+
+Judge = Callable[[RecipeFile], Judged]
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
 UP_TO_DATE = "up to date"
-VALID = "valid"
 SHARES = "adopting it lets the packages of its cell share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
@@ -145,10 +159,11 @@ class _Reconciler:
             why += f" and it may say more than ours would; --adopt {change.path} replaces it"
             return replace(change, kind="keep", why=why, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
-        if errors := self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog)):
-            return replace(change, why=f"broken: {errors}", skipped=not taken)
-        why = f"{VALID}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
-        return replace(change, kind="keep", why=why, after=None)
+        judged = self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog))
+        if judged.errors:
+            return replace(change, why=f"broken: {judged.errors}", skipped=not taken)
+        why = f"{judged.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
+        return replace(change, kind="keep", why=why, after=None, warnings=judged.warnings)
 
     # ---- recipes under another name or form than is wanted
 
@@ -171,7 +186,8 @@ class _Reconciler:
 
     def _replace(self, file: WantedFile, recipe: RecipeFile) -> Change:
         old = recipe.path.relative_to(self.root).as_posix()
-        errors = self.judge(recipe) if self.judge and recipe.owner != "ours" else ""
+        judged = self.judge(recipe) if self.judge and recipe.owner != "ours" else Judged()
+        errors = judged.errors
         variant = recipe.variant
         if variant is not None and variant.flavor:
             what = f"the {variant.flavor.value} stands in for this cell"
@@ -180,8 +196,9 @@ class _Reconciler:
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
         right = self.judge is not None and recipe.attr == file.name and not errors
         if right and recipe.owner != "ours" and old not in self.adopt.paths:
-            why = f"{VALID}, not managed by torchsmith; {SHARES}"
-            return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True)
+            why = f"{judged.valid}, not managed by torchsmith; {SHARES}"
+            warnings = judged.warnings
+            return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True, warnings=warnings)
         mine = recipe.owner == "ours" or self.adopt.takes(old)
         if not mine and self.judge is None:
             why += f"; {_how_to_adopt(old)}"
@@ -201,7 +218,7 @@ class _Reconciler:
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path))
-        elif reading and (errors := self.judge(recipe)):
+        elif reading and (errors := self.judge(recipe).errors):
             why = f"not asked for, and broken: {errors}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path))
         else:
@@ -256,9 +273,6 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
     return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
 
 
-COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end
-
-
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
     """A copy beside each file of somebody else that is about to change, unless git holds it so."""
     for change in changes:
@@ -291,4 +305,5 @@ def _what_changed(before: str, after: str) -> str:
     old, new = read_header(before), read_header(after)
     if old and new and old.facts.get("line") != new.facts.get("line"):
         return f"line {old.facts.get('line')} -> {new.facts.get('line')}"
-    return "torchsmith writes it differently now"
+    had, has = Counter(before.splitlines()), Counter(after.splitlines())
+    return f"torchsmith writes it differently now: +{(has - had).total()} -{(had - has).total()} lines"

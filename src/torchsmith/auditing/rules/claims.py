@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchsmith.auditing.claims import PlacedClaim, claims_of, vocabulary
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule, unlisted
+from torchsmith.auditing.rules.gpu import gpu_variables
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix import Variant
@@ -26,7 +27,12 @@ def prose_names_the_gpu(subject: Subject) -> Iterator[Defect]:
     gpu = subject.gpu
     generations = vocabulary(subject.catalog).generations
     own = subject.variant.arch if subject.variant else ""
+    lines = subject.body.text.splitlines()
+    variables = gpu_variables(subject)
     for place, claim, span in _of(subject, "sm", "capability", "generation", "arch"):
+        line = lines[span.line - 1] if span.line <= len(lines) else ""
+        if place == "banner" and any(f"${{{name}}}" in line for name in variables):
+            continue  # it prints the variable, which TS401 is about
         right = claim.value == own or (
             gpu is not None
             and (claim.value == gpu.sm.capability or gpu.name in generations.get(claim.value, ()))

@@ -31,6 +31,11 @@ def _mentions(subject: Subject) -> Iterator[GpuMention]:
             yield mention
 
 
+def gpu_variables(subject: Subject) -> set[str]:
+    """Names of variables of a recipe that hold a GPU target."""
+    return {mention.name for mention in _mentions(subject) if mention.spelling == "variable"}
+
+
 def _sm(word: str) -> Sm | None:
     try:
         return GpuTarget.parse(word.removesuffix("+PTX")).sm
@@ -42,7 +47,11 @@ def _sm(word: str) -> Sm | None:
 def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """The kernels must be compiled for the SM in the name. Otherwise the package finds no kernel on the GPU
     it is named after."""
+    variables = gpu_variables(subject)
     for mention in _mentions(subject):
+        text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
+        if mention.spelling != "variable" and variables.intersection(re.findall(r"\w+", text)):
+            continue  # the variable is where it goes wrong
         for value in mention.values:
             sm = _sm(value)
             if sm is not None and sm != gpu.sm:

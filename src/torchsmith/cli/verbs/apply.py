@@ -7,6 +7,7 @@ from torchsmith.api.writing import ApplyRequest, apply
 from torchsmith.cli.console import exit_if, next_step, print_json, tell, write
 from torchsmith.cli.plan_view import may_delete, print_changes
 from torchsmith.cli.progress import Terminal
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 
@@ -28,5 +29,12 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
         if report.pending or report.skipped:
             next_step("apply", workspace=request.workspace)
         return
+    if report.skipped:
+        why = f"replaces {counted(len(report.skipped), 'file')} that torchsmith does not manage"
+        options = ("--adopt",) if request.commit else ("--adopt", "--no-commit")
+        next_step("apply", *options, workspace=request.workspace, why=why)
     exit_if(report.skipped)
+    if left := sum(bool(change.warnings) for change in report.changes):
+        why = f"{counted(left, 'recipe')} kept with warnings"
+        next_step("audit", str(request.workspace or "."), why=why)
     next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")

@@ -37,6 +37,12 @@ def run(
         if report.torch_elsewhere:
             tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan leaves alone")
         if pending and not check:
-            adopt = () if report.pending else ("--adopt",)
-            next_step("apply", *adopt, workspace=request.workspace)
+            options = () if report.pending else ("--adopt",)
+            why = ""
+            if not report.committer:
+                options, why = (
+                    (*options, "--no-commit"),
+                    "git knows no user.name and user.email",
+                )
+            next_step("apply", *options, workspace=request.workspace, why=why)
     exit_if(check and pending)
