@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith import __version__
+from torchsmith.catalog.ranges import version_key
 
 
 def test_the_version_is_printed_with_and_without_the_short_way(call: Call) -> None:
@@ -89,9 +90,23 @@ def test_show_says_what_is_known_and_what_is_not_proved(call: Call) -> None:
 def test_explain_exits_1_for_a_cell_that_cannot_be_built(call: Call) -> None:
     result = call("explain", "pytorch-python313-cuda12_8-sm103-avx2")
     assert result.code == 1
-    assert "sm103 needs CUDA 12.9, asked for 12.8" in result.out  # the one place that holds a reason's words
+    assert "sm103 needs CUDA 12.9 or newer" in result.out  # the one place that holds a reason's words
     assert "pytorch-python313-cuda12_9-sm103-avx2" in result.out
     assert call("explain", "pytorch-python313-cuda13_0-sm121-avx2").code == 0
+
+
+def test_what_is_near_a_cell_is_for_its_own_gpu_where_an_older_torch_has_it(call: Call) -> None:
+    report = json.loads(call("explain", "pytorch-python313-cuda13_0-sm61-avx512", "--json").out)
+    assert report["nearest"]
+    assert all("-sm61-" in name for name in report["nearest"])
+
+
+def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: Call) -> None:
+    result = call("explain", "RTX 5090")
+    assert "torchsmith pick --gpu 'RTX 5090'" in result.err
+    assert "RTX 5070" not in result.out  # that is what show is for
+    assert "RTX 5070" in call("show", "RTX 5090").out
+    assert "torchsmith pick --gpu MI300X" in call("explain", "MI300X").err
 
 
 @pytest.mark.parametrize(
@@ -210,3 +225,24 @@ def test_no_columns_at_all_means_that_nobody_knows(monkeypatch: pytest.MonkeyPat
     for words, told in zip(commands, usual, strict=True):
         monkeypatch.setenv("COLUMNS", "0")
         assert call(*words) == told
+
+
+def test_a_row_names_no_product_that_its_builds_do_not_run_on(call: Call) -> None:
+    rows = json.loads(call("list", "-p", "wide", "sm90", "--json").out)["cells"]
+    named = {row["system"]: "GH200" in row["gpu"] for row in rows}
+    assert named == {"x86_64-linux": False, "aarch64-linux": True}
+
+
+def test_lines_are_listed_newest_first(call: Call) -> None:
+    torch = [row["torch"] for row in json.loads(call("line", "list", "--json").out)["lines"] if row["torch"]]
+    assert torch == sorted(torch, key=version_key, reverse=True)
+
+
+def test_builders_are_checked_where_nothing_is_to_be_built(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("torchsmith.toml").write_text("format = 1\n")
+    Path("machines").write_text("")
+    result = call("farm", "check", "--machines", "machines")
+    assert (result.code, "next:" in result.err) == (0, False)

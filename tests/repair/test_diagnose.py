@@ -139,3 +139,13 @@ def test_any_text_gets_an_answer_of_at_most_ten_lines(log: str) -> None:
     found = diagnose(log, ERRORS.values())
     assert len(found.lines) <= 10
     assert found.title
+
+
+@pytest.mark.parametrize("name", ["'/nix/store/abc-torch.drv'", "/nix/store/abc-torch.drv"])
+@pytest.mark.parametrize("end", ["failed", "failed with exit code 1;"])
+def test_what_the_build_said_wins_over_that_it_failed(name: str, end: str) -> None:
+    log = "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n"
+    diagnosis = diagnose(
+        f"[2/9] b.o\n{log}error: builder for {name} {end}\n", builtin_catalog().errors.values()
+    )
+    assert diagnosis.kind == "memory"

@@ -122,7 +122,7 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
             sm=str(gpu.sm),
             capability=gpu.sm.capability,
             generation=gpu.generation,
-            parts=gpu.parts,
+            parts=tuple(part for part in gpu.parts if f"{part} {gpu.generation}" not in gpu.parts),
             systems=gpu.platforms,
             driver=str(gpu.min_driver),
             cuda=_builds(gpu, catalog),
@@ -178,5 +178,6 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
             builds[str(cuda)] = "no nixpkgs here has it: an older Flox catalog may"
         else:
             reasons = getattr(decisions[0], "reasons", ())
-            builds[str(cuda)] = f"no: {reasons[0].text}" if reasons else "no"
+            texts = {"no-line": "no torch release here is built for it"}
+            builds[str(cuda)] = f"no: {texts.get(reasons[0].code, reasons[0].text)}" if reasons else "no"
     return builds

@@ -19,7 +19,7 @@ from torchsmith.api.options import WorkspaceOption
 from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, configured
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
-from torchsmith.core.problem import NotFound, Problem
+from torchsmith.core.problem import Empty, NotFound, Problem
 from torchsmith.core.process import Finished, find
 from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -37,6 +37,7 @@ class FarmReport(msgspec.Struct, frozen=True):
     """The builders that were tried."""
 
     builders: Sequence[BuilderRow]
+    asked: bool = True  # torchsmith.toml asks for anything to build
 
 
 def check_farm(request: FarmCheckRequest) -> FarmReport:
@@ -47,8 +48,13 @@ def check_farm(request: FarmCheckRequest) -> FarmReport:
         raise NotFound(f"no such file: {request.machines}")
     named = () if request.machines else opened.settings.builder
     builders = configured(named, request.machines or MACHINES)
+    try:
+        asked = bool(opened.matrix.cells)
+    except Empty:
+        asked = False
     with ThreadPoolExecutor(8) as pool:
-        return FarmReport(list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders)))
+        rows = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
+    return FarmReport(rows, asked)
 
 
 @dataclass(frozen=True, kw_only=True)

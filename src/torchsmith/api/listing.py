@@ -10,7 +10,7 @@ import msgspec
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.matrix import Cell, Matrix, pname
-from torchsmith.matrix.cells import UNUSABLE, gpu_of, toolkit_title
+from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
 from torchsmith.workspace.load import Workspace, open_workspace
 
 
@@ -41,7 +41,7 @@ class CellRow(msgspec.Struct, frozen=True, kw_only=True):
     cell: str  # its name without the package
     toolkit: str  # such as CUDA 13.0; empty for the CPU alone
     arch: str  # of the GPU, such as sm120
-    gpu: str  # the products that have it
+    gpu: str  # the products that run it
 
 
 class ListReport(msgspec.Struct, frozen=True):
@@ -93,7 +93,6 @@ def list_cells(request: ListRequest) -> ListReport:
 
 def _row(cell: Cell, catalog: Catalog) -> CellRow:
     variant, line = cell.variant, catalog.lines[cell.line]
-    gpu = gpu_of(variant, catalog)
     return CellRow(
         name=cell.name,
         package=variant.package.name,
@@ -110,7 +109,7 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
         cell=variant.cell,
         toolkit=toolkit_title(variant, catalog),
         arch=variant.arch,
-        gpu=gpu.title if gpu else "",
+        gpu=gpu_title(variant, catalog),
     )
 
 

@@ -55,9 +55,11 @@ class LineRow(msgspec.Struct, frozen=True):
 
 
 def line_rows(workspace: Workspace) -> list[LineRow]:
-    """Every line that a workspace knows, and how many of its cells are of it."""
+    """Every line that a workspace knows, the newest torch first, and how many of its cells are of it."""
     cells = Counter(cell.line for cell in workspace.matrix.cells)
-    return [_row(line, cells[line.name], workspace.catalog) for line in workspace.catalog.lines.values()]
+    catalog = workspace.catalog
+    lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
+    return [_row(line, cells[line.name], catalog) for line in lines]
 
 
 def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:

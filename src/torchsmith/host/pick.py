@@ -260,8 +260,7 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             decision = assess(one, catalog)
             if not isinstance(decision, Accepted) or not stack.exists(one, catalog, decision.line.name):
                 continue
-            build = decision.line.build_for(one.toolkit)
-            if build is not None and build.style != "flox":  # which nothing here can build
+            if decision.buildable(one):
                 yield Cell(one, decision.line.name, decision.warnings)
                 break
 

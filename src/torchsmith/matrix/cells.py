@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -35,6 +35,11 @@ class Accepted(msgspec.Struct, frozen=True):
 
     line: Line
     warnings: tuple[Reason, ...] = ()
+
+    def buildable(self, variant: Variant) -> bool:
+        """Whether a nixpkgs here has it; of older CUDA releases only a catalog of Flox may."""
+        build = self.line.build_for(variant.toolkit)
+        return build is not None and build.style != "flox"
 
     @property
     def usable(self) -> bool:
@@ -234,17 +239,29 @@ def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
 
 
 def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None) -> list[Variant]:
-    """The cells closest to this one that can be built and used, at most MOST_NEIGHBOURS, those that were
-    proved first; none where the catalog does not know its GPU or instruction set."""
+    """The cells closest to this one that can be built and used, at most MOST_NEIGHBOURS: for its own GPU
+    where there are any, in an older release if need be; those that were proved first. None where the catalog
+    does not know its GPU or instruction set."""
     if variant.isa not in catalog.isas or (variant.sm is not None and variant.sm not in catalog.gpus):
         return []
-    decided = ((other, assess(other, catalog, line)) for other in neighbours(variant, catalog))
-    usable = [
-        (bool(decision.warnings), other)
-        for other, decision in decided
-        if isinstance(decision, Accepted) and decision.usable
-    ]
-    return [other for _, other in sorted(usable, key=lambda pair: pair[0])][:MOST_NEIGHBOURS]
+
+    def usable(others: Iterable[Variant], line: str | None = line) -> list[Variant]:
+        able = []
+        for other in others:
+            decision = assess(other, catalog, line)
+            if isinstance(decision, Accepted) and decision.usable and decision.buildable(other):
+                able.append((bool(decision.warnings), other))
+        return [other for _, other in sorted(able, key=lambda pair: pair[0])]
+
+    others = list(neighbours(variant, catalog))
+    nearest = usable(others)
+    own = [other for other in nearest if other.arch == variant.arch]
+    if not own and variant.arch and not variant.release:
+        lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
+        releases = [line.release for line in lines if line.torch and not line.flavor]
+        alike = [other for other in others if other.arch == variant.arch]
+        own = usable((other.changed(release=release) for other in alike for release in releases), None)
+    return (own or nearest)[:MOST_NEIGHBOURS]
 
 
 def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
@@ -279,6 +296,16 @@ def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
     return catalog.gpus.get(variant.sm) if variant.sm else None
 
 
+def gpu_title(variant: Variant, catalog: Catalog) -> str:
+    """The products that run a variant, in a few words; without those that sit beside another CPU only."""
+    gpu = gpu_of(variant, catalog)
+    if not isinstance(gpu, Gpu):
+        return gpu.title if gpu else ""
+    platform = catalog.isas[variant.isa].platform
+    elsewhere = {part for part, cpu in gpu.superchips.items() if catalog.cpus[cpu].platform != platform}
+    return ", ".join(part for part in gpu.title.split(", ") if part not in elsewhere)
+
+
 def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     """Whether the cell's CUDA compiles for its GPU."""
     if not isinstance(variant.target, Cuda):
@@ -290,11 +317,10 @@ def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
     if not supporting:
         yield Reason("sm-no-cuda", f"{gpu.name} is in no CUDA release of the catalog")
     elif cuda < supporting[0]:
-        message = f"{gpu.name} needs CUDA {supporting[0]}, asked for {cuda}"
-        yield Reason("sm-needs-newer-cuda", message, gpu.note)
+        yield Reason("sm-needs-newer-cuda", f"{gpu.name} needs CUDA {supporting[0]} or newer", gpu.note)
     else:
         last = max(version for version in supporting if version < cuda)
-        yield Reason("sm-ended", f"{gpu.name} ends with CUDA {last}, asked for {cuda}")
+        yield Reason("sm-ended", f"CUDA {last} is the last release for {gpu.name}")
 
 
 def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:

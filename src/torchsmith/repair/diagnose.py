@@ -17,7 +17,7 @@ HARMLESS_LINES = 15  # ... nor one of a HARMLESS class this far from it, which a
 HARMLESS = ("memory", "disk", "network")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Nix says that the build ran and gave up by itself: the reason stands in the build's own lines.
-BUILD_FAILED = re.compile(r"builder (?:for '(?P<drv>[^']*)' )?failed with exit code")
+BUILD_FAILED = re.compile(r"builder (?:for '?(?P<drv>[^' ]*)'? )?failed(?: with exit code|$)")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
 BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
 PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")

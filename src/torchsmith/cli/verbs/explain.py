@@ -22,6 +22,8 @@ def run(*, request: CellRequest, json: JsonOption = False) -> None:
     report = explain(request)
     if isinstance(report, GpuReport):
         answer(report, print_gpu, as_json=json)
+        if report.builds:
+            next_step("pick", "--gpu", request.name, why="the build for a machine with it")
         exit_if(not report.builds)
         return
     answer(report, _print_verdict, as_json=json)

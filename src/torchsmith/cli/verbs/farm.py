@@ -27,7 +27,10 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     report = check_farm(request)
     answer(report, _print_checked, as_json=json)
     exit_if(not all(builder.ok for builder in report.builders))
-    next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")
+    if report.asked:
+        next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")
+    else:
+        tell('torchsmith.toml asks for nothing to build yet: profile = "real" would')
 
 
 def _print_checked(report: FarmReport) -> None:

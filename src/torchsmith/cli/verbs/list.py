@@ -82,7 +82,8 @@ def _grid(cells: Sequence[CellRow], packages: int, known: Sequence[str]) -> list
     for arch, here in grouped((row.arch, row) for row in cells).items():
         marks = [_mark([row for row in here if row.isa == isa], packages) for isa in isas]
         shown = [(text.center(len(isa)), look) for (text, look), isa in zip(marks, isas, strict=True)]
-        rows.append([arch or "none", *shown, (here[0].gpu, "dim")])
+        parts = dict.fromkeys(part for row in here for part in row.gpu.split(", "))
+        rows.append([arch or "none", *shown, (", ".join(parts), "dim")])
     return rows
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchsmith.api.describing import CellRequest, GpuReport, show
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import columns, print_json, write
+from torchsmith.core.text import grouped
 from torchsmith.matrix.describe import Description
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
@@ -20,23 +21,25 @@ def run(*, request: CellRequest, json: JsonOption = False) -> None:
     if json:
         print_json(report)
     elif isinstance(report, GpuReport):
-        print_gpu(report)
+        print_gpu(report, whole=True)
     else:
         _print_cell(report)
 
 
-def print_gpu(gpu: GpuReport) -> None:
-    """The facts, a row each."""
+def print_gpu(gpu: GpuReport, *, whole: bool = False) -> None:
+    """Which releases have builds for a GPU, a row for those alike; `whole`: and all that is known of it."""
     capability = f"capability {gpu.capability}, " if gpu.capability else ""
     write(f"{gpu.sm}, {capability}{gpu.generation}", "bold")
-    rows = [
+    facts = [
         ("products", ", ".join(gpu.parts)),
         ("found on", ", ".join(gpu.systems)),
         ("driver", f"{gpu.driver} or newer" if gpu.driver else ""),
-        ("no builds", gpu.ended),
         ("note", gpu.note),
-        *((f"CUDA {cuda}" if gpu.capability else cuda, text) for cuda, text in gpu.cuda.items()),
     ]
+    rows = [*(facts if whole else ()), ("no builds", gpu.ended)]
+    for text, releases in grouped((text, release) for release, text in gpu.cuda.items()).items():
+        span = " to ".join(dict.fromkeys((releases[0], releases[-1])))
+        rows.append((f"CUDA {span}" if gpu.capability else span, text))
     columns([row for row in rows if row[1]], ("cyan",))
 
 
