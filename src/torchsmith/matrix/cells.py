@@ -320,7 +320,7 @@ def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
         yield Reason("sm-needs-newer-cuda", f"{gpu.name} needs CUDA {supporting[0]} or newer", gpu.note)
     else:
         last = max(version for version in supporting if version < cuda)
-        yield Reason("sm-ended", f"CUDA {last} is the last release for {gpu.name}")
+        yield Reason("sm-ended", f"{gpu.name} ends with CUDA {last}")
 
 
 def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
