@@ -158,7 +158,7 @@ def test_the_header_since_r610_tells_the_driver() -> None:
 def test_a_gpu_that_is_seen_and_not_understood_gets_no_build_for_the_cpu(text: str) -> None:
     answer = picked(read(text))
     assert answer.host.unknown_gpus
-    assert not answer.found
+    assert not answer.has_variant
     assert not answer.served
     assert not answer.wanted
     assert stock_wheel(answer.host, CATALOG) is None
@@ -206,14 +206,14 @@ def test_the_product_decides_the_system_and_its_cpu(name: str) -> None:
         assert capability_of(machine(gpu=name, **words)).conflict
     report = f"Architecture: x86_64\nGPU 0: NVIDIA {name.removeprefix('NVIDIA ')}\n"
     assert known(report).conflict
-    assert not picked(read(report)).found
+    assert not picked(read(report)).has_variant
 
 
 @pytest.mark.parametrize("text", ["Flags: fp asimd evtstrm aes p\n", "Flags: fp asimd evtstrm aes pmull ..."])
 def test_a_list_of_features_that_breaks_off_is_unknown_beyond_it(text: str) -> None:
     answer = picked(read(f"Architecture: aarch64\n{text}"))
     assert answer.host.cut
-    assert answer.found
+    assert answer.has_variant
     assert answer.choice.variants[0].fit.assumes("isa")
 
 
@@ -353,11 +353,11 @@ def test_gpus_of_others_keep_a_machine_from_being_served_and_are_named() -> None
     )
     answer = picked(read(rocminfo))
     assert "gfx1100" in answer.host.others[0]
-    assert answer.found
+    assert answer.has_variant
     assert not answer.served
     mac = picked(read("OS: macOS 14.2 (arm64)\nPython platform: macOS-14.2-arm64-arm-64bit\n"))
     assert mac.host.system == "aarch64-darwin"
-    assert not mac.found
+    assert not mac.has_variant
 
 
 def test_a_cpu_of_which_only_the_name_is_known_is_taken_at_its_word_with_a_condition() -> None:

@@ -107,7 +107,7 @@ def answer_for(text: str) -> Pick | None:
 def test_a_trace_of_a_gpu_is_never_answered_with_a_cpu_build(trace: str) -> None:
     answer = answer_for(f"{LSCPU}{trace}\n")
     assert answer is not None
-    uses_gpu = answer.found and answer.choice.variants[0].gpus
+    uses_gpu = answer.has_variant and answer.choice.variants[0].gpus
     assert not answer.served or (uses_gpu and answer.choice.variants[0].fit.assumes("gpu-spoken"))
     named = answer.host.others or any(note.gpu for note in answer.facts.notes)
     assert named or answer.host.sms  # the line is told

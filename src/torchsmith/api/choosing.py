@@ -320,7 +320,7 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
             [],
             [],
         )
-    if answer.found and not unserved and not machine.unknown_gpus:
+    if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []
     barred = [CandidateRow(left.variant.name, "; ".join(map(str, left.reasons))) for left in answer.barred]
     if not answer.ranking.fits and not answer.ranking.misses:
@@ -331,7 +331,7 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
         return ["no variant of this matrix runs on this machine"], _nearest(answer), barred
     retired = [sm for sm in unserved if sm in catalog.retired]
     texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
-    if machine.unknown_gpus and not answer.found:
+    if machine.unknown_gpus and not answer.has_variant:
         texts += _unknown_gpus(answer)
     if left := [_title(sm, catalog) for sm in unserved if sm not in retired]:
         texts.append(f"no variant of this matrix can use {', '.join(left)} on this machine")
@@ -344,7 +344,7 @@ def _remarks(answer: host.Pick) -> list[str]:
     machine, texts = answer.host, []
     if answer.idle_others:
         texts.append(f"{', '.join(answer.idle_others)}: {OTHERS}")
-    elif machine.sms is None and answer.found and not machine.archs:
+    elif machine.sms is None and answer.has_variant and not machine.archs:
         texts.append("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu")
     return texts
 

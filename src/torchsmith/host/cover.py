@@ -49,21 +49,21 @@ class FleetPlan:
 
     @property
     def best(self) -> int:
-        return self.machines(lambda all_: all(one.cell is not None and not one.slower for one in all_))
+        return self.machines(lambda gpus: all(gpu.cell is not None and not gpu.slower for gpu in gpus))
 
     @property
     def slower(self) -> int:
-        return self.machines(lambda all_: all(one.cell for one in all_) and any(one.slower for one in all_))
+        return self.machines(lambda gpus: all(gpu.cell for gpu in gpus) and any(gpu.slower for gpu in gpus))
 
     @property
     def unserved(self) -> int:
         """Machines with a GPU that nothing chosen uses, or that nothing chosen runs on."""
-        return self.machines(lambda all_: any(one.cell is None for one in all_))
+        return self.machines(lambda gpus: any(gpu.cell is None for gpu in gpus))
 
     @property
     def in_part(self) -> int:
         """Those of the unserved that have another GPU which is served."""
-        return self.machines(lambda all_: len({one.cell is None for one in all_}) == 2)
+        return self.machines(lambda gpus: len({gpu.cell is None for gpu in gpus}) == 2)
 
 
 class Cover:
@@ -199,9 +199,9 @@ class Cover:
         for index, own in users.items():
             if index not in self.must:
                 kept.remove(index)
-                equal = [{i for i, cost in one.costs.items() if cost <= one.costs[index]} for one in own]
+                equal = [{i for i, cost in user.costs.items() if cost <= user.costs[index]} for user in own]
                 rivals = set.intersection(*equal) & self.allowed - kept
-                kept.add(min(rivals, key=lambda i: (sum(one.weight * one.place(i) for one in own), i)))
+                kept.add(min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i)))
         return tuple(sorted(kept))
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:

@@ -68,14 +68,14 @@ def demands(
     kinds: Iterable[MachineKind], cells: Sequence[Cell], catalog: Catalog, workload: Workload
 ) -> tuple[tuple[Demand, ...], tuple[HostGroup, ...]]:
     """The fleet as demands, in the order of its first machines, and which machines have which."""
-    found: dict[tuple[object, ...], tuple[int, Demand]] = {}
+    by_key: dict[tuple[object, ...], tuple[int, Demand]] = {}
     groups: Counter[tuple[int, ...]] = Counter()
     by_host: dict[int, tuple[tuple[int, ...], list[Demand]]] = {}
     place = {cell: index for index, cell in enumerate(cells)}
     for kind, host in _hosts(kinds, catalog):
         if id(host) not in by_host:
             asked = _demands_of(host, place, catalog, workload)
-            placed = [found.setdefault(demand.key, (len(found), demand)) for demand in asked]
+            placed = [by_key.setdefault(demand.key, (len(by_key), demand)) for demand in asked]
             by_host[id(host)] = tuple(at for at, _ in placed), [demand for _, demand in placed]
         places, own = by_host[id(host)]
         for demand in own:
@@ -84,7 +84,7 @@ def demands(
             demand.names[kind.name] = None
         groups[places] += kind.count
     return (
-        tuple(demand for _, demand in found.values()),
+        tuple(demand for _, demand in by_key.values()),
         tuple(HostGroup(count, places) for places, count in groups.items()),
     )
 
@@ -111,9 +111,9 @@ def _demands_of(
     """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
     ranking = rank(host, place, catalog, workload, able=True)
     chosen = choose(host, ranking).variants
-    used = [arch for arch in host.archs if any(arch in one.gpus for one in chosen)]
+    used = [arch for arch in host.archs if any(arch in assigned.gpus for assigned in chosen)]
     for arch in dict.fromkeys([*(host.sms or ()), *used]):
-        picked = next((one.fit for one in chosen if arch in one.gpus), None)
+        picked = next((assigned.fit for assigned in chosen if arch in assigned.gpus), None)
         seen = [_seen_by(fit, arch) for fit in ranking.fits if arch in fit.used]
         sms, targets = ((arch,), ()) if isinstance(arch, Sm) else ((), ((arch, arch),))
         own = replace(host, sms=sms, targets=targets, others=(), unknown_gpus=())
@@ -128,7 +128,7 @@ def _demands_of(
 
 def _seen_by(fit: Compatible, arch: GpuArch) -> Compatible:
     """A candidate as one of the machine's GPUs sees it."""
-    exact = tuple(one for one in fit.exact if one == arch)
+    exact = tuple(exact for exact in fit.exact if exact == arch)
     return replace(fit, exact=exact, compatible=() if exact else (arch,), idle=())
 
 

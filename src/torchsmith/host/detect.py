@@ -13,7 +13,7 @@ from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
 from torchsmith.host.document import read_document
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, merge, said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
 from torchsmith.host.read_lines import reader_of
 from torchsmith.host.read_nvidia import read_nvidia_smi
@@ -77,12 +77,12 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
         os=_line(machine, "/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
-        glibc=said(machine.glibc(), "the C library"),
+        glibc=fact_of(machine.glibc(), "the C library"),
         memory_mib=Fact(int(memory.value) // 1024, memory.source) if memory else None,
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
-    named = HostFacts(microarchitecture=said(machine.archspec(), "archspec"))
+    named = HostFacts(microarchitecture=fact_of(machine.archspec(), "archspec"))
     return merge([base, cpu, named, *_nvidia(machine, limit)])
 
 
@@ -94,8 +94,8 @@ def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
 
 def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
     """What a line of a file says."""
-    found = re.search(pattern, machine.read(path) or "", re.MULTILINE)
-    return Fact(found[1], path) if found else None
+    match = re.search(pattern, machine.read(path) or "", re.MULTILINE)
+    return Fact(match[1], path) if match else None
 
 
 # Where a GPU shows itself even when no tool of its driver is there; /dev/dxg is Windows' subsystem for Linux.
@@ -123,10 +123,10 @@ def _tools(machine: ThisMachine, limit: float) -> HostFacts:
     nvml = machine.run([sys.executable, "-m", "torchsmith.host.nvml"], limit)
     if nvml is not None and nvml.timed_out:
         return HostFacts(notes=(_silent("NVML", limit),))
-    said = read_document(nvml.stdout, "NVML") if nvml is not None and nvml.ok else HostFacts()
-    if said.gpus is not None:
-        return said
-    return merge([_nvidia_smi(machine, limit), said])
+    facts = read_document(nvml.stdout, "NVML") if nvml is not None and nvml.ok else HostFacts()
+    if facts.gpus is not None:
+        return facts
+    return merge([_nvidia_smi(machine, limit), facts])
 
 
 def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
@@ -140,10 +140,10 @@ def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
         return HostFacts(notes=(_silent("nvidia-smi", limit),))
     if "is not a valid field" in done.stdout + done.stderr:
         done = machine.run([program, f"--query-gpu={OLD_QUERY}", "--format=csv"], limit) or done
-    said = done.stdout if done.ok or "," in done.stdout else done.stdout + done.stderr
-    if not done.ok and not said.strip():
+    output = done.stdout if done.ok or "," in done.stdout else done.stdout + done.stderr
+    if not done.ok and not output.strip():
         return HostFacts(notes=(Note("nvidia-smi", f"ended with code {done.code} and said nothing"),))
-    return read_nvidia_smi(said)
+    return read_nvidia_smi(output)
 
 
 def _silent(tool: str, limit: float) -> Note:

@@ -18,14 +18,14 @@ FORMAT = 1
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True):
-    """A value and the tool, file or option that said it."""
+    """A value and the tool, file or option that it is from."""
 
     value: T
     source: str
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something a source said, or failed to say, that was not used as it stands, and why."""
+    """What was not used as a source has it, or what a source lacks, and why."""
 
     source: str
     text: str
@@ -35,12 +35,12 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.source}: {self.text}"
 
 
-def said(value: T | None, source: str) -> Fact[T] | None:
-    """A fact where a source said something: an empty word or set is no word."""
+def fact_of(value: T | None, source: str) -> Fact[T] | None:
+    """A fact where a source has a value; an empty text or set is none."""
     return Fact(value, source) if value else None
 
 
-def driver_said(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
+def driver_fact(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion] | None:
     """A driver's version out of a word; a word that cannot be one, such as a CUDA release, is noted."""
     if re.fullmatch(r"(9|1\d)\.\d+(\.\d+)?", text):
         notes.append(
@@ -50,7 +50,7 @@ def driver_said(text: str, source: str, notes: list[Note]) -> Fact[DriverVersion
     return _parsed(DriverVersion.parse, text, "driver version", source, notes)
 
 
-def sm_said(text: str, source: str, notes: list[Note]) -> Fact[Sm] | None:
+def sm_fact(text: str, source: str, notes: list[Note]) -> Fact[Sm] | None:
     """A GPU's architecture out of a compute capability; a word that cannot be one is noted."""
     return _parsed(Sm.parse, text, "compute capability", source, notes)
 

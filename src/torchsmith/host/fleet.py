@@ -34,7 +34,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "sm": ("sm", "compute_cap", "capability"),
     "driver": ("driver", "driver_version"),
 }
-COLUMN_WORDS = ", ".join(COLUMNS)
+COLUMN_NAMES = ", ".join(COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
     else:
         text = report_text(path).removeprefix("\ufeff")
         columns = {word.strip().lower() for word in re.split("[,;\t]", text.partition("\n")[0])}
-        inventory = len(columns & {word for words in COLUMNS.values() for word in words}) > 1
+        inventory = len(columns & {word for titles in COLUMNS.values() for word in titles}) > 1
         nodes = None if inventory else read_nodes(normalise(text), path.name)
         if nodes:
             lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
@@ -91,14 +91,14 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
         first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
-        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {COLUMN_WORDS}")
+        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {COLUMN_NAMES}")
     return fleet
 
 
 def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     lines = text.splitlines()
     if not lines:
-        raise Empty(f"{name} is empty", hint=f"columns: {COLUMN_WORDS}")
+        raise Empty(f"{name} is empty", hint=f"columns: {COLUMN_NAMES}")
     delimiter = max(",;\t", key=lines[0].count)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
@@ -116,8 +116,8 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
                 reader.kinds.append(MachineKind(title, kind.facts, kind.count, kind.weight))
                 continue
             count = len(reader.kinds)
-            words = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-            reader.add(words, f"row {rows.line_num}", Where(name, rows.line_num))
+            values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+            reader.add(values, f"row {rows.line_num}", Where(name, rows.line_num))
             if len(reader.kinds) > count and title:
                 alike[tuple(row)] = reader.kinds[-1]
     except csv.Error as error:
@@ -149,11 +149,11 @@ class _RowReader:
     def __init__(self, catalog: Catalog, name: str, header: Iterable[str], documents: bool = False) -> None:
         self.catalog = catalog
         self.file = name
-        self.column = {word: field for field, words in COLUMNS.items() for word in words}
+        self.column = {word: field for field, titles in COLUMNS.items() for word in titles}
         self.unused = tuple(word for word in header if word and word not in self.column)
         known = {self.column[word] for word in header if word in self.column}
         if not documents and not known & {"cpu", "isa", "features", "gpu", "sm"}:
-            hint = f"columns that describe machines: {COLUMN_WORDS}"
+            hint = f"columns that describe machines: {COLUMN_NAMES}"
             raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
@@ -169,28 +169,28 @@ class _RowReader:
             self.refuse(where, problem.message + (f" ({problem.hint})" if problem.hint else ""))
 
     def _kind(self, row: Mapping[str, Any], title: str) -> MachineKind:
-        words: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for key, value in row.items():
             field = self.column.get(key.lower())
             if field and value not in (None, ""):
-                words.setdefault(field, _word(value))
-        count = _number(words.pop("count", "1"), "count")
-        weight = _number(words.pop("weight", "1"), "weight")
+                fields.setdefault(field, _word(value))
+        count = _number(fields.pop("count", "1"), "count")
+        weight = _number(fields.pop("weight", "1"), "weight")
         if count != int(count):
             raise Invalid(f"count {count:g} is not a whole number")
-        name = words.pop("name", title)
-        return MachineKind(name, self._facts(row, words), int(count), weight)
+        name = fields.pop("name", title)
+        return MachineKind(name, self._facts(row, fields), int(count), weight)
 
-    def _facts(self, row: Mapping[str, Any], words: dict[str, str]) -> HostFacts:
+    def _facts(self, row: Mapping[str, Any], fields: dict[str, str]) -> HostFacts:
         if MARK in row:
             counted = (*COLUMNS["name"], *COLUMNS["count"], *COLUMNS["weight"])
             return from_document({key: row[key] for key in row if key not in counted}, self.file)
         if {self.column.get(key.lower()) for key in row} & {"gpu", "sm"}:
-            words.setdefault("gpu", "none")
-        given = HostSpec(**words)
-        if given not in self.seen:
-            self.seen[given] = given.facts(self.catalog, "the inventory")
-        facts = self.seen[given]
+            fields.setdefault("gpu", "none")
+        spec = HostSpec(**fields)
+        if spec not in self.seen:
+            self.seen[spec] = spec.facts(self.catalog, "the inventory")
+        facts = self.seen[spec]
         unused = "\n".join(
             f"{key}: {value}" for key, value in row.items() if value and key.lower() in self.unused
         )

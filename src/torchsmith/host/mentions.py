@@ -60,10 +60,10 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     if not shown or (facts.gpus is not None and facts.gpus.value):
         return facts
     maker, line = next(iter(shown.items()))
-    words = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
+    shows = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
     facts = replace(facts, gpus=Fact((GpuFacts(),), name))
-    return _noting(facts, name, f"{words}, {cut}: {line[:100]!r}")
+    return _noting(facts, name, f"{shows}, {cut}: {line[:100]!r}")
 
 
 def _lines_with_traces(text: str) -> Iterator[str]:
@@ -78,8 +78,8 @@ def _lines_with_traces(text: str) -> Iterator[str]:
 def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
     """The first line that shows hardware of each maker; one with a mere word where nothing else tells."""
     makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
-    found = ((maker, next(filter(traces()[maker].search, lines), "")) for maker in makers)
-    shown = {maker: line for maker, line in found if line}
+    first_lines = ((maker, next(filter(traces()[maker].search, lines), "")) for maker in makers)
+    shown = {maker: line for maker, line in first_lines if line}
     looked = traces()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
     if shown or looked or facts.others is not None:
         return shown

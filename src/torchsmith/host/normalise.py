@@ -63,8 +63,8 @@ def _without_prefix(line: str) -> str:
     for _ in range(4):
         rest = line
         for pattern in (_QUOTE, _STAMPS):
-            if found := pattern.match(rest):
-                rest = rest[found.end() :]
+            if match := pattern.match(rest):
+                rest = rest[match.end() :]
         if rest == line:
             break
         line = rest
@@ -73,7 +73,7 @@ def _without_prefix(line: str) -> str:
 
 def _without_numbers(lines: list[str]) -> list[str]:
     """Without line numbers: those that three lines one after the other count."""
-    numbers = [(int(found[1]) if (found := _NUMBER.match(line)) else None) for line in lines]
+    numbers = [(int(match[1]) if (match := _NUMBER.match(line)) else None) for line in lines]
     counted: set[int] = set()
     for at in range(len(lines) - 2):
         first, second, third = numbers[at : at + 3]
@@ -97,8 +97,8 @@ def _without_dress(line: str) -> str:
         line = re.sub(r"^\s*(`{3,}|~{3,})(\w*\s*$)?|`{3,}\s*$", "", line)
     line = line.replace("**", "").replace("`", "")
     line = _BULLET.sub(r"\1", line)
-    found = _PAIR.match(line)
-    return f"{found[1]}: {found[2]}" if found else line
+    match = _PAIR.match(line)
+    return f"{match[1]}: {match[2]}" if match else line
 
 
 def _without_tables(lines: Iterable[str]) -> Iterator[str]:

@@ -55,25 +55,23 @@ class Stack(msgspec.Struct, frozen=True):
         """What belongs to a cell besides the lead: what is named or needed, else all that there is."""
         if not self.named:
             return [package for package in catalog.packages.values() if package != self.root]
-        found = {one.name: one for one in catalog.below(self.root)}
-        for other in self.others:
-            found |= {one.name: one for one in catalog.below(other)}
-        return [one for name, one in catalog.packages.items() if name in found and one != self.root]
+        needed = {package for named in (self.root, *self.others) for package in catalog.below(named)}
+        return [package for package in catalog.packages.values() if package in needed - {self.root}]
 
     def bundled(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
         """What a cell's recipe brings by itself because the matrix has no cell of it."""
-        needed = [one for one in catalog.below(self.root) if one != self.root]
-        return tuple(one.title for one in needed if not has(variant.of(one)))
+        needed = [package for package in catalog.below(self.root) if package != self.root]
+        return tuple(package.title for package in needed if not has(variant.of(package)))
 
 
 def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> Stack:
     """The packages that are named, or the first that a matrix has, which is torch wherever it has any."""
     if not names:
-        having = {cell.variant.package for cell in cells}
-        return Stack(min(having, key=lambda one: one.order, default=catalog.torch))
-    found = {name: by_name("package", name, catalog.packages) for name in names}
+        packages = {cell.variant.package for cell in cells}
+        return Stack(min(packages, key=lambda package: package.order, default=catalog.torch))
+    named = {name: by_name("package", name, catalog.packages) for name in names}
     # The one with most below it: its recipe brings the others where the matrix has them not.
-    *others, root = sorted(found.values(), key=lambda one: (len(catalog.below(one)), one.order))
+    *others, root = sorted(named.values(), key=lambda package: (len(catalog.below(package)), package.order))
     return Stack(root, tuple(others), named=True)
 
 
@@ -108,12 +106,12 @@ class Pick(msgspec.Struct, frozen=True):
     by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
 
     @property
-    def found(self) -> bool:
+    def has_variant(self) -> bool:
         return bool(self.choice.variants)
 
     def also(self, variant: Variant) -> tuple[str, ...]:
         """The other packages of a cell that were asked for."""
-        return tuple(variant.of(one).name for one in self.stack[:-1])
+        return tuple(variant.of(package).name for package in self.stack[:-1])
 
     def cost(self, variant: Variant, catalog: Catalog) -> Bill:
         """What building a cell costs, with the other packages that were asked for."""
@@ -133,7 +131,7 @@ class Pick(msgspec.Struct, frozen=True):
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""
         idle = self.idle_others and not self.host.sms
-        return self.found and not (self.choice.unserved or self.host.unknown_gpus or idle)
+        return self.has_variant and not (self.choice.unserved or self.host.unknown_gpus or idle)
 
     @property
     def idle_others(self) -> tuple[str, ...]:
@@ -164,16 +162,15 @@ def pick(
     choice = choose(host, ranking)
     if has is None:
         has = {cell.variant for cell in everything}.__contains__
-    siblings = (
-        variant.fit.variant.of(other) for variant in choice.variants for other in stack.siblings(catalog)
-    )
+    variants = [chosen.fit.variant for chosen in choice.variants]
+    siblings = (variant.of(other) for variant in variants for other in stack.siblings(catalog))
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
     def possible(packages: Stack) -> tuple[Compatible, ...]:
         return possible_fits(host, python, packages, catalog, workload)
 
     wanted = cells_to_make(host, ranking, choice, lambda: possible(stack))
-    bundled = (one for chosen in choice.variants for one in stack.bundled(chosen.fit.variant, has, catalog))
+    bundled = (title for variant in variants for title in stack.bundled(variant, has, catalog))
     return Pick(
         facts,
         host,
@@ -256,12 +253,12 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     for variant in (Variant(stack.root, python, *pair) for pair in pairs):
         # An older line may build for a GPU that the newest has left behind; the name then states it.
         stated = (variant.changed(release=line.release) for line in older)
-        for one in (variant, *stated):
-            decision = assess(one, catalog)
-            if not isinstance(decision, Accepted) or not stack.exists(one, catalog, decision.line.name):
+        for candidate in (variant, *stated):
+            decision = assess(candidate, catalog)
+            if not isinstance(decision, Accepted) or not stack.exists(candidate, catalog, decision.line.name):
                 continue
-            if decision.buildable(one):
-                yield Cell(one, decision.line.name, decision.warnings)
+            if decision.buildable(candidate):
+                yield Cell(candidate, decision.line.name, decision.warnings)
                 break
 
 
@@ -293,17 +290,17 @@ def _barred(
     if stack.root.is_torch or (choice.variants and not choice.unserved):
         return ()
     fits = of_torch()
-    found = []
+    barred = []
     for sm in choice.unserved or (None,):
         refused = [
-            LeftOut(fit.variant.of(one), decision.reasons)
+            LeftOut(fit.variant.of(package), decision.reasons)
             for fit in fits
             if sm is None or sm in fit.exact
-            for one in (stack.root, *stack.others)
-            if isinstance(decision := assess(fit.variant.of(one), catalog, fit.cell.line), Rejected)
+            for package in (stack.root, *stack.others)
+            if isinstance(decision := assess(fit.variant.of(package), catalog, fit.cell.line), Rejected)
         ]
-        found += [min(refused, key=lambda one: len(one.reasons))] if refused else []
-    return tuple(found)
+        barred += [min(refused, key=lambda left_out: len(left_out.reasons))] if refused else []
+    return tuple(barred)
 
 
 def cells_to_make(
@@ -318,5 +315,5 @@ def cells_to_make(
         return ()
     fits = possible()
     best = [next((fit for fit in fits if arch in fit.exact), None) for arch in lacking]
-    found = tuple(fit for fit in best if fit is not None)
-    return found if found or choice.variants else tuple(fits[:1])
+    cells = tuple(fit for fit in best if fit is not None)
+    return cells if cells or choice.variants else tuple(fits[:1])

@@ -384,10 +384,9 @@ def asks_no_more(fit: Compatible, other: Compatible, catalog: Catalog) -> bool:
     if not other.assumes("driver") or fit.variant.backend != other.variant.backend:
         return False
     # Another backend's condition is the same for all of its cells.
-    asked = [
-        one.driver or catalog.cuda[one.variant.cuda].min_driver for one in (fit, other) if one.variant.cuda
-    ]
-    return asked == sorted(asked)
+    candidates = [(each.driver, each.variant.cuda) for each in (fit, other)]
+    needed = [driver or catalog.cuda[cuda].min_driver for driver, cuda in candidates if cuda]
+    return needed == sorted(needed)
 
 
 def why_after(fit: Compatible, best: Compatible, catalog: Catalog, workload: Workload) -> str:

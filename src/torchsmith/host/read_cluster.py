@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchsmith.core.problem import Invalid, TooLarge, Where
-from torchsmith.host.facts import Fact, HostFacts, said
+from torchsmith.host.facts import Fact, HostFacts, fact_of
 from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import Node
 from torchsmith.host.read_cpu import system_of_machine
@@ -97,22 +97,22 @@ def _ansible_json(data: Mapping[str, Any], source: str) -> Iterator[Node]:
 
 
 def _ansible(facts: Mapping[str, Any], source: str) -> HostFacts:
-    """Architecture, CPU flags (newer releases, x86 alone) and the CPU's name; no GPU is ever told."""
+    """Architecture, CPU flags (newer releases, x86 alone) and the CPU's name; no GPU is in them."""
 
-    def told(key: str) -> Any:
+    def fact(key: str) -> Any:
         return facts.get(f"ansible_{key}", facts.get(key))
 
-    arch, kernel, flags = told("architecture"), told("system"), told("flags")
-    listed = told("processor")
-    names = [str(one) for one in listed if not str(one).isdigit()] if isinstance(listed, list) else []
+    arch, kernel, flags = fact("architecture"), fact("system"), fact("flags")
+    listed = fact("processor")
+    names = [str(item) for item in listed if not str(item).isdigit()] if isinstance(listed, list) else []
     system = system_of_machine(str(arch)) if arch else ""
     if kernel and kernel != "Linux":
         system = f"{system.partition('-')[0]}-{str(kernel).lower()}"
-    memory, release = told("memtotal_mb"), [told("distribution"), told("distribution_version")]
+    memory, release = fact("memtotal_mb"), [fact("distribution"), fact("distribution_version")]
     return HostFacts(
-        system=said(system, source),
-        cpu_name=said(max(names, key=len, default=""), source),
+        system=fact_of(system, source),
+        cpu_name=fact_of(max(names, key=len, default=""), source),
         features=Fact(frozenset(map(str, flags)), source) if isinstance(flags, list) and flags else None,
-        os=said(" ".join(str(part) for part in release if part), source),
+        os=fact_of(" ".join(str(part) for part in release if part), source),
         memory_mib=Fact(memory, source) if isinstance(memory, int) else None,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from torchsmith.host.facts import Fact, HostFacts, Note, said
-from torchsmith.host.words import known_features
+from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
+from torchsmith.host.vocabulary import known_features
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
@@ -70,7 +70,7 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
         arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
         old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
         notes.append(Note(source, "names no CPU features (no flags or Features line)"))
-        return HostFacts(system=said(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
+        return HostFacts(system=fact_of(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
     sets = {frozenset(core.get("flags", core.get("features", "")).lower().split()) for core in cores}
     features = frozenset.intersection(*sets)
     cut = CUT in "".join(note.text for note in notes) or breaks_off(
@@ -81,9 +81,9 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     name = cores[0].get("model name", "")
     ids = (_id(core, CPUINFO_PART).lower() or _id(core, CPUINFO_ID) for core in cores)
     return HostFacts(
-        system=said(_system_of(features), source),
-        cpu_name=said(name if not name.startswith(NO_NAMES) else "", source),
-        cpu_id=said(next(filter(None, ids), ""), source),
+        system=fact_of(_system_of(features), source),
+        cpu_name=fact_of(name if not name.startswith(NO_NAMES) else "", source),
+        cpu_id=fact_of(next(filter(None, ids), ""), source),
         features=Fact(features, source),
         cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
@@ -92,13 +92,13 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
 
 def breaks_off(text: str) -> bool:
     """Whether a list of features is cut: it ends in dots or half a word, or lacks what every CPU has."""
-    words = text.lower().split()
-    if not words or words[-1].endswith(("..", "…")):
-        return bool(words)
-    known = set(words)
-    if "lm" in known and not known & EARLY_X86:
+    features = text.lower().split()
+    if not features or features[-1].endswith(("..", "…")):
+        return bool(features)
+    if "lm" in features and EARLY_X86.isdisjoint(features):
         return True
-    return words[-1] not in known_features() and any(word.startswith(words[-1]) for word in known_features())
+    last, known = features[-1], known_features()
+    return last not in known and any(feature.startswith(last) for feature in known)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...]) -> str:
@@ -128,8 +128,8 @@ def _pairs(block: str) -> dict[str, str]:
 
 
 def _system_of(features: Iterable[str]) -> str:
-    words = set(features)
-    return next((system for system, marks in SYSTEM_MARKS if words.issuperset(marks)), "")
+    present = set(features)
+    return next((system for system, marks in SYSTEM_MARKS if present.issuperset(marks)), "")
 
 
 def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
@@ -139,8 +139,8 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     features, system, name, perhaps_name = "", "", "", ""
     ids: dict[str, str] = {}
     for label, value in rows:
-        words = set(value.lower().split())
-        if len(words & X86_MARKS) >= 3 or len(words & ARM_MARKS) >= 3:
+        values = set(value.lower().split())
+        if len(values & X86_MARKS) >= 3 or len(values & ARM_MARKS) >= 3:
             features = features or value
         elif value.lower() in MACHINES and not system:
             system = system_of_machine(value)
@@ -157,12 +157,12 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
         notes.append(Note(source, CUT))
         whole = features.rstrip().rstrip(".…").split()
         features = " ".join(whole[:-1] if whole[-1] not in known_features() else whole)
-    found = frozenset(features.lower().split())
+    feature_set = frozenset(features.lower().split())
     return HostFacts(
-        system=said(system or _system_of(found), source),
-        cpu_name=said(name or perhaps_name, source),
-        cpu_id=said(_id(ids, LSCPU_ID) if ids.get("cpu family", "").isdigit() else "", source),
-        features=said(found, source),
+        system=fact_of(system or _system_of(feature_set), source),
+        cpu_name=fact_of(name or perhaps_name, source),
+        cpu_id=fact_of(_id(ids, LSCPU_ID) if ids.get("cpu family", "").isdigit() else "", source),
+        features=fact_of(feature_set, source),
         cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )
@@ -209,7 +209,7 @@ def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts:
     """
     rows = re.findall(r"^([A-Z][\w.-]+)\s+(\*|-|present|unavailable)(?=\s|$)", text, re.MULTILINE)
     rows += re.findall(r"\b((?:AVX|SSE|FMA|F16C)\w*) = ([01])\b", text)
-    found = {
+    features = {
         COREINFO.get(word, word.lower().replace("-", ""))
         for word, sign in rows
         if sign in ("*", "present", "1")
@@ -217,8 +217,8 @@ def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts:
     name = re.search(rf"^.*{MAKERS}.*$", text, re.MULTILINE)
     absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable", "0")}
     return HostFacts(
-        cpu_name=said(name[0].strip() if name else "", source),
-        features=said(frozenset(found), source),
+        cpu_name=fact_of(name[0].strip() if name else "", source),
+        features=fact_of(frozenset(features), source),
         cut_features=Fact(True, source) if "avx" not in absent else None,
-        system=said("x86_64-linux" if found & {"sse2", "avx", "aes"} else "", source),
+        system=fact_of("x86_64-linux" if features & {"sse2", "avx", "aes"} else "", source),
     )

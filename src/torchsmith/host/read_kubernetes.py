@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of
 from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_lines import AMD
-from torchsmith.host.words import kubernetes_words
+from torchsmith.host.vocabulary import kubernetes_vocabulary
 
 LABELS = (
     r"\b(beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/)[\w.-]+\s*[=:]"
@@ -31,7 +31,7 @@ def read_kubernetes_text(text: str, source: str) -> Iterator[Node]:
     for name, section in _sections(text):
         labels = dict(_LABEL.findall(section))
         cpuid = list(re.finditer(r"cpu-cpuid\.([A-Z0-9_.]+)", section))
-        labels |= {_CPUID + found[1]: "true" for found in cpuid}
+        labels |= {_CPUID + match[1]: "true" for match in cpuid}
         arch = re.search(r"^\s*[Aa]rchitecture:\s*(\S+)", section, re.MULTILINE)
         capacity = {key: value for key, value in labels.items() if key in ("nvidia.com/gpu", "amd.com/gpu")}
         item = {
@@ -57,10 +57,8 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
     if rows and all(re.match(r"\S+\s+\S+\s+\S+", row) for row in rows):
         yield from ((row.split()[0], row) for row in rows)
         return
-    documents = [
-        one for one in re.split(r"^\s*apiVersion: v1\s*$", text, flags=re.MULTILINE) if re.search(LABELS, one)
-    ]
-    for document in documents:
+    documents = re.split(r"^\s*apiVersion: v1\s*$", text, flags=re.MULTILINE)
+    for document in filter(re.compile(LABELS).search, documents):
         name = re.search(r"^\s+name:\s*(\S+)", document, re.MULTILINE)
         yield name[1] if name else "a node without a name", document
 
@@ -78,23 +76,23 @@ def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
     arch = labels.get("kubernetes.io/arch") or labels.get("beta.kubernetes.io/arch")
     arch = arch or _table(_table(item, "status"), "nodeInfo").get("architecture")
     notes: list[Note] = []
-    words = kubernetes_words()
+    vocabulary = kubernetes_vocabulary()
     features = {
-        words.features.get(word.lower(), word.lower())
+        vocabulary.features.get(word.lower(), word.lower())
         for word in (key.removeprefix(_CPUID) for key in labels if key.startswith(_CPUID))
     }
-    for word, others in words.implied.items():
+    for word, others in vocabulary.implied.items():
         features.update(others if word in features else ())
     vendor, *model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
-    id_ = "/".join([words.vendors.get(vendor, vendor), *model])
+    id_ = "/".join([vocabulary.vendors.get(vendor, vendor), *model])
     facts = HostFacts(
         system=Fact(system_of_machine(str(arch)), source) if arch else None,
         cpu_id=Fact(id_, source) if vendor and all(model) else None,
-        features=said(frozenset(features), source),
+        features=fact_of(frozenset(features), source),
         driver=_label_driver(labels, source, notes),
         gpus=_label_gpus(labels, _table(_table(item, "status"), "capacity"), source, notes),
-        others=said(_label_others(labels, item), source),
-        instance=said(next((labels[key] for key in labels if key.endswith("/instance-type")), ""), source),
+        others=fact_of(_label_others(labels, item), source),
+        instance=fact_of(next((labels[key] for key in labels if key.endswith("/instance-type")), ""), source),
     )
     facts = replace(facts, notes=tuple(notes))
     return Node(str(metadata.get("name", "a node without a name")), facts)
@@ -115,7 +113,7 @@ def _label_driver(labels: Mapping[str, str], source: str, notes: list[Note]) -> 
     """The whole version, or in parts as older releases of the discovery label it."""
     parts = (labels.get(f"nvidia.com/cuda.driver.{part}", "") for part in ("major", "minor", "rev"))
     text = labels.get("nvidia.com/cuda.driver-version.full") or ".".join(part for part in parts if part)
-    return driver_said(text, source, notes)
+    return driver_fact(text, source, notes)
 
 
 def _label_gpus(
@@ -128,7 +126,7 @@ def _label_gpus(
         gpu = GpuFacts(
             name=Fact(product, source),
             sm=Fact(Sm.parse(f"{major}.{minor}"), source) if known and len(major) < 3 else None,
-            generation=said(labels.get(f"{_GPU}family", "").removesuffix("-lovelace").title(), source),
+            generation=fact_of(labels.get(f"{_GPU}family", "").removesuffix("-lovelace").title(), source),
             mig=Fact(True, source) if " MIG " in product else None,
         )
         many = labels.get(f"{_GPU}count", "1")

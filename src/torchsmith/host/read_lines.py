@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.toml import read_cached
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.traces import traces
 
@@ -51,17 +51,17 @@ def read_lines(text: str, name: str, tools: frozenset[str] | None = None) -> Hos
     """What all lines say, or those of some tools; None where there is none of them."""
     facts: HostFacts | None = None
     for fallback in (False, True):
-        found: dict[str, _Tool] = {}
+        by_tool: dict[str, _Tool] = {}
         for rule in line_rules():
             if rule.fallback is fallback and (tools is None or rule.tool in tools):
                 for match in rule.pattern.finditer(text):
-                    found.setdefault(rule.tool, _Tool(f"{name} ({rule.tool})" if name else rule.tool)).add(
+                    by_tool.setdefault(rule.tool, _Tool(f"{name} ({rule.tool})" if name else rule.tool)).add(
                         match, rule
                     )
-        parts = [tool.facts() for tool in found.values()]
+        parts = [tool.facts() for tool in by_tool.values()]
         if fallback and facts is not None:
             parts = [_only_new(part, facts) for part in parts]
-        if found:
+        if by_tool:
             facts = merge([*([facts] if facts else []), *parts])
     return facts
 
@@ -69,7 +69,7 @@ def read_lines(text: str, name: str, tools: frozenset[str] | None = None) -> Hos
 def _only_new(part: HostFacts, known: HostFacts) -> HostFacts:
     """A guess without what is known better."""
     gpus = known.gpus is not None and (
-        not known.gpus.value or any(one.name or one.sm for one in known.gpus.value)
+        not known.gpus.value or any(gpu.name or gpu.sm for gpu in known.gpus.value)
     )
     part = replace(part, driver=None) if known.driver else part
     return replace(part, gpus=None, others=None, instance=None) if gpus or known.others else part
@@ -88,42 +88,44 @@ class _Tool:
 
     def add(self, match: re.Match[str], rule: LineRule) -> None:
         """A line's words."""
-        words = rule.sets | {key: value.strip() for key, value in match.groupdict().items() if value}
-        words = {
-            key.removesuffix("_file"): value for key, value in words.items() if not _NOTHING.fullmatch(value)
+        fields = rule.sets | {key: value.strip() for key, value in match.groupdict().items() if value}
+        fields = {
+            key.removesuffix("_file"): value for key, value in fields.items() if not _NOTHING.fullmatch(value)
         }
         if rule.note:
             self.notes[Note(self.source, rule.note)] = None
-        gpu = {key: words.pop(key) for key in ("gpu", "cap", "sm", "chip", "address", "mig") if key in words}
-        numbers = re.split(r", ?", words.pop("n", ""))
+        gpu = {
+            key: fields.pop(key) for key in ("gpu", "cap", "sm", "chip", "address", "mig") if key in fields
+        }
+        numbers = re.split(r", ?", fields.pop("n", ""))
         name = gpu.get("gpu", "").replace("_", " ")
         if traces()["other_gpu"].search(name) and "NVIDIA" not in name:
-            words["amd"] = name
+            fields["amd"] = name
         elif gpu:
             for number in numbers:
                 self._gpu(number or f"#{name}#{gpu.get('address', '')}", gpu)
-        if "amd" in words or "gfx" in words:
-            label, target = words.pop("amd", ""), words.pop("gfx", "")
+        if "amd" in fields or "gfx" in fields:
+            label, target = fields.pop("amd", ""), fields.pop("gfx", "")
             self.others.setdefault(
                 target or label, f"{label} ({target})" if label and target else label or target
             )
-        if "driver" in words:
-            self.drivers[words.pop("driver")] = None
-        for key, value in words.items():
+        if "driver" in fields:
+            self.drivers[fields.pop("driver")] = None
+        for key, value in fields.items():
             known = self.values.setdefault(key, value)
             if key in ("instance", "system") and value not in known.split(OR):
                 self.values[key] = known + OR + value
 
-    def _gpu(self, number: str, words: dict[str, str]) -> None:
+    def _gpu(self, number: str, fields: dict[str, str]) -> None:
         if number.startswith("#"):  # a list without numbers: the same name with more to it is the same GPU
-            same = (key for key, gpu in self.gpus.items() if key[0] == "#" and _same_gpu(gpu, words))
+            same = (key for key, gpu in self.gpus.items() if key[0] == "#" and _same_gpu(gpu, fields))
             number = next(same, number)
         known = self.gpus.setdefault(number, {})
-        if "gpu" in known and not _same_name(known["gpu"], words.get("gpu", known["gpu"])):
+        if "gpu" in known and not _same_name(known["gpu"], fields.get("gpu", known["gpu"])):
             known = self.gpus.setdefault(
-                f"{number}#{words['gpu']}", {}
+                f"{number}#{fields['gpu']}", {}
             )  # of another machine, or of two lists
-        for key, value in words.items():
+        for key, value in fields.items():
             known.setdefault(key, value)
 
     def facts(self) -> HostFacts:
@@ -145,25 +147,29 @@ class _Tool:
         memory = int(values.get("gib", 0)) * 1024 or int(values.get("bytes", 0)) // 2**20
         driver = self._driver(notes)
         return HostFacts(
-            system=said(system.partition(OR)[0] or (system_of_machine(machine) if machine else ""), source),
-            cpu_name=said(values.get("cpu"), source),
+            system=fact_of(
+                system.partition(OR)[0] or (system_of_machine(machine) if machine else ""), source
+            ),
+            cpu_name=fact_of(values.get("cpu"), source),
             driver=driver,
             gpus=Fact(gpus, source) if gpus or "no_gpu" in values else None,
-            others=said(tuple(label for label in self.others.values() if label != AMD or not named), source),
-            os=said(values.get("os"), source),
-            glibc=said(values.get("glibc"), source),
-            memory_mib=said(memory, source),
+            others=fact_of(
+                tuple(label for label in self.others.values() if label != AMD or not named), source
+            ),
+            os=fact_of(values.get("os"), source),
+            glibc=fact_of(values.get("glibc"), source),
+            memory_mib=fact_of(memory, source),
             windows=Fact(True, source)
             if "windows" in values or _in_wsl(driver, values.get("smi", ""))
             else None,
-            instance=said(instance, source),
-            l4t=said(values.get("l4t"), source),
+            instance=fact_of(instance, source),
+            l4t=fact_of(values.get("l4t"), source),
             notes=tuple(notes),
         )
 
     def _driver(self, notes: list[Note]) -> Fact[DriverVersion] | None:
         """The driver; of several the oldest, and none where people's sentences name several."""
-        drivers = [driver for text in self.drivers if (driver := driver_said(text, self.source, notes))]
+        drivers = [driver for text in self.drivers if (driver := driver_fact(text, self.source, notes))]
         if len(drivers) > 1:
             names = ", ".join(str(driver.value) for driver in drivers)
             spoken = self.source.endswith(f"({SENTENCE})")
@@ -173,17 +179,17 @@ class _Tool:
         return min(drivers, key=lambda driver: driver.value, default=None)
 
     def _facts_of_gpus(self, notes: list[Note]) -> Iterator[GpuFacts]:
-        for words in self.gpus.values():
-            name = re.sub(r"\s+", " ", words.get("gpu", ""))
+        for fields in self.gpus.values():
+            name = re.sub(r"\s+", " ", fields.get("gpu", ""))
             counted = re.fullmatch(r"(\d{1,2}) ?x (.+)", name)
             if name.endswith("..."):
                 notes.append(Note(self.source, f"cuts the name {name!r}: nvidia-smi -q has it whole"))
             gpu = GpuFacts(
-                name=said(counted[2] if counted else name, self.source),
-                sm=sm_said(words.get("cap") or words.get("sm") or "", self.source, notes),
-                chip=said(words.get("chip"), self.source),
-                mig=Fact(True, self.source) if "mig" in words else None,
-                address=words.get("address", "").lower(),
+                name=fact_of(counted[2] if counted else name, self.source),
+                sm=sm_fact(fields.get("cap") or fields.get("sm") or "", self.source, notes),
+                chip=fact_of(fields.get("chip"), self.source),
+                mig=Fact(True, self.source) if "mig" in fields else None,
+                address=fields.get("address", "").lower(),
             )
             yield from (gpu,) * (int(counted[1]) if counted else 1)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, merge, said, sm_said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
 from torchsmith.host.read_lines import read_lines
 
 TOOLS = frozenset({"nvidia-smi", "nvidia-smi -L"})
@@ -88,7 +88,7 @@ def read_described(form: str, text: str, source: str) -> HostFacts:
     if attached.isdigit() and int(attached) != len(gpus):
         notes.append(Note(source, f"announces {attached} GPUs and describes {len(gpus)}: the rest is cut"))
     return HostFacts(
-        driver=driver_said(_value(f"{form} driver", head), source, notes),
+        driver=driver_fact(_value(f"{form} driver", head), source, notes),
         gpus=Fact(gpus, source) if gpus or attached == "0" else None,
         notes=tuple(notes),
     )
@@ -102,8 +102,8 @@ def _described_gpu(form: str, section: str, source: str, notes: list[Note]) -> G
     if not name:
         notes.append(Note(source, f"gives no name for the GPU at {address or 'an unknown address'}"))
     return GpuFacts(
-        name=said(name, source),
-        generation=said(_value(f"{form} generation", section), source),
+        name=fact_of(name, source),
+        generation=fact_of(_value(f"{form} generation", section), source),
         memory_mib=Fact(max(map(int, memory)), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
         address=address,
@@ -111,15 +111,15 @@ def _described_gpu(form: str, section: str, source: str, notes: list[Note]) -> G
 
 
 def _value(pattern: str, text: str) -> str:
-    found = re.search(PATTERNS[pattern], text, re.MULTILINE)
-    value = html.unescape(found[1]).strip() if found else ""
+    match = re.search(PATTERNS[pattern], text, re.MULTILINE)
+    value = html.unescape(match[1]).strip() if match else ""
     return "" if _ABSENT.fullmatch(value) else value
 
 
 def _address(text: str) -> str:
     """A PCI address without its domain, which the tools print in different lengths."""
-    found = re.search(r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b", text)
-    return found[1].lower() if found else ""
+    match = re.search(r"([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\b", text)
+    return match[1].lower() if match else ""
 
 
 def read_csv(text: str, source: str = "nvidia-smi --format=csv") -> HostFacts:
@@ -184,10 +184,10 @@ def _csv_gpu(
     memory = re.match(r"(\d+)", given.get("memory.total", ""))
     mig = given.get("mig.mode.current")
     gpu = GpuFacts(
-        name=said(name, source),
-        sm=sm_said(capability, source, notes),
+        name=fact_of(name, source),
+        sm=sm_fact(capability, source, notes),
         memory_mib=Fact(int(memory[1]), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
         address=_address(given.get("pci.bus_id") or given.get("gpu_bus_id") or ""),
     )
-    return gpu, driver_said(given.get("driver_version", ""), source, notes)
+    return gpu, driver_fact(given.get("driver_version", ""), source, notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of
 from torchsmith.host.traces import traces
 
 SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
@@ -18,23 +18,23 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
     """`lspci`, with or without -nn: graphics by the product in brackets and by the chip."""
     gpus, notes, others = [], [], []
     listed = re.findall(GRAPHICS, text, re.MULTILINE)
-    for slot, words in listed:
-        names = re.findall(NAME, words.partition("(prog-if")[0])
-        if words.lower().startswith("nvidia"):
-            chip = re.match(r"\w+(?: Corporation| A)? (\w+)", words, re.IGNORECASE)
+    for slot, description in listed:
+        names = re.findall(NAME, description.partition("(prog-if")[0])
+        if description.lower().startswith("nvidia"):
+            chip = re.match(r"\w+(?: Corporation| A)? (\w+)", description, re.IGNORECASE)
             gpus.append(
                 GpuFacts(
-                    name=said(names[0] if names else "", source),
-                    chip=said(chip[1] if chip and chip[1] != "Device" else "", source),
+                    name=fact_of(names[0] if names else "", source),
+                    chip=fact_of(chip[1] if chip and chip[1] != "Device" else "", source),
                     address=slot[-7:],
                 )
             )
             continue
-        maker = re.match(r"^(.*?)(?: Corporation|, Inc\.| Inc\.| \[|$)", words)
-        notes.append(Note(source, f"lists a GPU of {maker[1] if maker else words}, not of NVIDIA"))
-        if traces()["discrete"].search(words):
-            others.append(names[-1] if len(names) > 1 else words)
+        maker = re.match(r"^(.*?)(?: Corporation|, Inc\.| Inc\.| \[|$)", description)
+        notes.append(Note(source, f"lists a GPU of {maker[1] if maker else description}, not of NVIDIA"))
+        if traces()["discrete"].search(description):
+            others.append(names[-1] if len(names) > 1 else description)
     if not listed:
         return HostFacts(notes=(Note(source, "lists no graphics: it may be cut"),))
     known = Fact(tuple(gpus), source)
-    return HostFacts(gpus=known, others=said(tuple(others), source), notes=tuple(dict.fromkeys(notes)))
+    return HostFacts(gpus=known, others=fact_of(tuple(others), source), notes=tuple(dict.fromkeys(notes)))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said, said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of
 from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
@@ -54,12 +54,12 @@ def read_gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:
     for entry in entries:
         if typed and entry.startswith("gres/gpu="):
             continue  # the sum of those with a type
-        found = re.fullmatch(r"(?:gres/)?gpu(?:[:=]([^:=]+))?(?:[:=](\d+))?", entry)
-        if found:
-            kind, count = found[1] or "", found[2]
+        match = re.fullmatch(r"(?:gres/)?gpu(?:[:=]([^:=]+))?(?:[:=](\d+))?", entry)
+        if match:
+            kind, count = match[1] or "", match[2]
             if count is None and kind.isdigit() and len(kind) < 3:
                 kind, count = "", kind
-            gpu = GpuFacts(name=said(kind, source))
+            gpu = GpuFacts(name=fact_of(kind, source))
             gpus += [gpu] * min(max(int(count or 1), 1 if kind else 0), MOST_GPUS)
         elif re.match(r"(?:gres/)?gpu\b", entry):
             gpus.append(GpuFacts(name=Fact(entry, source)))
@@ -72,12 +72,14 @@ def read_sinfo(text: str, source: str) -> Iterator[Node]:
     first: bool | None = None  # whether the column of nodes is the first; None: no header tells
     note = Note(source, "sinfo tells neither the system, CPU features nor the driver")
     for line in text.splitlines():
-        words = line.split()
-        gres = next((word for word in words if re.match(SINFO, word) or re.search(r"[,=]gres/gpu", word)), "")
+        columns = line.split()
+        gres = next(
+            (word for word in columns if re.match(SINFO, word) or re.search(r"[,=]gres/gpu", word)), ""
+        )
         if not gres:
-            first = words[0] in HEADS if HEADS & set(words) and len(words) > 1 else first
+            first = columns[0] in HEADS if HEADS & set(columns) and len(columns) > 1 else first
             continue
-        hosts = [word for word in words if re.fullmatch(HOST, word) and not re.search(r"gpu[:=]", word)]
+        hosts = [word for word in columns if re.fullmatch(HOST, word) and not re.search(r"gpu[:=]", word)]
         if not hosts:
             continue
         host = _host(hosts) if first is None else hosts[0 if first else -1]
@@ -87,11 +89,11 @@ def read_sinfo(text: str, source: str) -> Iterator[Node]:
     yield from seen.values()
 
 
-def _host(words: list[str]) -> str:
+def _host(columns: list[str]) -> str:
     """The word that looks most like a node's: one with a digit, else the first."""
     states = r"(up|down|idle|mix|alloc|drain\w*|infinite|n/a|gpu\w*|all|batch|debug|main|long|short)\*?"
-    likely = [word for word in words if re.search(r"\d|\[", word) and not re.fullmatch(states, word)]
-    return (likely or words)[-1]
+    likely = [word for word in columns if re.search(r"\d|\[", word) and not re.fullmatch(states, word)]
+    return (likely or columns)[-1]
 
 
 SLURMD = r"Gres Name=gpu Type=(\S+) Count=(\d+)"
@@ -102,21 +104,21 @@ def read_slurmd(text: str, source: str = "slurmd -G") -> HostFacts:
     gpus: list[GpuFacts] = []
     for kind, count in re.findall(SLURMD, text):
         name = "" if kind == "(null)" else kind
-        gpus += [GpuFacts(name=said(name, source))] * min(int(count), MOST_GPUS)
-    return HostFacts(gpus=said(tuple(gpus), source))
+        gpus += [GpuFacts(name=fact_of(name, source))] * min(int(count), MOST_GPUS)
+    return HostFacts(gpus=fact_of(tuple(gpus), source))
 
 
 def expand_hosts(word: str) -> list[str]:
     """`node[01-03,07]` as names, at most a thousand."""
-    found = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]([\w.-]*)", word)
-    if found is None:
+    match = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]([\w.-]*)", word)
+    if match is None:
         return [word]
     names = []
-    for part in found[2].split(","):
+    for part in match[2].split(","):
         first, _, last = part.partition("-")
         start, end = int(first or 0), int(last or first or 0)
         numbers = range(start, min(end, start + 999) + 1)
-        names += [f"{found[1]}{number:0{len(first)}d}{found[3]}" for number in numbers]
+        names += [f"{match[1]}{number:0{len(first)}d}{match[3]}" for number in numbers]
     return names[:1000]
 
 
@@ -131,9 +133,9 @@ def read_pbsnodes(text: str, source: str) -> Iterator[Node]:
         kinds = [value for key, value in fields.items() if re.search(r"gpu_?(type|model|name|product)", key)]
         kinds += re.findall(r"gpu_product_name=([^;,]+)", fields.get("gpu_status", ""))
         notes: list[Note] = [Note(source, "pbsnodes tells no CPU features")]
-        told = re.search(r"driver_ver(?:sion)?=([\d.]+)", fields.get("gpu_status", ""))
-        gpu = GpuFacts(name=said(kinds[0] if kinds else "", source))
+        match = re.search(r"driver_ver(?:sion)?=([\d.]+)", fields.get("gpu_status", ""))
+        gpu = GpuFacts(name=fact_of(kinds[0] if kinds else "", source))
         number = min(int(count), MOST_GPUS) if count and count.isdigit() else len(kinds)
-        driver = driver_said(told[1], source, notes) if told else None
+        driver = driver_fact(match[1], source, notes) if match else None
         facts = HostFacts(gpus=Fact((gpu,) * number, source), driver=driver, notes=tuple(notes))
         yield Node(name, account_for_gpus(body, facts, source))

@@ -1,4 +1,4 @@
-"""What the catalog makes of what sources said: architectures by name, CPUs by number, contradictions."""
+"""What the catalog makes of the facts of sources: architectures by name, CPUs by number, contradictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchsmith.catalog.gpu_names import (
 )
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 from torchsmith.host.read_lines import MACHINE_TYPE, SENTENCE
 
 CATALOG = "the catalog"
@@ -102,7 +102,7 @@ def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
     targets = {name: gfx.name for name in names if (gfx := gfx_of_name(name, catalog))}
     system = facts.system.value if facts.system else ""
     for backend in catalog.backends.values():
-        if backend.isa and any(may_be(system, one) for one in backend.systems):
+        if backend.isa and any(may_be(system, platform) for platform in backend.systems):
             targets |= {f"{backend.vendor} GPU": arch for arch in catalog.archs_of(backend)}
     return replace(facts, targets=Fact(targets, CATALOG) if targets else None)
 
@@ -116,8 +116,8 @@ def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
     if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         count = max(len(facts.gpus.value), 1) if facts.gpus else 1
         facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(instance.gpu, source)),) * count, source))
-    told = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
-    if instance.cpu and not told:
+    cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
+    if instance.cpu and not cpu_facts:
         facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
     return replace(facts, system=facts.system or Fact(system_of_instance(instance, catalog), source))
 
@@ -139,21 +139,21 @@ def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:
     text = f"is JetPack {known.jetpack} with CUDA {known.cuda}"
     newer = ": a newer CUDA needs NVIDIA's CUDA compatibility package, which recipes for Jetson bring"
     facts = facts.noting(source, text + (newer if known.part == "Orin" else ""))
-    return replace(facts, driver=facts.driver or driver_said(known.driver, source, []))
+    return replace(facts, driver=facts.driver or driver_fact(known.driver, source, []))
 
 
 def find_cpu(id_: str, catalog: Catalog) -> Cpu | None:
     """The microarchitecture of a CPU by its numbers, or None."""
-    words = id_.split("/")
+    parts = id_.split("/")
     for cpu in catalog.cpus.values():
-        if any(_id_matches(words, pattern.split("/")) for pattern in cpu.ids):
+        if any(_id_matches(parts, pattern.split("/")) for pattern in cpu.ids):
             return cpu
     return None
 
 
-def _id_matches(words: list[str], pattern: list[str]) -> bool:
-    return len(words) >= len(pattern) and all(
-        _word_matches(word, wanted) for word, wanted in zip(words, pattern, strict=False)
+def _id_matches(parts: list[str], pattern: list[str]) -> bool:
+    return len(parts) >= len(pattern) and all(
+        _word_matches(word, wanted) for word, wanted in zip(parts, pattern, strict=False)
     )
 
 
@@ -177,9 +177,9 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
             facts = replace(facts, microarchitecture=Fact(named.name, source))
     if facts.microarchitecture is None or facts.microarchitecture.value in catalog.cpus:
         return facts
-    said = facts.microarchitecture
-    names = [known.name for known in catalog.cpus.values() if known.archspec == said.value]
-    return replace(facts, microarchitecture=Fact(names[0], said.source)) if names else facts
+    stated = facts.microarchitecture
+    names = [known.name for known in catalog.cpus.values() if known.archspec == stated.value]
+    return replace(facts, microarchitecture=Fact(names[0], stated.source)) if names else facts
 
 
 def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -227,9 +227,9 @@ def _check_features(facts: HostFacts) -> HostFacts:
     """Features of another kind of CPU than the system's tell nothing."""
     if facts.features is None or facts.system is None:
         return facts
-    words = KINDS.get(facts.system.value)
+    marks = KINDS.get(facts.system.value)
     others = [system for system, marks in KINDS.items() if marks & facts.features.value]
-    if words is None or words & facts.features.value or not others:
+    if marks is None or marks & facts.features.value or not others:
         return facts
     text = (
         f"lists features of {others[0]}, but {facts.system.source} says {facts.system.value}:"

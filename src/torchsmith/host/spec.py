@@ -27,7 +27,7 @@ from torchsmith.catalog.names import (
     typo_of,
 )
 from torchsmith.core.problem import Invalid, NotKnown, by_name
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, merge, said
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import resolve
 from torchsmith.host.traces import traces
@@ -58,7 +58,7 @@ class HostSpec(msgspec.Struct, frozen=True):
         if self.features:
             features = frozenset(self.features.lower().replace(",", " ").split())
         return HostFacts(
-            system=said(system, source),
+            system=fact_of(system, source),
             driver=Fact(_driver(self.driver, catalog), source) if self.driver else None,
             features=None if features is None else Fact(features, source),
             gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
@@ -104,7 +104,7 @@ def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
 
 
 def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
-    """The facts with single ones replaced by what a person said, and a note where that changes one."""
+    """The facts with single ones replaced by what a person states, and a note where that changes one."""
     for field, label in _LABELS.items():
         new, old = getattr(given, field), getattr(facts, field)
         if new is None:
@@ -141,7 +141,7 @@ def _driver(word: str, catalog: Catalog) -> DriverVersion:
     except BadValue as error:
         raise Invalid(str(error), hint="the Driver Version that nvidia-smi prints") from error
     if driver.parts[0] < 20:
-        toolkit = next((one for version, one in catalog.cuda.items() if str(version) == word), None)
+        toolkit = next((toolkit for version, toolkit in catalog.cuda.items() if str(version) == word), None)
         came = (
             f"; CUDA {word} came with driver {toolkit.native_driver}"
             if toolkit and toolkit.native_driver
@@ -191,23 +191,23 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if several:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    found = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
-    known = [part for part in found if part] if len(found) <= MAX_ANSWERS else []
+    names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
+    known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
     hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
     return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 
 
-def find_cpu_name(words: str, catalog: Catalog) -> str:
+def find_cpu_name(text: str, catalog: Catalog) -> str:
     """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
-    cpu = find_cpu_by_name(words, catalog)
+    cpu = find_cpu_by_name(text, catalog)
     if cpu is not None:
         return cpu.name
-    best = typo_of(words, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
-    stem = re.match(r"[a-z]+", words.lower())
+    best = typo_of(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
+    stem = re.match(r"[a-z]+", text.lower())
     alike = [name for name in catalog.cpus if stem and re.fullmatch(rf"{stem[0]}\d*", name)]
     hint = f"did you mean {best}? Or give" if best else "give"
     hint = f"there are {', '.join(alike)}; or give" if alike and not best else hint
     raise NotKnown(
-        f"unknown CPU {words!r}",
+        f"unknown CPU {text!r}",
         hint=f"{hint} what it runs: --isa avx2, or --features with the flags of its /proc/cpuinfo",
     )

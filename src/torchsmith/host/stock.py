@@ -112,7 +112,7 @@ def _gpu_losses(
         if sm in wheel.sms:
             continue
         known = catalog.gpus
-        near = [one for one in wheel.sms if gpu_code_runs("cubin", GpuTarget(one), known.get(one), gpu)]
+        near = [sm for sm in wheel.sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
         if near and not gpu.tegra:
             losses.append(f"{sm} runs code that was compiled for {max(near)}")
         elif wheel.ptx is not None and gpu_code_runs("ptx", GpuTarget(wheel.ptx), None, gpu):
