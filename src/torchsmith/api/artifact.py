@@ -65,8 +65,8 @@ def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     # All that a cell's name promises was judged.
-    whole = path != named and not request.variant and not request.no_cpu
-    if whole and opened.root is not None:
+    complete = path != named and not request.variant and not request.no_cpu
+    if complete and opened.root is not None:
         from torchsmith.api.verified import keep
 
         if why := keep(report, named.name, opened.root, catalog):

@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from torchsmith.record import Record
 
 
-def is_name(given: Path) -> bool:
+def is_name(path: Path) -> bool:
     """Whether something is no place but a name: nothing is there, and no folder is part of it."""
-    return len(given.parts) == 1 and str(given) != "-" and not given.exists()
+    return len(path.parts) == 1 and str(path) != "-" and not path.exists()
 
 
-def build_named(given: Path, workspace: Workspace) -> Path:
+def build_named(named: Path, workspace: Workspace) -> Path:
     """A path as it is; for a cell's name the link to its last build, or what the record says that it was.
     Raises NotFound for a name that was never built here."""
-    if not is_name(given) or workspace.root is None:
-        if not os.path.lexists(given) and str(given) != "-":
+    if not is_name(named) or workspace.root is None:
+        if not os.path.lexists(named) and str(named) != "-":
             hint = "give a wheel, a folder or a library; in a workspace, the name of a build works too"
-            raise NotFound(f"there is no {given}", hint=hint)
-        return given
+            raise NotFound(f"there is no {named}", hint=hint)
+        return named
     from torchsmith.record import open_record
     from torchsmith.workspace.journal import STATE
 
-    link = workspace.home / STATE / "results" / given.name
+    link = workspace.home / STATE / "results" / named.name
     if link.exists():
         return link
     with closing(open_record(workspace.root, read_only=True)) as record:
-        built = record.built(given.name)
+        built = record.built(named.name)
     if built is None or not built.outputs:
         raise NotFound(
-            f"{given} is neither a path nor the name of a build here",
-            hint=f"torchsmith build {shell_word(given.name)} builds it; torchsmith list lists the names",
+            f"{named} is neither a path nor the name of a build here",
+            hint=f"torchsmith build {shell_word(named.name)} builds it; torchsmith list lists the names",
             exit=Exit.LACKING,
         )
     output = Path(built.outputs[0])
     if not output.exists() and (place := _own_store(output)):
         raise Lacking(
-            f"{given} was built into a store of torchsmith's own, {place}: only Nix can use it",
+            f"{named} was built into a store of torchsmith's own, {place}: only Nix can use it",
             hint="use the machine's store: join the group nix-users, or start nix-daemon (torchsmith doctor)",
         )
     return output
@@ -63,10 +63,10 @@ def _own_store(output: Path) -> Path | None:
     return place.parent if nix.store and place.exists() else None
 
 
-def build_and_name(given: Path, name: str | None, workspace: Workspace) -> tuple[Path, str | None]:
+def build_and_name(named: Path, name: str | None, workspace: Workspace) -> tuple[Path, str | None]:
     """A build, and the variant that it should be: a name leads to the one and says the other."""
-    path = build_named(given, workspace)
-    return path, name or (given.name if path != given else None)
+    path = build_named(named, workspace)
+    return path, name or (named.name if path != named else None)
 
 
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
@@ -81,14 +81,14 @@ def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
     return built.derivation if built is not None and same else ""
 
 
-def log_named(given: Path, workspace: Workspace) -> Path:
+def log_named(named: Path, workspace: Workspace) -> Path:
     """A path as it is; for a job's name the log of its last build."""
-    if not is_name(given) or workspace.root is None:
-        return given
+    if not is_name(named) or workspace.root is None:
+        return named
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:
-        return last_log(record, given.name, workspace)
+        return last_log(record, named.name, workspace)
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:

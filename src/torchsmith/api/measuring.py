@@ -39,8 +39,8 @@ def compare(request: CompareRequest, watch: Watch = SILENT) -> BuildComparison:
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
     subjects = [
-        subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(given))
-        for label, path, given in sides
+        subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(environment))
+        for label, path, environment in sides
     ]
     shares = busy_shares()
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)

@@ -115,7 +115,7 @@ def evaluation(
     nix = find_nix()
     memory = int(options.memory * (1 << 30))
     limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)
-    kept = ResultCache() if options.cache else None
+    cache = ResultCache() if options.cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
         with watch.steps("evaluating", len(requests)) as tell:
@@ -126,7 +126,7 @@ def evaluation(
                     trees=trees,
                     addresses=workspace.addresses if workspace else (),
                     limits=limits,
-                    cache=kept,
+                    cache=cache,
                     alone=separate,
                     instantiate=instantiate,
                     phases=phases or {},

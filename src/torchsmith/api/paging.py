@@ -72,16 +72,16 @@ def _input(request: PageRequest, watch: Watch) -> PageInput:
         named = folder
     workspace = open_workspace(named, request.profile)
     if folder is not None and named is None:
-        root, whole = folder, False
+        root, with_matrix = folder, False
     elif workspace.root is not None:
-        root, whole = workspace.root, bool(workspace.lines)
+        root, with_matrix = workspace.root, bool(workspace.lines)
     else:
         root = Path.cwd()
-        whole = request.profile is not None or not recipes_in(root)
-    if not whole and not recipes_in(root):
+        with_matrix = request.profile is not None or not recipes_in(root)
+    if not with_matrix and not recipes_in(root):
         raise NotFound(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(request, root, workspace, watch) if request.evaluate else None
-    return PageInput(root, workspace, whole, Clock().now(), graph)
+    return PageInput(root, workspace, with_matrix, Clock().now(), graph)
 
 
 def _graph(request: PageRequest, root: Path, workspace: Workspace, watch: Watch) -> Graph:

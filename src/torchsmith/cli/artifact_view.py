@@ -36,10 +36,10 @@ def _print_report(report: Report) -> None:
         _print_gpu_code(report)
     if len(report.gpu_by_library) > 1:
         libraries = [(name, ", ".join(code)) for name, code in report.gpu_by_library.items()]
-        shown = libraries[:MOST_LIBRARIES]
-        if more := len(libraries) - len(shown):
-            shown.append((f"and {more} more", ""))
-        table(("library", "GPU code"), shown, broken=("GPU code",))
+        rows = libraries[:MOST_LIBRARIES]
+        if more := len(libraries) - len(rows):
+            rows.append((f"and {more} more", ""))
+        table(("library", "GPU code"), rows, broken=("GPU code",))
     print_checks(_demangled(report.checks))
     write(*_verdict(report))
 

@@ -168,14 +168,14 @@ class LiveView:
         room = self.foot.room - 1 - sum(width + GAP for _, width in COLUMNS)
         now = time.monotonic()
         rows: list[list[Painted]] = [[(name.ljust(width), "cyan") for name, width in (*COLUMNS, ("job", 0))]]
-        for key, shown in self.running.items():
-            elapsed = now - shown.started
-            left = self.remaining.of(key, elapsed, shown.done, shown.total)
-            steps = f"{shown.done}/{shown.total}" if shown.total else ""
-            where = f" on {shown.builder}" if shown.builder else ""
+        for key, job in self.running.items():
+            elapsed = now - job.started
+            left = self.remaining.of(key, elapsed, job.done, job.total)
+            steps = f"{job.done}/{job.total}" if job.total else ""
+            where = f" on {job.builder}" if job.builder else ""
             where = where if len(where) + NAMED <= room else ""
-            name = cut(shown.name, room - len(where)) + where
-            rows.append([steps, duration(elapsed), duration(left), shown.phase[:9], name])
+            name = cut(job.name, room - len(where)) + where
+            rows.append([steps, duration(elapsed), duration(left), job.phase[:9], name])
         lines = laid_out(rows, stream=sys.stderr)
         for name, until in self.resting.values():
             wait = f"{'':{COLUMNS[0][1] + GAP}}again in {duration(max(0.0, until - now))}  "

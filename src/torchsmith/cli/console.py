@@ -187,8 +187,8 @@ def laid_out(
             for at, (part, (_, style)) in enumerate(zip(parts, row, strict=True)):
                 text = part[number] if number < len(part) else ""
                 space = " " * (widths[at] - len(text))
-                shown = paint(text, style, stream)
-                line += (space + shown if at in right else shown + space) + " " * GAP
+                painted = paint(text, style, stream)
+                line += (space + painted if at in right else painted + space) + " " * GAP
             lines.append(line.rstrip(" "))
     return lines
 
@@ -292,8 +292,8 @@ def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[st
     """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
-    given = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
-    trees = [word for tree in given for word in ("--nixpkgs", tree)]
+    named = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
+    trees = [word for tree in named for word in ("--nixpkgs", tree)]
     return " ".join(map(shell_word, ("torchsmith", *arguments, *trees, *where)))
 
 

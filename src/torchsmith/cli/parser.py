@@ -163,7 +163,7 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
         if parameter.param.kind == "Option"
         for name, says in parameter.switches.items()
     }
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     loose: list[str] = []
     waiting = _Waiting(arguments)
     for word in waiting:
@@ -179,18 +179,18 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
                 if parameter.is_flag:
                     if value is not None:
                         raise Usage(f"{name} takes no value")
-                    given[parameter.name] = says
+                    values[parameter.name] = says
                     continue
                 if value is None:
                     value = waiting.value(name, options)
                 read = parameter.read(value, name)
-                given[parameter.name] = [*given.get(parameter.name, ()), read] if parameter.many else read
-    _place(parameters, loose, given, command)
-    _from_environment(parameters, given)
+                values[parameter.name] = [*values.get(parameter.name, ()), read] if parameter.many else read
+    _place(parameters, loose, values, command)
+    _from_environment(parameters, values)
     return {
-        parameter.name: _collected(parameter, given[parameter.name])
+        parameter.name: _collected(parameter, values[parameter.name])
         for parameter in parameters
-        if parameter.name in given
+        if parameter.name in values
     }
 
 
@@ -240,7 +240,7 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
 
 
 def _place(
-    parameters: Sequence[Parameter], loose: list[str], given: dict[str, Any], command: Command
+    parameters: Sequence[Parameter], loose: list[str], arguments: dict[str, Any], command: Command
 ) -> None:
     """Loose words go to the arguments in their order."""
     for parameter in parameters:
@@ -249,7 +249,7 @@ def _place(
         taken, loose = (loose, []) if parameter.many else (loose[:1], loose[1:])
         if taken:
             values = [parameter.read(word, parameter.metavar) for word in taken]
-            given[parameter.name] = values if parameter.many else values[0]
+            arguments[parameter.name] = values if parameter.many else values[0]
         elif parameter.required:
             raise Usage(f"{parameter.metavar!r} is missing", hint=f"{command.called} --help describes it")
     if loose:
@@ -258,36 +258,36 @@ def _place(
         )
 
 
-def _from_environment(parameters: Sequence[Parameter], given: dict[str, Any]) -> None:
+def _from_environment(parameters: Sequence[Parameter], arguments: dict[str, Any]) -> None:
     for parameter in parameters:
         text = (
             os.environ.get(parameter.param.envvar, "")
-            if parameter.param.envvar and parameter.name not in given
+            if parameter.param.envvar and parameter.name not in arguments
             else ""
         )
         if text:
             texts = text.split() if parameter.many else [text]
             values = [parameter.read(word, parameter.param.envvar) for word in texts]
-            given[parameter.name] = values if parameter.many else values[0]
+            arguments[parameter.name] = values if parameter.many else values[0]
 
 
 def _collected(parameter: Parameter, value: Any) -> Any:
     return tuple(value) if parameter.many is tuple else value
 
 
-def call(run: Callable[..., None], given: dict[str, Any]) -> None:
+def call(run: Callable[..., None], arguments: dict[str, Any]) -> None:
     """Call a verb with what was given by name; fields of a request make up the request."""
-    run(**_grouped(run, dict(given)))
+    run(**_grouped(run, dict(arguments)))
 
 
-def _grouped(run: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+def _grouped(run: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a function, its requests made."""
     made = {}
     for name, kind in get_type_hints(run).items():
         if name == "return":
             continue
         if is_request(kind):
-            made[name] = kind(**_grouped(kind, given))
-        elif name in given:
-            made[name] = given.pop(name)
+            made[name] = kind(**_grouped(kind, arguments))
+        elif name in arguments:
+            made[name] = arguments.pop(name)
     return made

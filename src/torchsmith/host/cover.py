@@ -119,10 +119,10 @@ class Cover:
             raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
         return self._plan(self.programme.best(count))
 
-    def curve(self, most: int) -> tuple[FleetPlan, ...]:
+    def curve(self, limit: int) -> tuple[FleetPlan, ...]:
         """Best plans of growing size, until another variant would buy nothing."""
         plans: list[FleetPlan] = []
-        for count in range(max(1, len(self.must)), most + 1):
+        for count in range(max(1, len(self.must)), limit + 1):
             plan = self.best(count)
             if plans and len(plan.cells) <= len(plans[-1].cells):
                 break
@@ -195,14 +195,16 @@ class Cover:
             index = _best_of(demand, chosen)
             if index is not None:
                 users.setdefault(index, []).append(demand)
-        kept = set(users)
+        preferred = set(users)
         for index, own in users.items():
             if index not in self.must:
-                kept.remove(index)
+                preferred.remove(index)
                 equal = [{i for i, cost in user.costs.items() if cost <= user.costs[index]} for user in own]
-                rivals = set.intersection(*equal) & self.allowed - kept
-                kept.add(min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i)))
-        return tuple(sorted(kept))
+                rivals = set.intersection(*equal) & self.allowed - preferred
+                preferred.add(
+                    min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i))
+                )
+        return tuple(sorted(preferred))
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells and the same ones of other packages, where the matrix has them."""

@@ -91,7 +91,7 @@ def demands(
 
 def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[MachineKind, Capability]]:
     """Each kind with what of its machine decides; equal facts are resolved once, and equal hosts are one."""
-    asked = frozenset[str]().union(*(isa.needs for isa in catalog.isas.values()))
+    needed = frozenset[str]().union(*(isa.needs for isa in catalog.isas.values()))
     seen: dict[int, Capability] = {}
     hosts: dict[Capability, Capability] = {}
     for kind in kinds:
@@ -99,7 +99,7 @@ def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[Mac
             continue
         if id(kind.facts) not in seen:
             host = capability_of(resolve(kind.facts, catalog))
-            features = host.features & asked if host.features is not None else None
+            features = host.features & needed if host.features is not None else None
             host = replace(host, features=features)
             seen[id(kind.facts)] = hosts.setdefault(host, host)
         yield kind, seen[id(kind.facts)]

@@ -167,8 +167,8 @@ def _common_features(
     if old.value == new.value or bool(known.cut_features) is not bool(more.cut_features):
         return (new, None) if known.cut_features else (old, None)
     differing = sorted(old.value ^ new.value)
-    shown = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
-    text = f"differs from {old.source} in CPU features ({shown}): those that both name are used"
+    listed = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
+    text = f"differs from {old.source} in CPU features ({listed}): those that both name are used"
     notes.append(Note(new.source, text))
     return Fact(old.value & new.value, f"{old.source}, {new.source}"), known.cut_features
 

@@ -50,16 +50,16 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     products = [] if amd_known else _products(lines)
     if products:
         return _named(products, facts, name)
-    shown = _traces(lines, text, facts)
-    amd, other = shown.pop("amd", ""), shown.pop("other", "")
+    lines_by_maker = _traces(lines, text, facts)
+    amd, other = lines_by_maker.pop("amd", ""), lines_by_maker.pop("other", "")
     if (amd or other) and facts.others is None:
         match = traces()["other"].search(other)
         facts = replace(facts, others=Fact((AMD if amd else match[0] if match else other,), name))
         facts = _noting(facts, name, f"shows {'an AMD' if amd else 'a'} GPU: {(amd or other)[:100]!r}")
-        shown.pop("cuda", "")
-    if not shown or (facts.gpus is not None and facts.gpus.value):
+        lines_by_maker.pop("cuda", "")
+    if not lines_by_maker or (facts.gpus is not None and facts.gpus.value):
         return facts
-    maker, line = next(iter(shown.items()))
+    maker, line = next(iter(lines_by_maker.items()))
     shows = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
     facts = replace(facts, gpus=Fact((GpuFacts(),), name))
@@ -79,10 +79,10 @@ def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
     """The first line that shows hardware of each maker; one with a mere word where nothing else tells."""
     makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
     first_lines = ((maker, next(filter(traces()[maker].search, lines), "")) for maker in makers)
-    shown = {maker: line for maker, line in first_lines if line}
-    looked = traces()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
-    if shown or looked or facts.others is not None:
-        return shown
+    lines_by_maker = {maker: line for maker, line in first_lines if line}
+    looked_for = traces()["looked"].search(text) or (facts.gpus is not None and not facts.gpus.value)
+    if lines_by_maker or looked_for or facts.others is not None:
+        return lines_by_maker
     word, denial = traces()["word"], traces()["denial"]
     line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
     return {"word": line} if line else {}

@@ -352,9 +352,9 @@ def _cuda_key(fit: Compatible) -> tuple[Any, ...]:
     if not isinstance(fit.variant.target, Cuda):
         return ()
     version = fit.variant.target.version
-    asked = fit.driver.parts if fit.driver else ()
+    needed = fit.driver.parts if fit.driver else ()
     sign = -1 if fit.native else 1
-    return asked, not fit.native, sign * version.major, sign * version.minor
+    return needed, not fit.native, sign * version.major, sign * version.minor
 
 
 def _why_cuda(fit: Compatible, best: Compatible) -> str:

@@ -155,8 +155,8 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     cut = bool(features) and (breaks_off(features) or text.endswith(features.rstrip().split()[-1]))
     if cut:
         notes.append(Note(source, CUT))
-        whole = features.rstrip().rstrip(".…").split()
-        features = " ".join(whole[:-1] if whole[-1] not in known_features() else whole)
+        listed = features.rstrip().rstrip(".…").split()
+        features = " ".join(listed[:-1] if listed[-1] not in known_features() else listed)
     feature_set = frozenset(features.lower().split())
     return HostFacts(
         system=fact_of(system or _system_of(feature_set), source),

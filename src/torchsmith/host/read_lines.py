@@ -172,10 +172,10 @@ class _Tool:
         drivers = [driver for text in self.drivers if (driver := driver_fact(text, self.source, notes))]
         if len(drivers) > 1:
             names = ", ".join(str(driver.value) for driver in drivers)
-            spoken = self.source.endswith(f"({SENTENCE})")
-            used = "the driver is unknown" if spoken else "the oldest is used"
+            by_person = self.source.endswith(f"({SENTENCE})")
+            used = "the driver is unknown" if by_person else "the oldest is used"
             notes.append(Note(self.source, f"names the drivers {names}: {used}"))
-            drivers = [] if spoken else drivers
+            drivers = [] if by_person else drivers
         return min(drivers, key=lambda driver: driver.value, default=None)
 
     def _facts_of_gpus(self, notes: list[Note]) -> Iterator[GpuFacts]:

@@ -174,20 +174,20 @@ def _by_form(row: list[str]) -> Iterator[tuple[str, str]]:
 def _csv_gpu(
     cells: dict[str, str], source: str, notes: list[Note]
 ) -> tuple[GpuFacts, Fact[DriverVersion] | None]:
-    given = {}
+    columns = {}
     for label, value in cells.items():
         if _ABSENT.fullmatch(value):
             notes.append(Note(source, f"gives no {label}"))
         else:
-            given[label] = value
-    name, capability = given.get("name") or given.get("gpu_name"), given.get("compute_cap", "")
-    memory = re.match(r"(\d+)", given.get("memory.total", ""))
-    mig = given.get("mig.mode.current")
+            columns[label] = value
+    name, capability = columns.get("name") or columns.get("gpu_name"), columns.get("compute_cap", "")
+    memory = re.match(r"(\d+)", columns.get("memory.total", ""))
+    mig = columns.get("mig.mode.current")
     gpu = GpuFacts(
         name=fact_of(name, source),
         sm=sm_fact(capability, source, notes),
         memory_mib=Fact(int(memory[1]), source) if memory else None,
         mig=Fact(mig == "Enabled", source) if mig else None,
-        address=_address(given.get("pci.bus_id") or given.get("gpu_bus_id") or ""),
+        address=_address(columns.get("pci.bus_id") or columns.get("gpu_bus_id") or ""),
     )
-    return gpu, driver_fact(given.get("driver_version", ""), source, notes)
+    return gpu, driver_fact(columns.get("driver_version", ""), source, notes)

@@ -243,8 +243,8 @@ def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None or facts.features is None or facts.cut_features is not None:
         return facts
-    shown = facts.features.value
-    hidden = [isa for isa in cpu.isas if not isa_runs(catalog.isas[isa], shown)]
+    visible = facts.features.value
+    hidden = [isa for isa in cpu.isas if not isa_runs(catalog.isas[isa], visible)]
     if not hidden:
         return facts
     text = (

@@ -119,21 +119,21 @@ class CoverModel:
         self.highs.changeObjectiveSense(sense)
 
     def _solve(self, start: float) -> Solution:
-        status, values = self._run(whole=False)
+        status, values = self._run(integral=False)
         if gap := float(status != "Optimal" or any(SURE < value < 1 - SURE for value in values)):
-            status, values = self._run(whole=True)
+            status, values = self._run(integral=True)
             gap = self.highs.getInfo().mip_gap
         if status != "Optimal":
             raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
         chosen = tuple(index for index, value in zip(self.columns, values, strict=True) if value > 0.5)
         return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
 
-    def _run(self, *, whole: bool) -> tuple[str, list[float]]:
+    def _run(self, *, integral: bool) -> tuple[str, list[float]]:
         """How the solver ends, and how much of each candidate is chosen."""
-        slack = SLACK * min(filter(None, self.served), default=0.0) if whole else 0.0
+        slack = SLACK * min(filter(None, self.served), default=0.0) if integral else 0.0
         self.highs.changeRowBounds(self.served_row, self.least - slack, _highs()[0].kHighsInf)
-        self.highs.setOptionValue("solve_relaxation", not whole)
-        self.highs.setOptionValue("presolve", "choose" if whole else "off")
+        self.highs.setOptionValue("solve_relaxation", not integral)
+        self.highs.setOptionValue("presolve", "choose" if integral else "off")
         self.highs.run()
         status: str = self.highs.modelStatusToString(self.highs.getModelStatus())
         return status, self.highs.getSolution().col_value[: len(self.columns)]
@@ -167,12 +167,12 @@ def _undominated(demands: Sequence[Demand], candidates: Sequence[int], must: fro
         for index, cost in demand.costs.items():
             if index in place:
                 table[place[index], column] = cost
-    kept: list[int] = []
+    undominated: list[int] = []
     for index, own in zip(candidates, table, strict=True):
-        if index in must or not (table[: len(kept)] <= own).all(axis=1).any():
-            table[len(kept)] = own  # where a row was that has been looked at
-            kept.append(index)
+        if index in must or not (table[: len(undominated)] <= own).all(axis=1).any():
+            table[len(undominated)] = own  # where a row was that has been looked at
+            undominated.append(index)
     # A later candidate may beat an earlier one outright.
-    rows = table[: len(kept)]
+    rows = table[: len(undominated)]
     beaten = [((rows <= own).all(axis=1) & (rows < own).any(axis=1)).any() for own in rows]
-    return [index for index, worse in zip(kept, beaten, strict=True) if index in must or not worse]
+    return [index for index, worse in zip(undominated, beaten, strict=True) if index in must or not worse]

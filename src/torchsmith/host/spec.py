@@ -67,18 +67,18 @@ class HostSpec(msgspec.Struct, frozen=True):
         )
 
 
-def gather(reports: Sequence[Path], given: HostSpec, catalog: Catalog, limit: float) -> HostFacts:
+def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: float) -> HostFacts:
     """This machine's resolved facts, or those of reports about another, and what a person says instead.
 
     A CPU or system given without a report describes another machine than this one. `limit`: seconds to wait
     for a tool.
     """
-    stated = given.facts(catalog, "the command line")
+    stated = spec.facts(catalog, "the command line")
     if reports:
         from torchsmith.host.read_report import read_report_file
 
         known = merge(read_report_file(path) for path in reports)
-    elif given.cpu or given.system or given.isa or stated.system or _sits_elsewhere(stated, catalog):
+    elif spec.cpu or spec.system or spec.isa or stated.system or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:
         from torchsmith.host.detect import ThisMachine, detect
@@ -103,20 +103,20 @@ def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
     return False
 
 
-def _replace_facts(facts: HostFacts, given: HostFacts) -> HostFacts:
+def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
     """The facts with single ones replaced by what a person states, and a note where that changes one."""
     for field, label in _LABELS.items():
-        new, old = getattr(given, field), getattr(facts, field)
+        new, old = getattr(stated, field), getattr(facts, field)
         if new is None:
             continue
         if old is not None and old.value and old.value != new.value:
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
-    if given.instance is not None:
-        facts = replace(facts, gpus=given.gpus)
-    if given.microarchitecture is not None:
+    if stated.instance is not None:
+        facts = replace(facts, gpus=stated.gpus)
+    if stated.microarchitecture is not None:
         # A CPU that a person names comes with its own features, not with those of the machine at hand.
-        facts = replace(facts, cpu_id=None, cpu_name=None, features=given.features, system=given.system)
+        facts = replace(facts, cpu_id=None, cpu_name=None, features=stated.features, system=stated.system)
     return facts
 
 

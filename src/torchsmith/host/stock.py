@@ -41,8 +41,8 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         if wheel.cuda is not None and sms:
             losses = _gpu_losses(wheel, sms, host, catalog)
             if losses is not None:
-                spoken = (spoken_condition(host),) if host.spoken_gpu else ()
-                provided = (*assumed, *spoken, *_driver_condition(wheel, sms, host, catalog))
+                conditions = (spoken_condition(host),) if host.spoken_gpu else ()
+                provided = (*assumed, *conditions, *_driver_condition(wheel, sms, host, catalog))
                 able.append(Stock(wheel, (*losses, *_other_losses(wheel, sms)), provided))
     if able:
         return min(able, key=lambda stock: (len(stock.provided), _asked(stock.wheel, host, catalog)))

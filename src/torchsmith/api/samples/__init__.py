@@ -8,11 +8,11 @@ from typing import Literal
 HERE = Path(__file__).parent
 
 
-def or_sample(given: Path, kind: Literal["build", "build.log", "nixpkgs"]) -> Path:
+def or_sample(path: Path, kind: Literal["build", "build.log", "nixpkgs"]) -> Path:
     """What is given; for the word sample, where nothing of that name is here, ours of this kind."""
-    return (HERE / kind).resolve() if is_sample(given) else given
+    return (HERE / kind).resolve() if is_sample(path) else path
 
 
-def is_sample(given: Path) -> bool:
+def is_sample(path: Path) -> bool:
     """Whether the word sample is meant, and not a file of that name."""
-    return str(given) == "sample" and not given.exists()
+    return str(path) == "sample" and not path.exists()

@@ -45,6 +45,6 @@ def run(
         stream = sys.stdout if format == "table" else sys.stderr
         view.print_fixes(report, written=not request.diff, stream=stream)
     if format == "json" or not (request.write_baseline or request.diff):
-        shown = report if notes else report.without(Severity.NOTE)
-        view.print_report(shown, request, format=format, verbose=verbose)
+        printed = report if notes else report.without(Severity.NOTE)
+        view.print_report(printed, request, format=format, verbose=verbose)
         exit_if(not (request.write_baseline or request.diff) and report.of(Severity.ERROR))

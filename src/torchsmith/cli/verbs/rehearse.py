@@ -64,7 +64,7 @@ def _print(report: RehearseReport, request: RehearseRequest) -> None:
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:
     """What a person wants to know before hours are spent."""
-    figures, whole = rehearsal.figures, rehearsal.whole
+    figures, estimate = rehearsal.figures, rehearsal.whole
     write(rehearsal.name, "bold")
     if len(rehearsal.stands_for) > 1:
         write(f"  stands for {len(rehearsal.stands_for)} recipes that configure alike")
@@ -74,8 +74,9 @@ def _print_rehearsal(rehearsal: Rehearsed) -> None:
     )
     kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
     write(
-        f"  the whole ({kinds}) would take about {duration(whole.seconds)} on {whole.cores} cores here,"
-        f" {whole.core_seconds / 3600:.1f} core hours, without linking; the sample leaves ±{whole.error:.0%}"
+        f"  the whole ({kinds}) would take about {duration(estimate.seconds)} on {estimate.cores} cores here,"
+        f" {estimate.core_seconds / 3600:.1f} core hours, without linking;"
+        f" the sample leaves ±{estimate.error:.0%}"
     )
     for compiler in rehearsal.compilers:
         write(f"  {_flags(compiler)}", "dim")
@@ -84,11 +85,11 @@ def _print_rehearsal(rehearsal: Rehearsed) -> None:
 
 def _flags(use: CompilerUse) -> str:
     def listed(flags: dict[str, int]) -> str:
-        shown = [
+        parts = [
             flag if count == use.objects else f"{flag} ({count})"
             for flag, count in list(flags.items())[:FLAGS_SHOWN]
         ]
-        return " ".join(shown) or "none of note"
+        return " ".join(parts) or "none of note"
 
     host = f"; to the CPU's compiler {listed(use.host_flags)}" if use.compiler == "nvcc" else ""
     return f"{use.compiler}: {use.objects} objects, {listed(use.flags)}{host}"

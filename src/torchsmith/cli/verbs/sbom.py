@@ -57,5 +57,5 @@ def _print_license(terms: Terms) -> None:
     write(f"{len(terms.packages):5}  {paint(license.title, 'bold red' if terms.bound else 'bold')}{stated}")
     if terms.bound and license.url:
         write(f"       {license.url}", whole=True)
-    shown = len(terms.packages) if terms.bound else NAMED
-    write(f"       {some_of(terms.packages, shown)}", "dim", hang=0)
+    count = len(terms.packages) if terms.bound else NAMED
+    write(f"       {some_of(terms.packages, count)}", "dim", hang=0)
