@@ -55,11 +55,9 @@ class FileFindings:
         lasting: bool = True,
     ) -> FileFindings:
         """What was found in a text, less what its comments silence, which is counted."""
-        all_findings = list(findings)
-        unsilenced = unmuted(all_findings, text)
-        return cls(
-            tuple(unsilenced), facts, len(all_findings) - len(unsilenced), concerns=concerns, lasting=lasting
-        )
+        findings = list(findings)
+        counted = tuple(unmuted(findings, text))
+        return cls(counted, facts, len(findings) - len(counted), concerns=concerns, lasting=lasting)
 
     def again(
         self, form: NormalizedText, name: str, label: str, own: Sequence[Finding], catalog: Catalog

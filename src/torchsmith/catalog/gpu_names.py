@@ -106,10 +106,8 @@ def _spelled(name: str, gpus: Iterable[N]) -> N | None:
         return None
     plain = "".join(name_words(name))
     forms = {plain, MAKERS.sub("", plain)}
-    matches = (
-        gpu for gpu in gpus for pattern in gpu.spelled for form in forms if re.fullmatch(pattern, form)
-    )
-    return next(matches, None)
+    patterns = ((gpu, pattern) for gpu in gpus for pattern in gpu.spelled)
+    return next((gpu for gpu, pattern in patterns for form in forms if re.fullmatch(pattern, form)), None)
 
 
 @lru_cache(maxsize=4096)
@@ -151,8 +149,8 @@ def product_of_chip(chip: str, catalog: Catalog) -> Gpu | RetiredGpu | None:
 
 
 def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
-    matches = (gpu for gpu in gpus for pattern in gpu.chips if re.fullmatch(pattern, chip, re.IGNORECASE))
-    return next(matches, None)
+    patterns = ((gpu, pattern) for gpu in gpus for pattern in gpu.chips)
+    return next((gpu for gpu, pattern in patterns if re.fullmatch(pattern, chip, re.IGNORECASE)), None)
 
 
 @lru_cache(maxsize=4096)

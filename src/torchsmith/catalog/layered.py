@@ -16,7 +16,8 @@ def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) ->
     if texts:
         paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}
         layer = Layer({**layer.texts, **texts}, paths)
-    templates = _templates(folder.parent / "templates") if folder is not None else {}
+    files = sorted((folder.parent / "templates").glob("*.nix")) if folder is not None else []
+    templates = {str(path): read_text(path) for path in files if path.is_file()}
     if not layer.texts and not templates:
         return builtin_catalog()
     from torchsmith.catalog.check import check
@@ -24,8 +25,3 @@ def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) ->
     catalog = Catalog([SHIPPED, layer], templates)
     check(catalog)
     return catalog
-
-
-def _templates(folder: Path) -> dict[str, str]:
-    """The templates of a workspace's own packages, by path."""
-    return {str(path): read_text(path) for path in sorted(folder.glob("*.nix")) if path.is_file()}

@@ -173,11 +173,10 @@ class Catalog:
         for package in self.packages.values():
             tables = {"versions": package.versions, "hashes": package.hashes}
             for name, line in rows.items():
-                entries = {field: table[name] for field, table in tables.items() if name in table}
-                merged = {
-                    field: {package.name: value, **getattr(line, field)} for field, value in entries.items()
-                }
-                rows[name] = msgspec.structs.replace(line, **merged) if merged else line
+                for field, table in tables.items():
+                    if name in table:
+                        merged = {package.name: table[name], **getattr(line, field)}
+                        rows[name] = msgspec.structs.replace(rows[name], **{field: merged})
         taken: set[tuple[str, str]] = set()
         for line in sorted(rows.values(), key=lambda line: version_key(line.torch)):
             own = {item for item in line.release.digits if item[0] != TORCH}

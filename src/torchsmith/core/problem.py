@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -65,9 +66,7 @@ class Problem(Exception):
     @classmethod
     def code(cls) -> str:
         """The kind for programs: not-found of a NotFound."""
-        return "".join(
-            f"-{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__
-        ).lstrip("-")
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

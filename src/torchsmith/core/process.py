@@ -142,11 +142,10 @@ def run(
     timed_out = False
     data = os.fsencode(stdin) if stdin is not None else None
     try:
-        out, err = (
-            child.communicate(data, timeout=timeout)
-            if max_bytes is None
-            else _bounded(child, timeout, max_bytes)
-        )
+        if max_bytes is None:
+            out, err = child.communicate(data, timeout=timeout)
+        else:
+            out, err = _bounded(child, timeout, max_bytes)
     except subprocess.TimeoutExpired:
         timed_out = True
         end_group(child)

@@ -13,10 +13,10 @@ Redact = Callable[[str], str]
 
 def redactor(env: Mapping[str, str] | None = None) -> Redact:
     """A function that replaces every secret value of the environment by its variable's name."""
-    known = os.environ if env is None else env
-    secrets = {
-        value: name for name, value in known.items() if NAMES.search(name) and len(value) >= MIN_SECRET_LENGTH
-    }
+    named = (
+        (name, value) for name, value in (os.environ if env is None else env).items() if NAMES.search(name)
+    )
+    secrets = {value: name for name, value in named if len(value) >= MIN_SECRET_LENGTH}
     longest_first = sorted(secrets, key=len, reverse=True)
 
     def redact(text: str) -> str:

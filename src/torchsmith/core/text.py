@@ -23,11 +23,7 @@ def some_of(names: Sequence[str], count: int = 1) -> str:
 def printable(text: str, keep: str = "") -> str:
     """Text of somebody else as it may be printed: control characters are escaped, a line break
     as two signs; those of `keep` stay."""
-    return CONTROL.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
-
-
-def _escaped(sign: str) -> str:
-    return ascii(sign)[1:-1]
+    return CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
 def anchored(pattern: str) -> str:

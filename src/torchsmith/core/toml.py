@@ -50,10 +50,8 @@ def read_table(text: str, file: str) -> dict[str, Any]:
         raise TooLarge("brackets are nested too deeply", where=Where(file)) from None
     for path, value in _leaves(table):
         if len(path) > MAX_DEPTH:
-            start = ".".join(map(str, path[:3]))
-            raise TooLarge(
-                f"{start}... is nested more than {MAX_DEPTH} deep", where=_deep_key(text, file, path)
-            )
+            message = f"{'.'.join(map(str, path[:3]))}... is nested more than {MAX_DEPTH} deep"
+            raise TooLarge(message, where=_deep_key(text, file, path))
         if isinstance(value, list) and len(value) > MAX_LIST:
             message = f"a list of {len(value):,} entries is too long (at most {MAX_LIST:,})"
             raise TooLarge(message, where=place(text, file, path))
@@ -289,11 +287,8 @@ def _inner(value: Any, step: Step) -> Any:
 
 def _structs(kind: Any) -> list[type[msgspec.Struct]]:
     """The types with keys that a value may be of."""
-    return [
-        option
-        for option in (kind, *get_args(kind))
-        if isinstance(option, type) and issubclass(option, msgspec.Struct)
-    ]
+    options = [option for option in (kind, *get_args(kind)) if isinstance(option, type)]
+    return [option for option in options if issubclass(option, msgspec.Struct)]
 
 
 def _descend(kind: Any, step: Step) -> Any:

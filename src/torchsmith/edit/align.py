@@ -163,16 +163,13 @@ def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[P
     """Write what could be made; nothing that exists is touched. A workspace asks for the new cells from then
     on, so that `generate` keeps them; without one, each repository gets all of its recipes or none."""
     todo = [recipe for recipe in made if recipe.cell and not recipe.path.exists()]
-    new = [
-        (root_of(recipe.path), Change("create", str(recipe.path), after=recipe.text, recipe=True))
-        for recipe in todo
-    ]
+    changes = [Change("create", str(recipe.path), after=recipe.text, recipe=True) for recipe in todo]
     workspace = alignment.workspace
     if workspace is not None:
         cells = [recipe.cell for recipe in todo if recipe.cell and recipe.cell.name not in workspace.lines]
-        edits = [_matrix_edit(workspace, cells)] if cells else []
-        new = [(workspace.home, change) for change in (*edits, *(change for _, change in new))]
-    write_apart(new, "align --create")
+        changes[:0] = [_matrix_edit(workspace, cells)] if cells else []
+    homes = (workspace.home if workspace else root_of(Path(change.path)) for change in changes)
+    write_apart(list(zip(homes, changes, strict=True)), "align --create")
     return [recipe.path for recipe in todo]
 
 

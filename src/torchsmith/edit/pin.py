@@ -126,11 +126,8 @@ def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
     """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
     opened = open_workspace(workspace)
     torch_line = find_line(opened.catalog, line)
-    builds = [
-        torch_line.build_for(cell.variant.toolkit)
-        for cell in opened.matrix.cells
-        if cell.line == torch_line.name
-    ]
+    variants = [cell.variant for cell in opened.matrix.cells if cell.line == torch_line.name]
+    builds = [torch_line.build_for(variant.toolkit) for variant in variants]
     pins = [opened.catalog.pins[build.pin] for build in builds if build and build.pin]
     return {pin.name: pin.rev for pin in pins if not pin.sha256}
 

@@ -61,6 +61,7 @@ class Capability(msgspec.Struct, frozen=True):
 def capability_of(facts: HostFacts) -> Capability:
     """What of a machine's resolved facts decides."""
     gpus = facts.gpus.value if facts.gpus else ()
+    all_features = facts.features is not None and facts.cut_features is None
     return Capability(
         system=facts.system.value if facts.system else None,
         features=facts.features.value if facts.features else None,
@@ -68,7 +69,7 @@ def capability_of(facts: HostFacts) -> Capability:
         sms=tuple(sorted({gpu.sm.value for gpu in gpus if gpu.sm})) if facts.gpus else None,
         unknown_gpus=tuple(dict.fromkeys(gpu.label for gpu in gpus if gpu.sm is None)),
         cut=facts.cut_features is not None,
-        kind=facts.microarchitecture.value if facts.microarchitecture and not _whole(facts) else "",
+        kind=facts.microarchitecture.value if facts.microarchitecture and not all_features else "",
         others=facts.others.value if facts.others else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
@@ -81,10 +82,6 @@ def _spoken_gpu(facts: HostFacts) -> str:
     names = [gpu.name for gpu in facts.gpus.value if gpu.name] if facts.gpus else []
     names += [Fact(name, facts.others.source) for name in facts.others.value] if facts.others else []
     return next((name.value for name in names if SPOKEN.search(name.source)), "")
-
-
-def _whole(facts: HostFacts) -> bool:
-    return facts.features is not None and facts.cut_features is None
 
 
 def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:

@@ -91,12 +91,9 @@ def _parts_of_name(variant: Variant) -> list[str]:
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     """Every word that an axis knows, for telling axes apart and for hints."""
     cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
-    lines = catalog.lines.values()
-    builds = {
-        (name, release) for line in lines for name, releases in line.backends.items() for release in releases
-    }
-    known = catalog.backends
-    others = sorted({word for name, release in builds for word in (name, known[name].word(release))})
+    backends = [item for line in catalog.lines.values() for item in line.backends.items()]
+    targets = {catalog.backends[name].word(release) for name, releases in backends for release in releases}
+    others = sorted({*targets, *(name for name, releases in backends if releases)})
     return {
         "package": list(catalog.packages),
         "cuda": ["cpu", "gpu", *cudas, *map(str, catalog.cuda), *others],

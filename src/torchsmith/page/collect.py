@@ -92,11 +92,8 @@ def _repositories(request: PageInput, notes: list[str]) -> list[Repository]:
         return []  # there is no recipe yet
     top = request.root.resolve()
     inside = [repository for repository in repositories if repository.root.resolve().is_relative_to(top)]
-    notes += [
-        f"{repository.root.name} leads outside and is not shown"
-        for repository in repositories
-        if repository not in inside
-    ]
+    outside = (repository for repository in repositories if repository not in inside)
+    notes += [f"{repository.root.name} leads outside and is not shown" for repository in outside]
     return inside
 
 
@@ -189,11 +186,8 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
 def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[PageCell]:
     """Cells that the grids have room for and that cannot be, each with its reasons."""
     catalog = request.workspace.catalog
-    left = (
-        {cell.variant: cell.reasons for cell in request.workspace.matrix.left_out}
-        if request.with_matrix
-        else {}
-    )
+    left_out = request.workspace.matrix.left_out if request.with_matrix else ()
+    left = {cell.variant: cell.reasons for cell in left_out}
     grids: dict[tuple[object, ...], dict[Variant, str]] = {}
     for cell, variant in cells:
         if variant is not None:
@@ -279,15 +273,6 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
         for file in dict.fromkeys(file for file, _ in at):
             by_file.setdefault(file, []).append(len(findings))
         first = group[0]
-        findings.append(
-            PageFinding(
-                rule=first.rule,
-                title=first.title,
-                severity=first.severity.value,
-                sure=first.sure.value,
-                message=first.message,
-                hint=first.hint,
-                places=at,
-            )
-        )
+        severity, sure = first.severity.value, first.sure.value
+        findings.append(PageFinding(first.rule, first.title, severity, sure, first.message, first.hint, at))
     return Findings(tuple(findings), by_file)

@@ -198,15 +198,14 @@ def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
     places = grouped(((cell.sm, cell.isa), links[cell.name]) for cell in cells)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
-    rows = [tag("tr", _row_head(sm, catalog), [_place(places.get((sm, isa))) for isa in isas]) for sm in sms]
+    cells_of = {place: tag("div", own, class_="cells") for place, own in places.items()}
+    rows = [
+        tag("tr", _row_head(sm, catalog), [tag("td", cells_of.get((sm, isa))) for isa in isas]) for sm in sms
+    ]
     title = [first.toolkit or "CPU only", f"Python {first.python}", first.flavor]
     caption = tag("caption", ", ".join(filter(None, title)))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
     return tag("div", table, class_=f"place h{min(len(sms), MAX_GRID_ROWS)}")
-
-
-def _place(links: Sequence[Markup] | None) -> Markup:
-    return tag("td", tag("div", links, class_="cells") if links else None)
 
 
 def _broken(isa: str) -> Child:

@@ -114,9 +114,8 @@ def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Pict
 
 def history_picture(history: Sequence[PageRevision], width: int = draw.WIDTH) -> draw.Picture:
     """How many recipes there were after each commit, a line each repository."""
-    lines = grouped(
-        (revision.repository or "recipes", (revision.at, float(revision.recipes))) for revision in history
-    )
+    points = ((commit.repository, (commit.at, float(commit.recipes))) for commit in history)
+    lines = grouped((repository or "recipes", point) for repository, point in points)
     series = [draw.Series(name, sorted(points), steps=True) for name, points in lines.items()]
     moments = sorted(revision.at for revision in history)
     labelled = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []

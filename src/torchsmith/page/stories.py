@@ -74,14 +74,9 @@ def _build(build: PageBuild) -> str:
 
 
 def _findings(cell: PageCell, document: PageReport) -> Markup | None:
-    findings = [document.findings[number] for number in cell.findings]
-    items = [
-        tag(
-            "li",
-            tag("b", f"{finding.severity} {finding.rule} ", class_=f"f-{finding.severity}"),
-            finding.message,
-        )
-        for finding in findings
-        if finding.severity != "note"
-    ]
+    items = []
+    for finding in (document.findings[number] for number in cell.findings):
+        if finding.severity != "note":
+            rule = tag("b", f"{finding.severity} {finding.rule} ", class_=f"f-{finding.severity}")
+            items.append(tag("li", rule, finding.message))
     return tag("div", tag("h4", "Findings"), tag("ul", items)) if items else None

@@ -93,18 +93,13 @@ def _history(document: PageReport) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", time.strftime("%Y-%m-%d", time.gmtime(revision.at))),
-            tag("td", tag("code", revision.revision), class_="spare"),
-            tag(
-                "td",
-                f"{revision.repository}: " if revision.repository else None,
-                revision.subject,
-                class_="what",
-            ),
-            tag("td", f"+{revision.added} ~{revision.changed} -{revision.deleted}", class_="number"),
-            tag("td", str(revision.recipes), class_="number"),
+            tag("td", time.strftime("%Y-%m-%d", time.gmtime(commit.at))),
+            tag("td", tag("code", commit.revision), class_="spare"),
+            tag("td", f"{commit.repository}: " if commit.repository else None, commit.subject, class_="what"),
+            tag("td", f"+{commit.added} ~{commit.changed} -{commit.deleted}", class_="number"),
+            tag("td", str(commit.recipes), class_="number"),
         )
-        for revision in sorted(document.history, key=lambda revision: -revision.at)[:RECENT_COMMITS]
+        for commit in sorted(document.history, key=lambda commit: -commit.at)[:RECENT_COMMITS]
     ]
     names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
     return _table(names, rows, "Latest commits")

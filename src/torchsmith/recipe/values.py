@@ -180,11 +180,7 @@ class CellFacts:
         assert variant.cuda is not None, "the nightly has no CPU-only build"
         assert self.gpu is not None
         return {
-            **{
-                f"{source}.{name}": value
-                for source, facts in sources.items()
-                for name, value in facts.items()
-            },
+            **{f"{source}.{name}": value for source, own in sources.items() for name, value in own.items()},
             "stability": self.build.stability,
             "cudaMajorSet": f"cudaPackages_{variant.cuda.major}",
             "cuda.slug": variant.cuda.slug,

@@ -104,11 +104,9 @@ class RecipeWriter:
 
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
-        known = ((CellFacts(cell, self.catalog, narrow=self.options.narrow), cell) for cell in cells)
-        cells_by_group = grouped(
-            (facts.group, cell) for facts, cell in known if facts.build.style == "pinned"
-        )
-        return [CellGroup(name, tuple(members)) for name, members in cells_by_group.items()]
+        facts = ((CellFacts(cell, self.catalog, narrow=self.options.narrow), cell) for cell in cells)
+        groups = grouped((own.group, cell) for own, cell in facts if own.build.style == "pinned")
+        return [CellGroup(name, tuple(members)) for name, members in groups.items()]
 
     def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
@@ -133,18 +131,15 @@ class RecipeWriter:
         below it marked; with it the lines that come from templates."""
         facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
         own = self.catalog.template_of(package.name)
-        others = [
-            other
-            for other in self.catalog.packages.values()
-            if not other.is_torch and other != package and "." not in other.attr
-        ]
+        others = set(self.catalog.packages.values()) - {package, self.catalog.torch}
         values: dict[str, TemplateValue] = {
             "probed": package.attr,
             "mark": MARK,
             "torchName": self.catalog.torch.name,
             "marks": [
                 {"markAttr": other.attr, "markName": other.name, "markBase": facts.unmended(other, "pprev")}
-                for other in others
+                for other in self.catalog.packages.values()
+                if other in others and "." not in other.attr
             ],
             "own": bool(own),
             "base": facts.own_template(own, "pprev") if own else "",

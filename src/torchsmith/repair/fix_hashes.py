@@ -341,12 +341,8 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
     for file, own in grouped((correction.site.file, correction) for correction in corrections).items():
         before = read_text(file) if file.exists() else None
         after = before or ""
-        for correction in sorted(
-            own,
-            key=lambda correction: correction.site.span.start if correction.site.span else 0,
-            reverse=True,
-        ):
-            after = correction.site.changed(after, correction.got)
+        for fix in sorted(own, key=lambda fix: fix.site.span.start if fix.site.span else 0, reverse=True):
+            after = fix.site.changed(after, fix.got)
         path = str(file.relative_to(root) if file.is_relative_to(root) else file.absolute())
         changes.append(Change("create" if before is None else "rewrite", path, "", before, after))
     return changes

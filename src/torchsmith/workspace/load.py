@@ -176,9 +176,8 @@ def open_workspace(path: Path | None, profile: str | None = None, *, alone: str 
 
 
 def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace:
-    source = SettingsFile(
-        _display_path(file), read_text(file) if text is None else text, shipped=file == DEFAULT
-    )
+    name = str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
+    source = SettingsFile(name, read_text(file) if text is None else text, shipped=file == DEFAULT)
     settings = parse_settings(source)
     root = None if file == DEFAULT else file.parent
     catalog = load_catalog(root / "catalog") if root else builtin_catalog()
@@ -188,11 +187,6 @@ def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace
 def read_as(file: Path, text: str) -> Matrix:
     """The matrix that a text would be as a torchsmith.toml at this place."""
     return _load(file.absolute(), None, text).matrix
-
-
-def _display_path(file: Path) -> str:
-    """A file as a person would name it from where they stand."""
-    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 def _find(path: Path | None) -> Path:

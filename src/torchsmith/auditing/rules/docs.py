@@ -102,9 +102,7 @@ def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:
     not another branch's, and none of its cell under another spelling."""
     if named is None:
         return False
-    neighbours = [
-        variant for variant in known if variant.python is named.python and variant.cuda is named.cuda
-    ]
+    neighbours = [cell for cell in known if cell.python is named.python and cell.cuda is named.cuda]
     return bool(neighbours) and (named.target, named.isa) not in [
         (variant.target, variant.isa) for variant in neighbours
     ]

