@@ -41,8 +41,10 @@ class FileFindings:
     facts: RecipeFacts | None = None
     silenced: int = 0
     form: NormalizedText | None = None  # where all recipes of its form are judged alike
-    concerns: bool = False  # whether torch or CUDA is spoken of
-    lasting: bool = True  # whether it holds as long as no file changes: neither Nix nor a clock had a say
+    concerns: bool = False  # whether it is about torch or CUDA
+    lasting: bool = (
+        True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
+    )
 
     @classmethod
     def of(
@@ -96,7 +98,7 @@ class Context:
         return mentioned(tuple(self.catalog.packages.values()))
 
     def concerns(self, recipe: Recipe) -> bool:
-        """Whether its code speaks of torch or CUDA, by a name, by a string that is one, or by a file that is
+        """Whether its code is about torch or CUDA, by a name, by a string that is one, or by a file that is
         called so; comments and prose do not count."""
         used = {*recipe.syntax.identifiers, *recipe.syntax.named_files, *recipe.syntax.plain_strings}
         names = concerned_names(tuple(self.catalog.packages.values()))
@@ -110,7 +112,7 @@ class Context:
         *more: object,
         anywhere: bool = False,
     ) -> Iterator[Finding]:
-        """What rules have to say of a recipe; `more` is what they ask besides it. `anywhere` picks those that
+        """The findings of rules over a recipe; `more` is what they need besides. `anywhere` picks those that
         hold of a file that is no recipe by its name."""
         for rule in self.rules(depth, over):
             if anywhere and not rule.anywhere:
@@ -118,15 +120,15 @@ class Context:
             yield from (finding(rule, defect, subject) for defect in rule.defects(subject, *more))
 
     def of_expressions(self, subject: Subject) -> Iterator[Finding]:
-        """What rules have to say of a file that no name tells about: of all of it, and of each of its package
-        sets."""
+        """The findings of rules over a file that is not named after a cell: over all of it, and over each of
+        its package sets."""
         for rule in self.rules("text", "expression"):
             sets = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
             for package_set in sets:
                 yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
     def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:
-        """What rules have to say of other things than recipes: of `where`, or of a file that they name."""
+        """The findings of rules over other things than recipes: at `where`, or in a file that they name."""
         for rule in self.rules(depth, over):
             for defect in rule.check(*things):
                 at = _placed(defect.file, defect.at) if defect.file else where
@@ -146,7 +148,7 @@ def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:
     """A defect of a recipe, placed in its file."""
     recipe = defect.of or subject.whole
     if not recipe.syntax.exact:
-        # Nix told what the text means, and its positions are not the file's.
+        # The text is Nix's canonical one, whose positions are not the file's.
         return _finding(rule, defect, Where(subject.file), "", keep_fix=False)
     call = subject.recipe.wrapper
     if recipe is not subject.recipe and rule.group in OF_THE_CELL and call:

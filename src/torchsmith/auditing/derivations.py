@@ -109,7 +109,7 @@ ARCHITECTURES = re.compile(r"^\s*(?:export\s+)?TORCH_CUDA_ARCH_LIST=[\"']?([\d.;
 
 
 def _architectures(env: Mapping[str, str]) -> str:
-    """What the compiler is told: the last that a phase exports, or the variable of the derivation."""
+    """What the compiler gets: the last that a phase exports, or the variable of the derivation."""
     exported = [match[1].strip() for name in PHASES for match in ARCHITECTURES.finditer(env.get(name, ""))]
     return exported[-1] if exported else env.get("TORCH_CUDA_ARCH_LIST", "")
 

@@ -32,7 +32,7 @@ class Sure(StrEnum):
 
     CERTAIN = "certain"  # by text that the build uses, or by derivations
     LIKELY = "likely"  # by prose, or by what usually holds
-    GUESS = "guess"  # by our own conventions, or by what nobody told
+    GUESS = "guess"  # by our own conventions, or by a missing fact
 
     @property
     def most(self) -> Severity:
@@ -54,7 +54,7 @@ SortKey = tuple[Where, int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has to say about one place."""
+    """A rule's message about one place."""
 
     rule: str
     title: str

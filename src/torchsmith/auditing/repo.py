@@ -35,7 +35,7 @@ class RecipeFacts:
     pin: str
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
-    by_hand: bool = True  # written by a person, whose text tells the line
+    by_hand: bool = True  # written by a person: its line is known by its text
     uses: frozenset[str] = frozenset()  # files that its paths lead to
 
     def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
@@ -55,7 +55,7 @@ class Repo:
 
 
 def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
-    """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, told apart
+    """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, distinguished
     by name."""
     variant, body = subject.variant, subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]

@@ -79,7 +79,7 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """How often a rule spoke, in how many files, and how much of that --fix can mend."""
+    """How many findings a rule has, in how many files, and how many of them --fix can mend."""
 
     rule: str
     title: str

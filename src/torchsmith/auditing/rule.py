@@ -61,7 +61,7 @@ class Rule:
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
     anywhere: bool = False  # whether it also holds of files that are no recipe by their name
-    bad: str = ""  # a file that it speaks of, and the same without the mistake
+    bad: str = ""  # a file with the mistake, and the same without it
     good: str = ""
 
     def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:

@@ -21,7 +21,7 @@ IGNORE = re.compile(rf"{MARK}(-file)?((?:[ ,]+TS\d{{3,4}})*)")
 @dataclass(frozen=True, slots=True)
 class RuleSelection:
     """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
-    line of recipes that do not say theirs. `strict` binds recipes of other hands to our conventions too."""
+    line of recipes that do not say theirs. `strict` binds recipes of others to our conventions too."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

@@ -80,7 +80,7 @@ class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class GpuBackend(Entry, frozen=True, kw_only=True):
-    """What code is compiled for besides the CPU: how names write it, and how nixpkgs is told."""
+    """What code is compiled for besides the CPU: how names write it, and what nixpkgs needs to build it."""
 
     name: str
     title: str
@@ -94,8 +94,8 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
     package_set: str = ""  # of nixpkgs, whose members named after an architecture are narrowed to it
     release_of: str = ""  # the member of that set whose version is the backend's release
-    lists: tuple[str, ...] = ()  # variables and CMake flags by which builds in nixpkgs are told architectures
-    variable: str = ""  # by which builds of companions are told the architecture
+    lists: tuple[str, ...] = ()  # variables and CMake flags by which builds in nixpkgs get architectures
+    variable: str = ""  # by which builds of companions get the architecture
     packages: tuple[str, ...] | None = None  # that can have it; None: all
     refused: Mapping[str, str] = {}  # why others cannot
     driver: str = ""  # what a machine must have
@@ -123,7 +123,7 @@ class Instance(Entry, frozen=True, kw_only=True):
     pattern: str
     gpu: str
     cpu: str = ""  # by its name in cpus.toml; empty: nobody says
-    system: Platform | None = None  # where no CPU tells
+    system: Platform | None = None  # where the CPU is not known
 
 
 class JetPack(Entry, frozen=True, kw_only=True):

@@ -61,7 +61,7 @@ class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a build is told its GPU: by its torch, a variable, a CMake flag, or an argument."""
+    """How a build gets its GPU: by its torch, a variable, a CMake flag, or an argument."""
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
     name: Annotated[str, msgspec.Meta(pattern=anchored(r"([A-Za-z_][A-Za-z0-9_]*)?"))] = ""
@@ -149,7 +149,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
 
     @property
     def gpu_lists(self) -> tuple[GpuList, ...]:
-        """Every way in which its build is told its GPU, apart from its torch."""
+        """Every way in which its build gets its GPU, apart from its torch."""
         lists = (self.gpu_list,) if isinstance(self.gpu_list, GpuList) else self.gpu_list
         return tuple(gpu_list for gpu_list in lists if gpu_list.by != "torch")
 

@@ -127,8 +127,8 @@ def run(
     max_bytes: int | None = None,
 ) -> Finished:
     """Run a command to its end; past `timeout`, or once it has written `max_bytes`, its whole process group
-    is ended. With `names` it speaks of files, whose names may hold any byte: what it says can be turned back
-    into the very bytes."""
+    is ended. With `names` its output holds file names, which may have any byte, and can be turned back into
+    the very bytes."""
     command = tuple(os.fspath(word) for word in argv)
     start = time.monotonic()
     child = spawn(

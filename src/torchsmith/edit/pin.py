@@ -263,7 +263,7 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
 
 
 def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
-    """Hashes that nobody knows yet; the first build tells them, and hash repair writes them."""
+    """Hashes that nobody knows yet; the first build shows them, and hash repair writes them."""
     builds = [build for name, build in line.every_build.items() if build.pin and name in used]
     pins = sorted({build.pin for build in builds})
     packages = {name for build in builds for name in catalog.unknown_hashes(line, build)}

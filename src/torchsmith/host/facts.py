@@ -66,7 +66,7 @@ def _parsed(
 
 
 class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One GPU, as far as the sources tell."""
+    """One GPU, as far as the sources know it."""
 
     name: Fact[str] | None = None
     sm: Fact[Sm] | None = None
@@ -85,7 +85,7 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK, tag=FORMAT):
-    """A machine, whole or in part. None, and a field that JSON lacks, says that no source spoke of it; `gpus`
+    """A machine, whole or in part. None, and a field that JSON lacks, means that no source has it; `gpus`
     may be an empty tuple."""
 
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
@@ -203,7 +203,7 @@ _MAKERS = frozenset(
 
 
 def _may_be_one(gpu: GpuFacts, other: GpuFacts) -> bool:
-    """Whether two names may be of one GPU: they share a word that tells products apart, or one is cut."""
+    """Whether two names may be of one GPU: they share a word that distinguishes products, or one is cut."""
     if gpu.name is None or other.name is None:
         return True
     own, theirs = gpu.name.value.lower(), other.name.value.lower()

@@ -76,7 +76,7 @@ def _lines_with_traces(text: str) -> Iterator[str]:
 
 
 def _traces(lines: list[str], text: str, facts: HostFacts) -> dict[str, str]:
-    """The first line that shows hardware of each maker; one with a mere word where nothing else tells."""
+    """The first line that shows hardware of each maker; one with a mere word where there is nothing else."""
     makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
     first_lines = ((maker, next(filter(traces()[maker].search, lines), "")) for maker in makers)
     lines_by_maker = {maker: line for maker, line in first_lines if line}

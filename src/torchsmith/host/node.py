@@ -1,4 +1,4 @@
-"""One machine of a cluster, as its record tells it."""
+"""One machine of a cluster, as its record has it."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def pick(
 ) -> Pick:
     """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose.
 
-    `has` speaks for a matrix of which `cells` are the part that is asked for.
+    `has`: whether the matrix, of which `cells` are the requested part, has a cell.
     """
     facts = resolve(facts, catalog)
     host = capability_of(facts)

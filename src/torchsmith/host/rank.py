@@ -26,7 +26,7 @@ BY_KIND = "cpu-kind"  # assumed of a CPU whose kind is known
 
 
 class Compatible(msgspec.Struct, frozen=True):
-    """A candidate that runs here: on which GPUs, and what must be true that no source told."""
+    """A candidate that runs here: on which GPUs, and what must be true and is not known."""
 
     cell: Cell
     exact: tuple[GpuArch, ...] = ()  # GPUs it was compiled for
@@ -67,7 +67,7 @@ class Incompatible(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Case:
-    """What speaks for a cell, what against it, and what would have to be true."""
+    """What is in favour of a cell, what against it, and what would have to be true."""
 
     pro: list[str] = field(default_factory=list)
     contra: list[Reason] = field(default_factory=list)

@@ -69,7 +69,7 @@ def read_gres(text: str, source: str) -> Fact[tuple[GpuFacts, ...]]:
 def read_sinfo(text: str, source: str) -> Iterator[Node]:
     """Lines of `sinfo` and of scripts around it: a node or a range of them, and its GPUs."""
     seen: dict[str, Node] = {}
-    first: bool | None = None  # whether the column of nodes is the first; None: no header tells
+    first: bool | None = None  # whether the column of nodes is the first; None: there is no header
     note = Note(source, "sinfo tells neither the system, CPU features nor the driver")
     for line in text.splitlines():
         columns = line.split()

@@ -105,7 +105,7 @@ def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """What a machine's type tells of it, where nothing else does."""
+    """What a machine's type implies, where nothing else is known."""
     instance = instance_of(facts.instance.value, catalog) if facts.instance else None
     if instance is None or facts.instance is None:
         return facts
@@ -180,7 +180,7 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """The CPU that a GPU is soldered to, where nothing else tells of a CPU: Grace of a GH200."""
+    """The CPU that a GPU is soldered to, where no other fact is about a CPU: Grace of a GH200."""
     if facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features or not facts.gpus:
         return facts
     for gpu in facts.gpus.value:
@@ -221,7 +221,7 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _check_features(facts: HostFacts) -> HostFacts:
-    """Features of another kind of CPU than the system's tell nothing."""
+    """Features of another kind of CPU than the system's are dropped."""
     if facts.features is None or facts.system is None:
         return facts
     marks = KINDS.get(facts.system.value)
@@ -252,7 +252,7 @@ def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """Each GPU's architecture; AMD's are told apart from NVIDIA's."""
+    """Each GPU's architecture; AMD's are kept apart from NVIDIA's."""
     if facts.gpus is None:
         return facts
     notes = list(facts.notes)

@@ -37,7 +37,7 @@ NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
 class HostSpec(msgspec.Struct, frozen=True):
-    """A machine in words; an empty field says nothing, `gpu = "none"` says that it has no GPU."""
+    """A machine as options describe it; an empty field is unknown, `gpu = "none"` says that it has no GPU."""
 
     system: str = ""  # x86_64, aarch64-linux
     cpu: str = ""  # a microarchitecture: zen4, Sapphire Rapids, Graviton3

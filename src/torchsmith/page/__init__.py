@@ -1,1 +1,1 @@
-"""The page and the pictures: what other rooms found out, for people who would rather look than read."""
+"""The page and the pictures: what other packages know of a workspace, drawn."""

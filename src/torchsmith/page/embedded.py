@@ -40,7 +40,7 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
 
 
 def _cell(cell: PageCell, recipes: PackedRecipes, texts: Once[str]) -> dict[str, Any]:
-    """A cell; what the page itself already tells of it is left out."""
+    """A cell; what the page itself already has of it is left out."""
     more: dict[str, Any] = {
         "n": cell.name,
         "s": cell.state,

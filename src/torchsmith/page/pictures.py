@@ -23,7 +23,7 @@ DATE_PIXELS = 120  # that a date below an axis needs
 
 
 def shared_picture(shared: Sequence[SharedBuild], width: int = draw.WIDTH) -> draw.Picture:
-    """Recipes and the long builds below them; builds of one name are told apart by number."""
+    """Recipes and the long builds below them; builds of one name are numbered."""
     links, seen = [], Counter[str]()
     for build in shared:
         seen[build.name] += 1

@@ -226,7 +226,7 @@ class Nested:
 
 TemplateValue = NixValue | Expression | Nested | Sequence[Mapping[str, "TemplateValue"]]
 TemplateValues = Mapping[str, TemplateValue]
-MARKS = "_lines"  # a value that makes nested templates tell their lines
+MARKS = "_lines"  # a value that makes nested templates mark their lines
 MARK = re.compile("\0([^\0]*)\0(\\d+)\0")
 
 

@@ -86,7 +86,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """A recipe whose results are there: the derivation it was, or for Flox what its files were."""
 
     name: str
-    derivation: str = ""  # empty: Flox built it, and tells none
+    derivation: str = ""  # empty: Flox built it, which names none
     source: str = ""  # of the recipe and every file that it reads
     revision: str = ""  # of its repository
     outputs: tuple[str, ...]

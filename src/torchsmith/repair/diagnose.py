@@ -39,7 +39,7 @@ TITLES = {
     "runtime": "a program that the build ran failed",
     "evaluation": "the recipe does not evaluate",
 }
-# What only follows from a failure that was told before.
+# Messages that only follow from an earlier failure.
 CONSEQUENCE = re.compile(
     r"CalledProcessError|Error compiling objects|returned (?:non-zero |\d+ )?exit status|ld returned"
     r"|compilation terminated|build stopped|\*\*\* |^FAILED: |[Ff]ailed building wheel"
@@ -94,7 +94,7 @@ def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
     if stated is not None:
         return _diagnosis(lines, stated)
     body = list(_lines_of(lines, end, drv))
-    # Nix' own fetchers speak as a build, and of a lost builder Nix says in the end that the build failed.
+    # Nix' own fetchers log as a build does, and a lost builder ends in a message that the build failed.
     reason = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
     if reason is not None and (reason.error or reason.kind != "unknown"):
         return _diagnosis(lines, reason)
@@ -134,7 +134,7 @@ def _deeper(reason: _Reason, before: Iterable[NumberedLine], known: KnownPattern
 def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine]:
     """The lines of the build that failed, also those that Nix repeats after its verdict."""
     name = re.sub(r"^.*/[a-z0-9]{32}-|\.drv$", "", drv)
-    if not name:  # nobody says which failed, as Flox does not: the one that spoke last
+    if not name:  # no line names the failed build, as with Flox: the one with the last line
         name = next((match[1] for line in reversed(lines[:end]) if (match := BUILD_PREFIX.match(line))), "")
     own = f"{name}> "
     alone = not drv or not any(line.startswith(own) for line in lines)

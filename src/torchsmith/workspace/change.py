@@ -1,4 +1,4 @@
-"""One file before and after, why, and whose it is: what every verb that writes speaks of."""
+"""One file before and after, why, and whose it is: what every verb that writes is made of."""
 
 from __future__ import annotations
 

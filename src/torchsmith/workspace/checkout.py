@@ -1,5 +1,5 @@
 """What lies in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
-selectors pick. Every verb that speaks of recipes on disk starts here."""
+selectors pick. Every verb over recipes on disk starts here."""
 
 from __future__ import annotations
 

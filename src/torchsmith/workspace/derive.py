@@ -1,5 +1,5 @@
 """Cells that flakes, overlays and modules of a repository are about: read off their targets, CUDA, Python and
-flags. What they do not tell is taken from the catalog, and said; what recipes of ours would not hold is
+flags. What they do not state is taken from the catalog, and reported; what recipes of ours would not hold is
 said too."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SkippedRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionCells:
-    """What the files of a repository are about: their cells, what was taken because nothing tells it, what
+    """What the files of a repository are about: their cells, what was assumed because nothing states it, what
     would be lost, and cells that cannot be."""
 
     files: int
@@ -54,7 +54,7 @@ def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) ->
     """The cells that the files of one repository are about. What the file with the target does not say is
     taken from the others where they agree. A Problem says which fact is missing."""
     concerned = [file for path in paths if (file := _read(path, catalog))]
-    return _RepositoryCells(concerned, catalog, line).found()
+    return _RepositoryCells(concerned, catalog, line).collect()
 
 
 def _read(path: Path, catalog: Catalog) -> _ExpressionFile | None:
@@ -157,7 +157,7 @@ class _RepositoryCells:
         self.files, self.catalog, self.line = files, catalog, line
         self.assumed: dict[str, None] = {}
 
-    def found(self) -> ExpressionCells:
+    def collect(self) -> ExpressionCells:
         aimed = [file for file in self.files if file.targets]
         if not aimed:
             raise Empty(

@@ -35,7 +35,7 @@ def require_git() -> None:
 
 
 def require_committer(folder: Path) -> None:
-    """A Problem where git would refuse to commit, told before anything is written."""
+    """A Problem where git would refuse to commit, before anything is written."""
     if not has_committer(folder):
         raise _nobody(folder)
 
@@ -113,7 +113,7 @@ def known_files(repo: Path) -> set[str]:
 
 
 def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
-    """Files below a folder that git does not ignore, and whether it knows them; None where git has no say."""
+    """Files below a folder that git does not ignore, and whether it knows them; None without git."""
     if top(folder) is None or find("git") is None:
         return None
     listing = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)

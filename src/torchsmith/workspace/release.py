@@ -27,7 +27,7 @@ class Release:
 def stated_release(
     variant: Variant | None, catalog: Catalog, text: str, requested: str | None, named: str | None = None
 ) -> Release | None:
-    """The release that is stated outright; None where only the code can tell."""
+    """The release that is stated outright; None where only the code shows it."""
     header, comment = read_header(text), COMMENT.search(text)
     stated: tuple[tuple[How, str | None], ...] = (
         ("name", variant.release.line if variant and variant.release else None),
@@ -42,7 +42,7 @@ def stated_release(
     if variant is None or variant.release:
         return Release()
     if not (variant.package.is_torch or variant.package.needs_torch):
-        decision = assess(variant, catalog)  # no torch tells it: the line that would build it
+        decision = assess(variant, catalog)  # it has no torch: the line that would build it
         return Release(decision.line.name, "name") if isinstance(decision, Accepted) else Release()
     if variant.flavor:
         nightly = newest_line(catalog, variant.cuda, "nightly")

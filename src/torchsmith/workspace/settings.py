@@ -115,8 +115,8 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     select: tuple[str, ...] = ()  # only these rules: TS401, or TS4
     ignore: tuple[str, ...] = ()
     per_path: dict[str, tuple[str, ...]] = {}  # rules to ignore in files that a pattern matches
-    line: str | None = None  # of recipes that nothing else tells the line of
-    strict: bool = False  # hold recipes of other hands to our own conventions too
+    line: str | None = None  # of recipes whose line nothing else states
+    strict: bool = False  # hold recipes of others to our own conventions too
 
 
 class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

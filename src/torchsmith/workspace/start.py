@@ -126,8 +126,10 @@ class Derived:
     left: tuple[SkippedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
-    elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept, in words
-    assumed: tuple[str, ...] = ()  # what expressions do not tell, and what was taken
+    elsewhere: Mapping[str, int] = field(
+        default_factory=dict
+    )  # recipes whose nixpkgs is not kept, by a description
+    assumed: tuple[str, ...] = ()  # what expressions do not state, and what was assumed
     lost: tuple[str, ...] = ()  # what they say that recipes would not
 
 
@@ -244,7 +246,7 @@ def _root(repos: Sequence[Path]) -> Path:
 def _cell(
     recipe: RecipeFile, catalog: Catalog, line: str | None, *, stated: bool = True
 ) -> Cell | SkippedRecipe | None:
-    """What a recipe is a build of, by what it tells of its release; None where nothing does."""
+    """What a recipe is a build of, by its release; None where nothing states that."""
     where = str(recipe.path)
     if recipe.variant is None:
         return SkippedRecipe(
@@ -266,7 +268,7 @@ def _pins(
     recipes: Sequence[RecipeFile], cells: Mapping[str, Cell], catalog: Catalog, folder: Path
 ) -> tuple[dict[LineCuda, str], Counter[str]]:
     """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
-    their line's where that cannot be, in words: written again, they would take the line's."""
+    their line's where that cannot be, counted by a description: written again, they would take the line's."""
     stated: dict[LineCuda, list[str]] = {}
     for recipe in recipes:
         cell = cells.get(recipe.variant.name) if recipe.variant else None

@@ -286,7 +286,7 @@ class Subject:
         return os.path.normpath(os.path.join(os.path.dirname(self.file), away))
 
     def passed_to(self, *packages: str) -> list[Override]:
-        """The overrides that tell packages their arguments."""
+        """The overrides that set arguments of packages."""
         return [override for override in self.overrides_of(*packages) if override.kind == "override"]
 
     def bound(self, name: str) -> tuple[Bound, ...]:

@@ -151,7 +151,7 @@ def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
         elif gpu is not None and toolkit is not None:
             needed = max(gpu.min_driver, toolkit.min_driver)
             fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
-            # Other hands may ask for a newer one than it needs, and name a driver by its branch.
+            # Recipes of others may require a newer one than it needs, and name a driver by its branch.
             enough = not subject.bound_by_us and version_key(claim.value) >= min(map(version_key, fine))
             branch = any(f"{driver}.".startswith(f"{claim.value}.") for driver in fine)
             if not enough and not branch and claim.value.split(".")[0] not in fine:

@@ -75,7 +75,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
         sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):
-            sure = convention(subject)  # a whole CPU, whose instructions are not told one by one
+            sure = convention(subject)  # a whole CPU, whose instructions are not listed
         parts = [f"lack {', '.join(missing)}"] if missing else []
         parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
@@ -89,7 +89,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     if subject.body.inner is not None or not isa.flags:
         return
     wanted = _enabled(isa.flags)
-    # What is interpolated and cannot be told without an evaluation may well be the flags.
+    # What is interpolated and needs an evaluation may well be the flags.
     exported = [
         export.variable
         for export in subject.body.exports
@@ -111,7 +111,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         count = variables.count(variable)
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
-            # Other hands may mean the torch below by the name, and that one has them.
+            # Recipes of others may mean the torch below by the name, and that one has them.
             sure = LIKELY if count and not subject.bound_by_us else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
             yield Defect(message, sure=sure)

@@ -22,7 +22,7 @@ CUDNN = "cudnn-too-new"
 PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
 CLAIM = re.compile(r"(?<!kernels for )no other architecture")
 NO_OWN = ("wraps_nightly", "without_torch")
-NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could tell anything
+NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set up
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
@@ -96,7 +96,7 @@ def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Def
     known = variant if line else variant.changed(release=None)
     decision = assess(known, subject.catalog, line)
     for reason in decision.reasons if not isinstance(decision, Accepted) else ():
-        # Which releases and pins there are is the catalog's business, not that of other hands.
+        # Which releases and pins there are is the catalog's business, not that of recipes of others.
         ours = reason.code not in PTXAS
         if reason.code != CUDNN and (not ours or subject.line):
             yield Defect(reason.text, hint=reason.hint, sure=convention(subject) if ours else None)
@@ -169,7 +169,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
-        right = True  # nixpkgs leaves CUDA out unless it is told to
+        right = True  # nixpkgs leaves CUDA out by default
     overrides = subject.passed_to("torch", "pytorch")
     for override in overrides:
         support = override.arguments.get("cudaSupport")
@@ -205,7 +205,7 @@ def cpu_recipe_has_no_cuda(subject: Subject, variant: Variant) -> Iterator[Defec
         yield Defect(f"{sign} in a recipe for the CPU alone", span)
     support = subject.config.get("cudaSupport")
     if support is not None and support.value is True:
-        # A torch that is told otherwise has none; what it is built with may.
+        # A torch that is configured otherwise has none; what it is built with may.
         overridden = any(
             "cudaSupport" in override.arguments for override in subject.overrides_of("torch", "pytorch")
         )
@@ -287,7 +287,7 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
             imported.config.get("cudaForwardCompat"),
         )
         if capabilities is None or capabilities.value == []:
-            if not gpu.tegra:  # of which TS410 speaks
+            if not gpu.tegra:  # which TS410 reports
                 message = "it claims no other architecture, but config.cudaCapabilities does not name its own"
                 hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
                 yield Defect(

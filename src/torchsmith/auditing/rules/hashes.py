@@ -149,7 +149,7 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     for source in subject.body.sources:
         text = subject.body.syntax.data[source.span.start : source.span.end]
         if not source.fields and not re.search(rb"\{\s*\}$", text):
-            continue  # what it is told is put together elsewhere
+            continue  # its arguments are put together elsewhere
         lacking = [
             " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
         ]

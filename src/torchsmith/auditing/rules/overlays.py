@@ -155,7 +155,7 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build."""
-    # Other hands may mend the same thing in other words.
+    # Recipes of others may fix the same thing otherwise.
     sure = LIKELY if not subject.bound_by_us else None
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]

@@ -127,7 +127,7 @@ class _Draft:
 
 
 class _ExpressionReader:
-    """Sorts what a file says by the package set that it says it of."""
+    """Sorts the settings of a file by the package set that they are for."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.syntax = recipe, recipe.syntax
@@ -183,7 +183,7 @@ class _ExpressionReader:
             )
 
     def _note(self, draft: _Draft, name: str, value: Located[Value], node: Node) -> None:
-        """Take down what a binding says of its package set."""
+        """Add what a binding sets to its package set."""
         if not self._is_argument(node):
             draft.bound[name] = value.span
         owner = self.recipe.owner_of(node).split(".")[:-1]
@@ -332,7 +332,7 @@ def _one_argument(node: Node) -> bool:
 
 
 def is_known(value: Value) -> bool:
-    """Whether a value is told by the text alone, all of it."""
+    """Whether the text alone gives all of a value."""
     if isinstance(value, list):
         return all(is_known(element) for element in value)
     return not isinstance(value, Unknown)

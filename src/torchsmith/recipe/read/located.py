@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, unsafe_hash=True)  # frozen ones take three times as long to make
 class Unknown:
-    """A value that only an evaluation could tell; its text is kept."""
+    """A value that only an evaluation could give; its text."""
 
     text: str
 
@@ -79,7 +79,7 @@ class NixpkgsImport:
 
 @dataclass(frozen=True, slots=True)
 class FetchedSource:
-    """A download: the fetcher, what it was told, and the hash with its place."""
+    """A download: the fetcher, its arguments, and the hash with its place."""
 
     fetcher: str
     owner: str  # the attribute that it is fetched for: python3Packages.torch

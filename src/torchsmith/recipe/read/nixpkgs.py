@@ -1,4 +1,4 @@
-"""Where a recipe imports nixpkgs, what it tells it (system, config, overlays), and what those change."""
+"""Where a recipe imports nixpkgs, what it passes (system, config, overlays), and what those change."""
 
 from __future__ import annotations
 

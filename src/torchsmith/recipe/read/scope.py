@@ -22,7 +22,7 @@ BUILTINS = frozenset(
     """.split()  # noqa: SIM905
 )
 
-PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path whose parts can be told by their dots alone
+PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path that can be split at its dots
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 STATEMENTS = ("binding", "inherit", "inherit_from")
 MAX_ALIASES = 8  # variables that stand for each other are followed so far
