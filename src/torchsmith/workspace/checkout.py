@@ -313,7 +313,7 @@ class _Reader:
 
 def repositories_below(path: Path, depth: int) -> list[Path]:
     """The folders with recipes at or below a path, so many levels down; none in hidden folders."""
-    pkgs = (found for level in range(depth + 1) for found in path.glob("*/" * level + PKGS))
+    pkgs = (folder for level in range(depth + 1) for folder in path.glob("*/" * level + PKGS))
     roots = (folder.parents[1] for folder in pkgs if folder.is_dir())
     return sorted(
         root
