@@ -18,7 +18,7 @@ from pathlib import Path
 
 from torchsmith.benchmark.compare import rows_of
 from torchsmith.benchmark.cores import busy_shares, choose
-from torchsmith.benchmark.measure import Measurements, MeasuringPlan, Turns, measure, settled
+from torchsmith.benchmark.measure import Measurements, MeasuringPlan, Turns, measure, paired_times
 from torchsmith.benchmark.subject import PROBE, BuildSubject, subject
 from torchsmith.catalog import builtin_catalog
 
@@ -106,7 +106,7 @@ def main() -> None:
     dice = random.Random(0)
     drawn = [sorted(dice.sample(range(total), options.runs)) for _ in range(options.draws)]
     apart = [list(range(at, at + options.runs)) for at in range(0, total - options.runs + 1, options.runs)]
-    for settle in (settled, best_of_six):
+    for settle in (paired_times, best_of_six):
         for words, sets in (("disjoint", apart), ("drawn", drawn)):
             about = f"{len(sets)} {words} comparisons of {options.runs} out of {total} rounds"
             judge(f"{about}, by {settle.__name__}", sets, rounds, settle)

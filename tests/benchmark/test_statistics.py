@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.benchmark.compare import rows_of
-from torchsmith.benchmark.measure import Measurements, settled
+from torchsmith.benchmark.measure import Measurements, paired_times
 from torchsmith.benchmark.statistics import (
-    COARSE,
     LEVEL,
+    NOISE_LIMIT,
     RatioEstimate,
     chance,
     differing,
@@ -122,7 +122,7 @@ def test_holm_stops_at_the_first_that_could_be_chance() -> None:
         (RatioEstimate(1.005, 1.001, 1.009, 1e-4), True, "same"),
         (RatioEstimate(1.001, 0.98, 1.02, 0.7), False, "same"),
         (RatioEstimate(1.02, 0.93, 1.11, 0.3), False, "noisy"),
-        (RatioEstimate(1.02, 0.99, 1 + COARSE, 0.3), False, "noisy"),
+        (RatioEstimate(1.02, 0.99, 1 + NOISE_LIMIT, 0.3), False, "noisy"),
     ],
 )
 def test_what_may_be_said(found: RatioEstimate, differs: bool, said: str) -> None:
@@ -137,7 +137,7 @@ def test_turns_side_by_side_tell_what_the_best_of_each_would_not() -> None:
         moments = [1 + noise.random() / 2 for _ in range(24)]
         a, b = ([one * (1 + noise.gauss(0, 0.01)) for one in moments] for _ in range(2))
         a = [1.05 * one for one in a]
-        one, other = settled(a, b)
+        one, other = paired_times(a, b)
         paired.append(abs(one / other - 1.05))
         best.append(abs(min(a) / min(b) - 1.05))
     assert max(paired) < 0.015
@@ -146,7 +146,7 @@ def test_turns_side_by_side_tell_what_the_best_of_each_would_not() -> None:
 
 def test_who_is_settled_first_does_not_matter() -> None:
     a, b = [1.0, 2.0, 3.0], [1.1, 1.9, 3.3]
-    assert settled(a, b) == pytest.approx(tuple(reversed(settled(b, a))))
+    assert paired_times(a, b) == pytest.approx(tuple(reversed(paired_times(b, a))))
 
 
 def test_a_row_shows_values_that_agree_with_its_ratio() -> None:

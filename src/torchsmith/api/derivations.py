@@ -22,7 +22,7 @@ from torchsmith.edit.impact import Effect
 from torchsmith.matrix import Variant
 from torchsmith.nix.derivation import Difference, compare, show_derivations
 from torchsmith.nix.evaluate import EvalResult, exit_of
-from torchsmith.nix.graph import graph_of, take_stock
+from torchsmith.nix.graph import graph_of, inventory_of
 from torchsmith.nix.targets import strangers
 from torchsmith.publishing.sbom import Bom, Terms, cyclonedx, terms
 from torchsmith.record.estimate import Work, estimate_row, expect
@@ -222,7 +222,7 @@ def sbom(request: GraphRequest, watch: Watch = SILENT) -> SbomReport:
     opened, chosen = open_recipes(request.recipes, request.workspace)
     nix, ask = evaluation(request.nix, workspace=opened, inventory=True, watch=watch)
     results = ask(chosen)
-    inventory = take_stock(nix, results)
+    inventory = inventory_of(nix, results)
     title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
     return SbomReport(
         title=title,

@@ -18,13 +18,20 @@ from torchsmith.artifact.gpu import taken
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
-from torchsmith.benchmark.statistics import COARSE, RatioOutcome, differing, estimate, fewest_rounds, outcome
+from torchsmith.benchmark.statistics import (
+    NOISE_LIMIT,
+    RatioOutcome,
+    differing,
+    estimate,
+    fewest_rounds,
+    outcome,
+)
 from torchsmith.benchmark.subject import BuildSubject
 from torchsmith.catalog import Catalog, Gpu, Sm
 from torchsmith.catalog.facts import Gfx
 from torchsmith.core.problem import Problem
 
-CROWDED = 0.2  # of a core's time that others take
+BUSY_SHARE = 0.2  # of a core's time that others take
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,75 +97,74 @@ class BuildComparison:
     clock: TurnClock  # of operations on the CPU: a thread's own, or the wall's
     gpu: str
     rows: tuple[MeasureRow, ...]
-    noise: (
-        float | None
-    )  # what half of the operations could hide: half an interval's width, as a share of the ratio
+    # what half of the operations could hide: half an interval's width, as a share of the ratio
+    noise: float | None
     notes: tuple[str, ...]
 
 
 def compare_builds(
     subjects: Sequence[BuildSubject],
-    way: MeasuringPlan,
+    plan: MeasuringPlan,
     shares: Mapping[int, float],
     catalog: Catalog,
     progress: Callable[[int, int], None],
 ) -> BuildComparison:
     """Measure two builds and judge what was measured."""
-    found = measure(subjects, way, progress)
-    sides = [_side(one, found, index, catalog) for index, one in enumerate(subjects)]
-    rows = rows_of(found)
-    gpu = found.told[0]["gpu"] if found.told[0]["gpu"] and found.told[1]["gpu"] else None
+    results = measure(subjects, plan, progress)
+    sides = [_side(subject, results, index, catalog) for index, subject in enumerate(subjects)]
+    rows = rows_of(results)
+    gpu = results.facts[0]["gpu"] if results.facts[0]["gpu"] and results.facts[1]["gpu"] else None
     return BuildComparison(
         a=sides[0],
         b=sides[1],
-        runs=found.rounds,
-        cores=way.cores,
-        clock=found.clock,
+        runs=results.rounds,
+        cores=plan.cores,
+        clock=results.clock,
         gpu=gpu["name"] if gpu else "",
         rows=rows,
         noise=_noise(rows),
-        notes=(*_not_measured(subjects, found), *_notes(rows, found.rounds, way, shares)),
+        notes=(*_not_measured(subjects, results), *_notes(rows, results.rounds, plan, shares)),
     )
 
 
-def _not_measured(subjects: Sequence[BuildSubject], found: Measurements) -> Iterator[str]:
+def _not_measured(subjects: Sequence[BuildSubject], results: Measurements) -> Iterator[str]:
     """Builds for a GPU that this machine does not have: only their CPU part is compared."""
-    for build, facts in zip(subjects, found.told, strict=True):
+    for build, facts in zip(subjects, results.facts, strict=True):
         backend = "CUDA" if facts["cuda"] else "ROCm" if facts.get("hip") else ""
         if backend and not facts["gpu"]:
             yield f"{build.label}: no GPU that {backend} can see here, so it was measured on the CPU alone"
 
 
-def rows_of(found: Measurements) -> tuple[MeasureRow, ...]:
+def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
     """Every measure judged; start, CPU and GPU are a family each."""
     rows: dict[Key, MeasureRow] = {}
-    for where in dict.fromkeys(key[0] for key in (*found.values, *found.kinds)):
-        family = {key: pair for key, pair in found.values.items() if key[0] == where}
+    for where in dict.fromkeys(key[0] for key in (*results.values, *results.kinds)):
+        family = {key: pair for key, pair in results.values.items() if key[0] == where}
         estimates = {key: estimate(*pair, len(family)) for key, pair in family.items()}
-        differ = differing({key[1]: one.chance for key, one in estimates.items()})
+        differ = differing({key[1]: entry.chance for key, entry in estimates.items()})
         for key, (a, b) in family.items():
-            one = estimates[key]
+            entry = estimates[key]
             # Rounds may be slow and fast ones: medians of each side alone could contradict the paired ratio.
             typical = median(sqrt(left * right) for left, right in zip(a, b, strict=True))
             rows[key] = MeasureRow(
                 where=where,
-                kind=found.kinds.get(key, where),
+                kind=results.kinds.get(key, where),
                 name=key[1],
                 unit="bytes" if "memory" in key[1] and where == "start" else "s",
-                outcome=outcome(one, key[1] in differ),
-                a=typical * sqrt(one.ratio),
-                b=typical / sqrt(one.ratio),
+                outcome=outcome(entry, key[1] in differ),
+                a=typical * sqrt(entry.ratio),
+                b=typical / sqrt(entry.ratio),
                 spread_a=_spread(a),
                 spread_b=_spread(b),
-                ratio=one.ratio,
-                low=one.low if one.bounded else None,
-                high=one.high if one.bounded else None,
-                chance=one.chance,
+                ratio=entry.ratio,
+                low=entry.low if entry.bounded else None,
+                high=entry.high if entry.bounded else None,
+                chance=entry.chance,
             )
-    for key, detail in (found.wrong | found.failed).items():
-        kind: RatioOutcome = "wrong" if key in found.wrong else "failed"
-        rows[key] = MeasureRow(key[0], found.kinds.get(key, key[0]), key[1], "s", kind, detail=detail)
-    order = list(dict.fromkeys((*(key for key in found.values if key[0] == "start"), *found.kinds)))
+    for key, detail in (results.wrong | results.failed).items():
+        kind: RatioOutcome = "wrong" if key in results.wrong else "failed"
+        rows[key] = MeasureRow(key[0], results.kinds.get(key, key[0]), key[1], "s", kind, detail=detail)
+    order = list(dict.fromkeys((*(key for key in results.values if key[0] == "start"), *results.kinds)))
     return tuple(rows[key] for key in sorted(rows, key=order.index))
 
 
@@ -175,40 +181,42 @@ def _noise(rows: Sequence[MeasureRow]) -> float | None:
 
 
 def _notes(
-    rows: Sequence[MeasureRow], runs: int, way: MeasuringPlan, shares: Mapping[int, float]
+    rows: Sequence[MeasureRow], runs: int, plan: MeasuringPlan, shares: Mapping[int, float]
 ) -> list[str]:
-    """What keeps a reader from trusting the figures more than they deserve."""
-    notes = [f"stopped after {runs} of {way.runs} runs"] if runs < way.runs else []
+    """Reasons to doubt the figures: too few runs, noise, busy cores."""
+    notes = [f"stopped after {runs} of {plan.runs} runs"] if runs < plan.runs else []
     families = {
-        row.where: sum(one.where == row.where and one.ratio is not None for one in rows) for row in rows
+        row.where: sum(other.where == row.where and other.ratio is not None for other in rows) for row in rows
     }
     needed = fewest_rounds(max(families.values(), default=1))
     if runs < needed:
         notes.append(f"{runs} runs cannot tell any difference among so many operations: take --runs {needed}")
     elif noisy := sum(row.outcome == "noisy" for row in rows):
         notes.append(
-            f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {COARSE:.0%} could hide"
-            " there; more --runs or an idler machine would tell"
+            f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {NOISE_LIMIT:.0%} could"
+            " hide there; more --runs or an idler machine would tell"
         )
     crowded = [
-        f"core {core} is {shares[core]:.0%} busy" for core in way.cores if shares.get(core, 0) > CROWDED
+        f"core {core} is {shares[core]:.0%} busy" for core in plan.cores if shares.get(core, 0) > BUSY_SHARE
     ]
     if crowded:
         notes.append(f"others use this machine: {', '.join(crowded)}")
     return notes
 
 
-def _side(one: BuildSubject, found: Measurements, index: int, catalog: Catalog) -> BuildSide:
-    told = found.told[index]
+def _side(subject: BuildSubject, results: Measurements, index: int, catalog: Catalog) -> BuildSide:
+    facts = results.facts[index]
     return BuildSide(
-        label=one.label,
-        path=str(one.path),
-        python=str(one.interpreter.python),
-        version=told["version"],
-        cuda=told["cuda"],
-        cpu_capability=told["capability"],
-        environment=dict(one.extra),
-        disk=disk_of(Path(told["file"]).parent, told["gpu"], sum(found.libraries[index].values()), catalog),
+        label=subject.label,
+        path=str(subject.path),
+        python=str(subject.interpreter.python),
+        version=facts["version"],
+        cuda=facts["cuda"],
+        cpu_capability=facts["capability"],
+        environment=dict(subject.extra),
+        disk=disk_of(
+            Path(facts["file"]).parent, facts["gpu"], sum(results.libraries[index].values()), catalog
+        ),
     )
 
 

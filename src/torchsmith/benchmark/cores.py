@@ -9,11 +9,11 @@ from pathlib import Path
 
 from torchsmith.core.problem import Lacking, TooLarge
 
-LOOK = 0.5  # seconds between two looks at how busy each core is
+SAMPLE_SECONDS = 0.5  # seconds between two looks at how busy each core is
 CPU = Path("/sys/devices/system/cpu")
 
 
-def busy_shares(seconds: float = LOOK) -> dict[int, float]:
+def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, float]:
     """How much of each usable core others take, from 0 to 1."""
     if not hasattr(os, "sched_getaffinity"):
         raise Lacking("processes cannot be pinned to cores here: compare needs Linux")
@@ -34,13 +34,13 @@ def _times() -> dict[int, tuple[int, int]]:
         lines = Path("/proc/stat").read_text().splitlines()
     except OSError:
         return {}
-    found = {}
+    times = {}
     for line in lines:
-        name, *words = line.split()
+        name, *fields = line.split()
         if name.startswith("cpu") and name[3:].isdigit():
-            ticks = [int(word) for word in words]
-            found[int(name[3:])] = (ticks[3] + ticks[4], sum(ticks[:8]))
-    return found
+            ticks = [int(word) for word in fields]
+            times[int(name[3:])] = (ticks[3] + ticks[4], sum(ticks[:8]))
+    return times
 
 
 def siblings(core: int) -> frozenset[int]:
@@ -49,11 +49,11 @@ def siblings(core: int) -> frozenset[int]:
         text = (CPU / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
     except OSError:
         return frozenset({core})
-    found: set[int] = set()
+    threads: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        threads.update(range(int(first), int(last or first) + 1))
+    return frozenset(threads)
 
 
 def choose(
@@ -71,7 +71,7 @@ def choose(
                 left,
                 key=lambda core: (
                     bool(together[core] & set(taken)),
-                    sum(shares.get(one, 0.0) for one in together[core]),
+                    sum(shares.get(thread, 0.0) for thread in together[core]),
                     shares[core],
                     -core,  # the first cores serve interrupts
                 ),

@@ -17,12 +17,16 @@ from torchsmith.core.problem import Exit, Failed
 TURNS = 24  # of each build at an operation, within a round
 FEWEST_TURNS = 6  # at one that takes long
 TURN_SECONDS = 0.002  # what a turn should last
-LONG = TURNS * TURN_SECONDS * 2  # what all turns of one build at an operation may last
+MOST_SECONDS = TURNS * TURN_SECONDS * 2  # what all turns of one build at an operation may last
 MOST_CALLS = 5000  # in a turn
-FINE = TURN_SECONDS / 100  # the step of a clock that tells turns apart
-FEWEST = 2  # rounds that can be judged at all, of a comparison that was stopped
-STARTS = {"import torch": "import", "CPU time of the import": "import_cpu", "memory after import": "memory"}
-AGREE = 1e-6  # how far two builds' float64 may be apart
+FINEST_CLOCK_STEP = TURN_SECONDS / 100  # the step of a clock that tells turns apart
+FEWEST_ROUNDS = 2  # rounds that can be judged at all, of a comparison that was stopped
+START_MEASURES = {
+    "import torch": "import",
+    "CPU time of the import": "import_cpu",
+    "memory after import": "memory",
+}
+FLOAT64_TOLERANCE = 1e-6  # how far two builds' float64 may be apart
 
 TurnClock = Literal["thread", "wall"]
 Key = tuple[str, str]  # where it runs (start, cpu, cuda), and what
@@ -39,34 +43,34 @@ class MeasuringPlan:
     turns: int = TURNS
 
 
-def clock_for(way: MeasuringPlan, told: Sequence[Mapping[str, Any]]) -> TurnClock:
+def clock_for(plan: MeasuringPlan, facts: Sequence[Mapping[str, Any]]) -> TurnClock:
     """On one core the time that a thread ran counts: others may take the core from it in between."""
-    fine = all(one["clock_step"] <= FINE for one in told)
-    return "thread" if len(way.cores) == 1 and fine else "wall"
+    fine = all(build["clock_step"] <= FINEST_CLOCK_STEP for build in facts)
+    return "thread" if len(plan.cores) == 1 and fine else "wall"
 
 
 @dataclass
 class Measurements:
-    """What came of it: for every key the measures of each build, a round each."""
+    """The results: for every key the measures of each build, one per round."""
 
     values: dict[Key, tuple[list[float], list[float]]] = field(default_factory=dict)
     kinds: dict[Key, str] = field(default_factory=dict)
     wrong: dict[Key, str] = field(default_factory=dict)
     failed: dict[Key, str] = field(default_factory=dict)
-    told: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
+    facts: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
     turns: dict[Key, list[Turns]] = field(default_factory=dict)  # of every round, as they were taken
 
     @property
     def rounds(self) -> int:
-        """How many rounds counted."""
+        """The number of rounds that counted."""
         return max((len(taken) for taken in self.turns.values()), default=0)
 
     def add(self, key: Key, taken: Turns) -> None:
-        """A round more."""
+        """Add the turns of a round."""
         self.turns.setdefault(key, []).append(taken)
-        for own, value in zip(self.values.setdefault(key, ([], [])), settled(*taken), strict=True):
+        for own, value in zip(self.values.setdefault(key, ([], [])), paired_times(*taken), strict=True):
             own.append(value)
 
     def drop_failed(self) -> None:
@@ -83,11 +87,11 @@ class TurnPlan:
 
 
 class LostProcess(Exception):
-    """An operation that ended a process."""
+    """An operation ended its process; the message says how."""
 
-    def __init__(self, key: Key, words: str) -> None:
-        super().__init__(words)
-        self.key, self.words = key, words
+    def __init__(self, key: Key, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def first_in(round_: int) -> int:
@@ -97,70 +101,73 @@ def first_in(round_: int) -> int:
 
 def measure(
     subjects: Sequence[BuildSubject],
-    way: MeasuringPlan,
+    plan: MeasuringPlan,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Measurements:
-    """All rounds, or those until Ctrl-C; the first one warms caches, checks results and is not counted."""
-    found = Measurements()
+    """Run all rounds, or those until Ctrl-C. The first round warms caches, checks results and is not counted.
+
+    Raises Failed where a build cannot import torch or use a device, KeyboardInterrupt where fewer than
+    FEWEST_ROUNDS were measured."""
+    results = Measurements()
     plans: dict[Key, TurnPlan] = {}
     done = 0
     with TemporaryDirectory(prefix="torchsmith-") as bytecode:
         # one build may come with its Python compiled, another may lie where it cannot be kept
         fair = [replace(subject, bytecode=bytecode) for subject in subjects]
-        while done <= way.runs:
+        while done <= plan.runs:
             try:
-                progress(done, way.runs + 1)
-                values = _round(fair, way, done, found, plans)
+                progress(done, plan.runs + 1)
+                values = _round(fair, plan, done, results, plans)
             except KeyboardInterrupt:
-                if found.rounds < FEWEST:
+                if results.rounds < FEWEST_ROUNDS:
                     raise
                 break
             except LostProcess as lost:
-                found.failed[lost.key] = lost.words  # and the round again, without it
+                results.failed[lost.key] = str(lost)  # and the round again, without it
                 continue
             for key, taken in values.items() if done else ():
-                found.add(key, taken)
+                results.add(key, taken)
             done += 1
     progress(done, done)
-    found.drop_failed()
-    return found
+    results.drop_failed()
+    return results
 
 
 def _round(
     subjects: Sequence[BuildSubject],
-    way: MeasuringPlan,
+    plan: MeasuringPlan,
     round_: int,
-    found: Measurements,
+    results: Measurements,
     plans: dict[Key, TurnPlan],
 ) -> dict[Key, Turns]:
-    """One round: a fresh process of each build, and what it measured."""
+    """Measure one round in a fresh process of each build. Raises LostProcess, Failed."""
     order = (0, 1) if first_in(round_) == 0 else (1, 0)
     values: dict[Key, Turns] = {}
     with ExitStack() as stack:
         processes: dict[int, BuildProcess] = {}
         loaded: dict[int, dict[str, Any]] = {}
         for label in order:
-            process = processes[label] = BuildProcess(subjects[label], way.cores, way.limit)
+            process = processes[label] = BuildProcess(subjects[label], plan.cores, plan.limit)
             stack.callback(process.close)
-            loaded[label] = _load(process, len(way.cores))
-        told = [loaded[0], loaded[1]]
+            loaded[label] = _load(process, len(plan.cores))
+        facts = [loaded[0], loaded[1]]
         if round_ == 0:
-            found.told, found.clock = told, clock_for(way, told)
-        for name, word in STARTS.items():
-            values["start", name] = ([told[0][word]], [told[1][word]])
-        devices = ["cpu", *(["cuda"] if all(one["gpu"] for one in told) else [])]
+            results.facts, results.clock = facts, clock_for(plan, facts)
+        for name, field_name in START_MEASURES.items():
+            values["start", name] = ([facts[0][field_name]], [facts[1][field_name]])
+        devices = ["cpu", *(["cuda"] if all(build["gpu"] for build in facts) else [])]
         for device in devices:
-            keys, first = _open(processes, device, order, found)
+            keys, first = _open(processes, device, order, results)
             if device != "cpu":
                 values["start", "first CUDA call"] = ([first[0]], [first[1]])
             if round_ == 0:
-                _check(processes, keys, found)
-                plans |= _calibrate(processes, keys, way.turns, found)
+                _check(processes, keys, results)
+                plans |= _calibrate(processes, keys, plan.turns, results)
             else:
                 timed = {key: plans[key] for key in keys if key in plans}
-                values |= _take_turns(processes, timed, order, found.clock)
+                values |= _take_turns(processes, timed, order, results.clock)
         if round_ == 0:
-            found.libraries = [processes[label].ask("loaded").get("libraries", {}) for label in (0, 1)]
+            results.libraries = [processes[label].ask("loaded").get("libraries", {}) for label in (0, 1)]
     return values
 
 
@@ -170,9 +177,9 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
     except Died as died:
         answer = {"failed": str(died)}
     if "failed" in answer:
-        path = process.of.path
+        path = process.subject.path
         raise Failed(
-            f"{process.of.label} cannot be compared: import torch fails: {answer['failed']}",
+            f"{process.subject.label} cannot be compared: import torch fails: {answer['failed']}",
             hint=f"torchsmith test {path} says more" if path.is_dir() else f"{path} needs a torch",
             exit=Exit.NOT_RIGHT,
         )
@@ -180,72 +187,73 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
 
 
 def _open(
-    processes: dict[int, BuildProcess], device: str, order: Sequence[int], found: Measurements
+    processes: dict[int, BuildProcess], device: str, order: Sequence[int], results: Measurements
 ) -> tuple[list[Key], list[float]]:
-    """Lay operations out on a device in both; those that did not fail, and how long the first call took."""
+    """Prepare the operations on a device in both builds. Returns those not known to fail, and the seconds of
+    each build's first call."""
     opened = {
-        label: _asked(processes[label], ("start", f"open {device}"), "open", device=device) for label in order
+        label: _ask(processes[label], ("start", f"open {device}"), "open", device=device) for label in order
     }
-    why = next(
-        (f"{processes[label].of.label}: {one['failed']}" for label, one in opened.items() if "failed" in one),
-        "",
-    )
-    if why:
-        raise Failed(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
+    for label, answer in opened.items():
+        if "failed" in answer:
+            why = f"{processes[label].subject.label}: {answer['failed']}"
+            raise Failed(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
     kinds: dict[str, str] = opened[0]["operations"]
     keys = [(device, name) for name in kinds]
-    found.kinds.update({(device, name): kind for name, kind in kinds.items()})
-    left = [key for key in keys if key not in found.failed and key not in found.wrong]
+    results.kinds.update({(device, name): kind for name, kind in kinds.items()})
+    left = [key for key in keys if key not in results.failed and key not in results.wrong]
     return left, [opened[label]["first"] for label in (0, 1)]
 
 
-def _asked(process: BuildProcess, key: Key, do: str, **words: Any) -> dict[str, Any]:
+def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str, Any]:
     try:
-        return process.ask(do, **words)
+        return process.ask(do, **arguments)
     except Died as died:
         if key[0] == "start":
-            raise Failed(f"{process.of.label}: {died}", exit=Exit.NOT_RIGHT) from None
-        raise LostProcess(key, f"{process.of.label}: {died}") from None
+            raise Failed(f"{process.subject.label}: {died}", exit=Exit.NOT_RIGHT) from None
+        raise LostProcess(key, f"{process.subject.label}: {died}") from None
 
 
-def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], found: Measurements) -> None:
-    """Results against float64, each build's own and both against each other; what is wrong is not timed."""
+def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Measurements) -> None:
+    """Compare results with float64, and both builds' float64 with each other; wrong ones are not timed."""
     for key in keys:
         device, name = key
-        answers = [_asked(processes[label], key, "check", device=device, name=name) for label in (0, 1)]
-        failed = [f"{'AB'[label]}: {one['failed']}" for label, one in enumerate(answers) if "failed" in one]
-        if failed:
-            found.failed[key] = "; ".join(failed)
-            continue
-        words = [
-            f"{'AB'[label]} differs from float64 by {one['error']:.2g}, more than {one['limit']:g}"
-            for label, one in enumerate(answers)
-            if not one["right"]
+        answers = [_ask(processes[label], key, "check", device=device, name=name) for label in (0, 1)]
+        failed = [
+            f"{'AB'[label]}: {answer['failed']}" for label, answer in enumerate(answers) if "failed" in answer
         ]
-        if not words and not _agree(answers[0]["sample"], answers[1]["sample"]):
-            words = ["the builds' results in float64 differ from each other"]
-        if words:
-            found.wrong[key] = "; ".join(words)
+        if failed:
+            results.failed[key] = "; ".join(failed)
+            continue
+        problems = [
+            f"{'AB'[label]} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
+            for label, answer in enumerate(answers)
+            if not answer["right"]
+        ]
+        if not problems and not _agree(answers[0]["sample"], answers[1]["sample"]):
+            problems = ["the builds' results in float64 differ from each other"]
+        if problems:
+            results.wrong[key] = "; ".join(problems)
 
 
-def _agree(one: Sequence[float], other: Sequence[float]) -> bool:
-    scale = max(map(abs, (*one, *other)), default=1.0) or 1.0
-    return len(one) == len(other) and all(
-        abs(left - right) <= AGREE * scale for left, right in zip(one, other, strict=True)
+def _agree(first: Sequence[float], second: Sequence[float]) -> bool:
+    scale = max(map(abs, (*first, *second)), default=1.0) or 1.0
+    return len(first) == len(second) and all(
+        abs(left - right) <= FLOAT64_TOLERANCE * scale for left, right in zip(first, second, strict=True)
     )
 
 
 def _calibrate(
-    processes: dict[int, BuildProcess], keys: Sequence[Key], turns: int, found: Measurements
+    processes: dict[int, BuildProcess], keys: Sequence[Key], turns: int, results: Measurements
 ) -> dict[Key, TurnPlan]:
     """How many calls make a turn: the same for both builds, by the slower one."""
     plans = {}
     for key in keys:
-        if key in found.failed or key in found.wrong:
+        if key in results.failed or key in results.wrong:
             continue
-        slow = max(_timed(processes[label], key, 3, found.clock) for label in (0, 1))
+        slow = max(_timed(processes[label], key, 3, results.clock) for label in (0, 1))
         calls = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))
-        plans[key] = TurnPlan(min(turns, max(FEWEST_TURNS, int(LONG / (calls * slow)))), calls)
+        plans[key] = TurnPlan(min(turns, max(FEWEST_TURNS, int(MOST_SECONDS / (calls * slow)))), calls)
     return plans
 
 
@@ -261,18 +269,18 @@ def _take_turns(
     return taken
 
 
-def settled(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+def paired_times(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     """One time for each build, from turns side by side: what slows a moment down slows both of its turns, so
     that their ratio says more than the best turn of each."""
-    ratio = typical([log(one / other) for one, other in zip(a, b, strict=True)])
-    middle = median([(log(one) + log(other)) / 2 for one, other in zip(a, b, strict=True)])
+    ratio = typical([log(left / right) for left, right in zip(a, b, strict=True)])
+    middle = median([(log(left) + log(right)) / 2 for left, right in zip(a, b, strict=True)])
     return exp(middle + ratio / 2), exp(middle - ratio / 2)
 
 
 def _timed(process: BuildProcess, key: Key, count: int, clock: TurnClock) -> float:
     device, name = key
     own = clock == "thread" and device == "cpu"
-    answer = _asked(process, key, "time", device=device, name=name, count=count, cpu_clock=own)
+    answer = _ask(process, key, "time", device=device, name=name, count=count, cpu_clock=own)
     if "failed" in answer:
-        raise LostProcess(key, f"{process.of.label}: {answer['failed']}")
+        raise LostProcess(key, f"{process.subject.label}: {answer['failed']}")
     return max(float(answer["seconds"]), 1e-12)

@@ -1,7 +1,7 @@
-"""Runs in a build's own interpreter: measures what it is told to, one JSON line an answer.
+"""Runs in a build's own interpreter: answers each request, a line of JSON, with a line of JSON.
 
-Only the standard library and torch are imported here. The parent tells which operation comes next, so that
-two builds can take turns within milliseconds of each other.
+Only the standard library and torch are imported here. The parent chooses the next operation, so that two
+builds can take turns within milliseconds of each other.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from typing import Any
 Tensors = tuple[Any, ...]
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 LINE = 64  # bytes of a cache line, to which torch aligns its tensors
-FARTHEST = 1 << 20  # bytes of chance before and behind an input
-SAMPLED = 16  # numbers of a reference that are told, so that two builds' references can be compared
+MOST_OFFSET = 1 << 20  # bytes before and behind an input, chosen at random
+SAMPLE_SIZE = 16  # numbers of a reference that are reported, so that two builds' references can be compared
 
 
 def numbers(torch: Any, shape: tuple[int, ...], seed: int = 1, distinct: bool = False) -> Any:
@@ -38,12 +38,12 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
     """Every operation: its kind, its inputs, itself, and how far it may be from float64."""
     nn = torch.nn.functional
     large, rows, image = (1 << 18,), (256, 512), (1, 32, 32, 32)
-    words = (numbers(torch, (4096,)).double().add(0.5).mul(8000).long(), numbers(torch, (8000, 64)))
+    lookup = (numbers(torch, (4096,)).double().add(0.5).mul(8000).long(), numbers(torch, (8000, 64)))
     positive = numbers(torch, large).add(0.75)
     linear = inputs(torch, (64, 512), (512, 512), (512,))
-    half = tuple(one.to(torch.bfloat16) for one in inputs(torch, (256, 256), (256, 256)))
+    half = tuple(tensor.to(torch.bfloat16) for tensor in inputs(torch, (256, 256), (256, 256)))
     norm = (numbers(torch, rows), (rows[1],))
-    attention = tuple(one.mul(2) for one in inputs(torch, *((1, 8, 128, 64),) * 3))
+    attention = tuple(tensor.mul(2) for tensor in inputs(torch, *((1, 8, 128, 64),) * 3))
     sequence = (numbers(torch, (1 << 16,), distinct=True),)
     return {
         "add": ("elementwise", inputs(torch, large, large), torch.add, 1e-6),
@@ -83,7 +83,7 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
         "max pool": ("convolution", inputs(torch, image), lambda a: nn.max_pool2d(a, 2), 0.0),
         "sort": ("sort", sequence, lambda a: torch.sort(a)[0], 0.0),
         "top 16": ("sort", sequence, lambda a: torch.topk(a, 16)[0], 0.0),
-        "embedding": ("embedding", words, nn.embedding, 0.0),
+        "embedding": ("embedding", lookup, nn.embedding, 0.0),
         "small add": ("small tensors", inputs(torch, (8,), (8,)), torch.add, 1e-6),
         "small GEMM": ("small tensors", inputs(torch, (8, 8), (8, 8)), torch.mm, 1e-5),
         "small chain": ("small tensors", inputs(torch, (16,)), lambda a: (a * 2 + 1).relu().sum(), 1e-5),
@@ -93,12 +93,12 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
 def moved(values: Tensors, device: str, double: bool = False) -> Tensors:
     """Inputs on a device; with `double`, what is a floating-point number in float64."""
 
-    def one(value: Any) -> Any:
+    def move(value: Any) -> Any:
         if not hasattr(value, "to"):
             return value
         return value.double() if double and value.is_floating_point() else value.to(device)
 
-    return tuple(map(one, values))
+    return tuple(map(move, values))
 
 
 def keep_memory() -> None:
@@ -116,7 +116,7 @@ def scattered(torch: Any, values: Tensors) -> Tensors:
     def copied(value: Any) -> Any:
         if not hasattr(value, "nbytes"):
             return value
-        before, behind = (LINE * random.randrange(FARTHEST // LINE) for _ in range(2))
+        before, behind = (LINE * random.randrange(MOST_OFFSET // LINE) for _ in range(2))
         room = torch.empty(value.nbytes + before + behind, dtype=torch.uint8)
         place = room[before : value.nbytes + before]
         return place.view(value.dtype).view(value.shape).copy_(value)
@@ -180,8 +180,8 @@ class Measured:
         got = action(*values).cpu().double().flatten()
         scale = max(float(wanted.abs().max()), 1e-30)
         error = float((got - wanted).abs().max()) / scale
-        step = max(wanted.numel() // SAMPLED, 1)
-        sample = [*wanted[::step][:SAMPLED].tolist(), float(wanted.sum())]
+        step = max(wanted.numel() // SAMPLE_SIZE, 1)
+        sample = [*wanted[::step][:SAMPLE_SIZE].tolist(), float(wanted.sum())]
         return {"right": error <= limit, "error": error, "limit": limit, "sample": sample}  # NaN: not right
 
     def time(self, device: str, name: str, count: int, cpu_clock: bool) -> dict[str, Any]:
@@ -234,9 +234,9 @@ def main() -> None:
     os.dup2(2, 1)
     measured = Measured()
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
-            answer = getattr(measured, asked.pop("do"))(**asked)
+            answer = getattr(measured, request.pop("do"))(**request)
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"[:1000]}
         out.write(json.dumps(answer) + "\n")

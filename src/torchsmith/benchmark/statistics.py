@@ -16,9 +16,9 @@ from statistics import median
 from typing import Literal
 
 LEVEL = 0.05  # the chance that any of a family of equal operations is called different
-MATTERS = 0.01  # a smaller difference is not called one, however sure it is
-TINY = 1e-6  # how exact the ends of an interval are
-COARSE = 0.05  # where differences of this size could hide, the noise is too large to say "same"
+LEAST_DIFFERENCE = 0.01  # a smaller difference is not called one, however sure it is
+PRECISION = 1e-6  # how exact the ends of an interval are
+NOISE_LIMIT = 0.05  # where differences of this size could hide, the noise is too large to say "same"
 
 RatioOutcome = Literal["lower", "higher", "same", "noisy", "wrong", "failed"]
 
@@ -39,13 +39,13 @@ class RatioEstimate:
 
 
 def scores(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each absolute value, the upper half as one: an outlier is one, however far out."""
+    """Twice the rank of each absolute value, the same for the whole upper half: outliers count no more."""
     sizes = sorted(map(abs, values))
-    return [min(sizes.index(abs(one)) * 2 + sizes.count(abs(one)) + 1, len(values)) for one in values]
+    return [min(sizes.index(abs(value)) * 2 + sizes.count(abs(value)) + 1, len(values)) for value in values]
 
 
 @cache
-def tosses(weights: tuple[int, ...]) -> tuple[int, ...]:
+def ways_up_to(weights: tuple[int, ...]) -> tuple[int, ...]:
     """For every sum that some of these weights can have, how many ways there are to it or below."""
     ways = [1]
     for weight in weights:
@@ -58,11 +58,11 @@ def tosses(weights: tuple[int, ...]) -> tuple[int, ...]:
 
 def chance(differences: Sequence[float]) -> float:
     """How likely signed ranks as far from even as these are, where every sign is a toss of a coin."""
-    given = [difference for difference in differences if difference]
-    weights = scores(given)
-    up = sum(weight for weight, one in zip(weights, given, strict=True) if one > 0)
-    below = tosses(tuple(sorted(weights)))[min(up, sum(weights) - up)]
-    return min(1.0, math.ldexp(below, 1 - len(given)))
+    nonzero = [difference for difference in differences if difference]
+    weights = scores(nonzero)
+    up = sum(weight for weight, difference in zip(weights, nonzero, strict=True) if difference > 0)
+    below = ways_up_to(tuple(sorted(weights)))[min(up, sum(weights) - up)]
+    return min(1.0, math.ldexp(below, 1 - len(nonzero)))
 
 
 def fewest_rounds(family: int) -> int:
@@ -73,23 +73,23 @@ def fewest_rounds(family: int) -> int:
 def typical(values: Sequence[float]) -> float:
     """The median of pairwise means (Hodges and Lehmann): as sure as a mean where noise is well-behaved, and
     unmoved where some of it is not."""
-    return median((one + other) / 2 for index, one in enumerate(values) for other in values[index:])
+    return median((value + other) / 2 for index, value in enumerate(values) for other in values[index:])
 
 
 def estimate(a: Sequence[float], b: Sequence[float], family: int) -> RatioEstimate:
     """The ratio of paired measurements and its interval, one of a family."""
-    differences = [math.log(one / other) for one, other in zip(a, b, strict=True)]
+    differences = [math.log(first / second) for first, second in zip(a, b, strict=True)]
     middle, level = typical(differences), LEVEL / max(family, 1)
     low, high = -math.inf, math.inf
     if len(differences) >= fewest_rounds(family):
-        low = _end(differences, min(differences) - TINY, middle, level)
-        high = _end(differences, max(differences) + TINY, middle, level)
+        low = _bound(differences, min(differences) - PRECISION, middle, level)
+        high = _bound(differences, max(differences) + PRECISION, middle, level)
     return RatioEstimate(math.exp(middle), math.exp(low), math.exp(high), chance(differences))
 
 
-def _end(differences: Sequence[float], outside: float, inside: float, level: float) -> float:
-    """Where a difference from these becomes too unlikely to be chance, between two places."""
-    while abs(outside - inside) > TINY:
+def _bound(differences: Sequence[float], outside: float, inside: float, level: float) -> float:
+    """The end of the interval, between `outside` and `inside`: where the chance falls below the level."""
+    while abs(outside - inside) > PRECISION:
         between = (outside + inside) / 2
         if chance([difference - between for difference in differences]) > level:
             inside = between
@@ -100,18 +100,18 @@ def _end(differences: Sequence[float], outside: float, inside: float, level: flo
 
 def differing(chances: Mapping[str, float], level: float = LEVEL) -> set[str]:
     """Which of a family differ, so that the chance of one false claim among all stays at the level (Holm)."""
-    found: set[str] = set()
+    names: set[str] = set()
     for place, name in enumerate(sorted(chances, key=lambda name: chances[name])):
         if chances[name] > level / (len(chances) - place):
             break
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
-def outcome(found: RatioEstimate, differs: bool) -> RatioOutcome:
-    """What may be said of an operation."""
-    if differs and abs(found.ratio - 1) >= MATTERS:
-        return "lower" if found.ratio < 1 else "higher"
+def outcome(estimate: RatioEstimate, differs: bool) -> RatioOutcome:
+    """The verdict on an operation."""
+    if differs and abs(estimate.ratio - 1) >= LEAST_DIFFERENCE:
+        return "lower" if estimate.ratio < 1 else "higher"
     if differs:
         return "same"
-    return "same" if found.low > 1 - COARSE and found.high < 1 + COARSE else "noisy"
+    return "same" if estimate.low > 1 - NOISE_LIMIT and estimate.high < 1 + NOISE_LIMIT else "noisy"

@@ -23,8 +23,8 @@ START = (
 )
 # For a torch with an allocator of its own; see the probe for malloc.
 KEEP_MEMORY = {"MIMALLOC_PURGE_DELAY": "-1"}
-MOST_SAID = 1 << 20  # of one answer
-LAST_WORDS = 2000
+MOST_ANSWER_BYTES = 1 << 20
+STDERR_TAIL_BYTES = 2000
 
 
 class Died(Exception):
@@ -52,10 +52,12 @@ def subject(
     return BuildSubject(label, path, interpreter_for(path, catalog, python), extra)
 
 
-def variables(given: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE words as variables of an environment."""
-    pairs = {name: value for name, sign, value in (word.partition("=") for word in given) if name and sign}
-    if wrong := [word for word in given if word.partition("=")[0] not in pairs]:
+def variables(assignments: Iterable[str]) -> dict[str, str]:
+    """Environment variables from NAME=VALUE assignments. Raises Invalid."""
+    pairs = {
+        name: value for name, sign, value in (text.partition("=") for text in assignments) if name and sign
+    }
+    if wrong := [text for text in assignments if text.partition("=")[0] not in pairs]:
         raise Invalid(f"{wrong[0]} is not NAME=VALUE")
     return pairs
 
@@ -63,28 +65,35 @@ def variables(given: Iterable[str]) -> dict[str, str]:
 class BuildProcess:
     """A fresh process of a build, pinned to cores; it answers one question at a time."""
 
-    def __init__(self, of: BuildSubject, cores: Iterable[int], limit: float) -> None:
-        self.of, self.limit = of, limit
+    def __init__(self, subject: BuildSubject, cores: Iterable[int], limit: float) -> None:
+        self.subject, self.limit = subject, limit
         pinned = sorted(cores)
-        environment = of.interpreter.environment(dict(os.environ))
-        if of.bytecode:
+        environment = subject.interpreter.environment(dict(os.environ))
+        if subject.bytecode:
             environment.pop("PYTHONDONTWRITEBYTECODE", None)
-            environment["PYTHONPYCACHEPREFIX"] = of.bytecode
+            environment["PYTHONPYCACHEPREFIX"] = subject.bytecode
         threads = str(len(pinned))
-        environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, **KEEP_MEMORY, **of.extra}
-        words = ",".join(map(str, pinned))
-        argv = [str(of.interpreter.python), "-s", "-c", START, str(of.probe), words]
+        environment |= {
+            "OMP_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            **KEEP_MEMORY,
+            **subject.extra,
+        }
+        cores_text = ",".join(map(str, pinned))
+        argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), cores_text]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
-            self._talk = Dialogue(argv, max_bytes=MOST_SAID, cwd="/", env=environment, stderr=self._errors)
+            self._dialogue = Dialogue(
+                argv, max_bytes=MOST_ANSWER_BYTES, cwd="/", env=environment, stderr=self._errors
+            )
         except Problem:
             self._errors.close()
             raise
 
-    def ask(self, do: str, **words: Any) -> dict[str, Any]:
-        """An answer, in which `failed` says why there is none; Died where the process is gone."""
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """The answer to a request; its `failed` says why there is none. Raises Died."""
         try:
-            line = self._talk.ask(json.dumps({"do": do, **words}).encode(), self.limit)
+            line = self._dialogue.ask(json.dumps({"do": do, **arguments}).encode(), self.limit)
         except TimeoutError:
             raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that") from None
         except OSError:
@@ -100,15 +109,15 @@ class BuildProcess:
         return answer
 
     def _ending(self, do: str) -> str:
-        end_group(self._talk.child)
-        code = self._talk.child.poll() or 0
+        end_group(self._dialogue.child)
+        code = self._dialogue.child.poll() or 0
         self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(self._errors.tell() - LAST_WORDS, 0))
-        words = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
+        self._errors.seek(max(self._errors.tell() - STDERR_TAIL_BYTES, 0))
+        lines = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
         how = f"crashed with {signal_name(code)}" if code < 0 else f"ended with exit code {code}"
-        return f"{do}: it {how}. {' '.join(words[-3:])}".strip()
+        return f"{do}: it {how}. {' '.join(lines[-3:])}".strip()
 
     def close(self) -> None:
         """End it and whatever it started."""
-        self._talk.close()
+        self._dialogue.close()
         self._errors.close()

@@ -1,5 +1,5 @@
-"""Derivations as values: every JSON shape that Nix has printed them in, and what differs between two of
-them, in words: causes first, and not their consequences.
+"""Derivations as values: every JSON shape that Nix has printed them in, and the differences between two of
+them: causes, and not their consequences.
 
 Version 1 is Nix 2.8's, version 2 that of 2.26. Versions 3 and 4 are read as their documentation says and were
 never tried against a Nix that writes them.
@@ -20,12 +20,12 @@ from torchsmith.core.text import grouped
 from torchsmith.nix.tool import Nix
 
 STORE = "/nix/store"
-BUNCH = 256  # derivations on one command line
-RENAMED = (2, 15)  # `nix show-derivation` became `nix derivation show`
+BATCH_SIZE = 256  # derivations on one command line
+SHOW_RENAMED = (2, 15)  # `nix show-derivation` became `nix derivation show`
 STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-([0-9A-Za-z+._?=-]+)")
-# Follow from everything else and say nothing by themselves.
-CONSEQUENCES = frozenset(("out", "dev", "lib", "cxxdev", "dist", "bin", "static", "doc", "man", "info"))
-DEEPEST = 12
+# The variables of outputs follow from everything else.
+OUTPUT_NAMES = frozenset(("out", "dev", "lib", "cxxdev", "dist", "bin", "static", "doc", "man", "info"))
+MOST_LEVELS = 12  # of inputs that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class Derivation:
 
 
 def read_derivations(text: str | bytes) -> dict[str, Derivation]:
-    """What `nix show-derivation` or `nix derivation show` printed."""
+    """The output of `nix show-derivation` or `nix derivation show`, by path. Raises Failed."""
     try:
         table = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise Failed(f"Nix printed no derivations: {error}") from error
     listed = table.get("derivations", table) if isinstance(table, dict) else {}
-    found = (read_derivation(path, one) for path, one in listed.items() if isinstance(one, dict))
-    return {one.path: one for one in found}
+    derivations = (read_derivation(path, entry) for path, entry in listed.items() if isinstance(entry, dict))
+    return {derivation.path: derivation for derivation in derivations}
 
 
 def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
@@ -89,15 +89,14 @@ def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
         builder=table.get("builder", ""),
         args=tuple(table.get("args", ())),
         env=env,
-        inputs={_full(one): _outputs_used(used) for one, used in drvs.items()},
+        inputs={_full(drv): _outputs_used(used) for drv, used in drvs.items()},
         sources=tuple(_full(source) for source in sources),
-        outputs={name: _output(one) for name, one in table.get("outputs", {}).items()},
+        outputs={name: _output(output) for name, output in table.get("outputs", {}).items()},
     )
 
 
 def _structured(text: str, table: Any) -> dict[str, str]:
-    """What a derivation with `__structuredAttrs` tells its builder, as it would be in an environment: its
-    attributes, and what `env` among them holds."""
+    """The attributes of a derivation with `__structuredAttrs`, `env` included, as environment variables."""
     if text:
         try:
             table = msgspec.json.decode(text)
@@ -108,7 +107,7 @@ def _structured(text: str, table: Any) -> dict[str, str]:
     env = table.get("env")
     stated = {name: value for name, value in table.items() if name not in ("env", "outputs")}
     stated |= env if isinstance(env, dict) else {}
-    return {name: words for name, value in stated.items() if (words := _as_variable(value)) is not None}
+    return {name: variable for name, value in stated.items() if (variable := _as_variable(value)) is not None}
 
 
 def _as_variable(value: Any) -> str | None:
@@ -121,7 +120,7 @@ def _as_variable(value: Any) -> str | None:
         case int() | float():
             return str(value)
         case list():
-            parts = [_as_variable(one) for one in value]
+            parts = [_as_variable(item) for item in value]
             return " ".join(part for part in parts if part is not None)
     return msgspec.json.encode(value).decode()
 
@@ -149,33 +148,33 @@ def name_of(path: str) -> str:
 
 def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False) -> dict[str, Derivation]:
     """Ask Nix for derivations that are in the store, and with `recursive` for everything below them."""
-    words = ["derivation", "show"] if nix.version >= RENAMED else ["show-derivation"]
+    command = ["derivation", "show"] if nix.version >= SHOW_RENAMED else ["show-derivation"]
     if recursive:
-        words.append("--recursive")
-    found = _on_disk(nix, paths, recursive=recursive)
-    paths = [path for path in paths if path not in found]
-    for start in range(0, len(paths), BUNCH):
-        bunch = paths[start : start + BUNCH]
-        found |= read_derivations(nix.ask(nix.nix(*words, *bunch), "cannot read derivations").stdout)
-    return found
+        command.append("--recursive")
+    derivations = _on_disk(nix, paths, recursive=recursive)
+    paths = [path for path in paths if path not in derivations]
+    for start in range(0, len(paths), BATCH_SIZE):
+        batch = paths[start : start + BATCH_SIZE]
+        derivations |= read_derivations(nix.ask(nix.nix(*command, *batch), "cannot read derivations").stdout)
+    return derivations
 
 
 def _on_disk(nix: Nix, paths: Sequence[str], *, recursive: bool) -> dict[str, Derivation]:
-    """Derivations read from their own files, each once: Nix would print all that paths share for each bunch
-    of them. Nothing where a file cannot be read, which is then for Nix to say."""
-    found: dict[str, Derivation] = {}
+    """Derivations read from their own files, each once: Nix would print shared inputs again for each batch.
+    Empty where a file cannot be read; Nix then reports why."""
+    derivations: dict[str, Derivation] = {}
     todo = list(dict.fromkeys(paths))
     while todo:
         path = todo.pop()
-        if path in found:
+        if path in derivations:
             continue
         try:
-            found[path] = read_drv(path, nix.store_file(path).read_text())
+            derivations[path] = read_drv(path, nix.store_file(path).read_text())
         except (OSError, ValueError, msgspec.DecodeError):
             return {}
         if recursive:
-            todo += [one for one in found[path].inputs if one not in found]
-    return found
+            todo += [drv for drv in derivations[path].inputs if drv not in derivations]
+    return derivations
 
 
 STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[()]', re.DOTALL)
@@ -194,9 +193,11 @@ _DRV = msgspec.json.Decoder(
 
 
 def read_drv(path: str, text: str) -> Derivation:
-    """A derivation's own file: a term whose strings are JSON's, and whose tuples are its lists."""
+    """A .drv file: a term whose strings are those of JSON, and whose tuples are JSON's lists.
+
+    Raises ValueError or msgspec.DecodeError where the text is something else."""
     if not text.startswith("Derive("):
-        raise ValueError(f"{path} is not a derivation as it is known")
+        raise ValueError(f"{path} is not a derivation")
     term = STRINGS.sub(lambda word: BRACKETS.get(word[0], word[0]), text.removeprefix("Derive"))
     outputs, drvs, sources, system, builder, args, variables = _DRV.decode(term)
     env = dict(variables)
@@ -248,7 +249,7 @@ def _compare(
     below: tuple[str, ...],
     seen: set[tuple[str, str]],
 ) -> Iterator[Difference]:
-    if (before.path, after.path) in seen or len(below) > DEEPEST:
+    if (before.path, after.path) in seen or len(below) > MOST_LEVELS:
         return
     seen.add((before.path, after.path))
     yield from _own(before, after, below)
@@ -256,17 +257,19 @@ def _compare(
     new = grouped((name_of(path), path) for path in sorted(after.inputs.keys() - before.inputs.keys()))
     for name in sorted(old.keys() | new.keys()):
         gone, come = old.get(name, []), new.get(name, [])
-        for one, other in zip(gone, come, strict=False):
-            if one in derivations and other in derivations:
-                yield from _compare(derivations[one], derivations[other], derivations, (*below, name), seen)
-        for one in gone[len(come) :]:
-            yield Difference(below, "input", name_of(one), None)
-        for one in come[len(gone) :]:
-            yield Difference(below, "input", None, name_of(one))
+        for old_path, new_path in zip(gone, come, strict=False):
+            if old_path in derivations and new_path in derivations:
+                yield from _compare(
+                    derivations[old_path], derivations[new_path], derivations, (*below, name), seen
+                )
+        for old_path in gone[len(come) :]:
+            yield Difference(below, "input", name_of(old_path), None)
+        for old_path in come[len(gone) :]:
+            yield Difference(below, "input", None, name_of(old_path))
 
 
 def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
-    """What two derivations say differently themselves, store hashes aside."""
+    """The differences of two derivations without their inputs; store hashes do not count."""
     plain = (
         ("name", before.name, after.name),
         ("system", before.system, after.system),
@@ -275,13 +278,13 @@ def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Itera
         ("outputs", " ".join(before.outputs), " ".join(after.outputs)),
         ("hash", _hashes(before), _hashes(after)),
     )
-    for what, one, other in plain:
-        if one != other:
-            yield Difference(below, what, one, other)
+    for what, old, new in plain:
+        if old != new:
+            yield Difference(below, what, old, new)
     for name in sorted(before.env.keys() | after.env.keys()):
-        if name in CONSEQUENCES or name in ("name", "outputs", "system", "builder"):
+        if name in OUTPUT_NAMES or name in ("name", "outputs", "system", "builder"):
             continue
-        was, now = (_named(one.env[name]) if name in one.env else None for one in (before, after))
+        was, now = (_named(side.env[name]) if name in side.env else None for side in (before, after))
         if was != now:
             yield Difference(below, name, was, now)
     yield from _sources(before, after, below)
@@ -289,7 +292,7 @@ def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Itera
 
 def _sources(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
     old, new = set(before.sources) - set(after.sources), set(after.sources) - set(before.sources)
-    names = {name_of(one) for one in old} & {name_of(one) for one in new}
+    names = {name_of(path) for path in old} & {name_of(path) for path in new}
     for name in sorted(names):
         yield Difference(below, f"file {name}", "its old content", "another content")
     gone, come = ([name for name in map(name_of, sorted(paths)) if name not in names] for paths in (old, new))
@@ -310,8 +313,8 @@ def changed_words(before: str, after: str) -> str:
     """Two texts: short ones side by side, lists by their words, long ones by their lines."""
     if "\n" in before or "\n" in after:
         lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-        kept = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-        return "\n" + "\n".join(f"    {line}" for line in kept)
+        changes = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+        return "\n" + "\n".join(f"    {line}" for line in changes)
     old, new = before.split(), after.split()
     if len(old) > 4 or len(new) > 4:
         gone = [word for word in old if word not in new]

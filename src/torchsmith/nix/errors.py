@@ -23,8 +23,8 @@ AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 
 
 @cache
-def _outside() -> re.Pattern[str]:
-    """What says nothing of a recipe: files that may come, the network, the store, limits of this machine."""
+def _not_the_recipe() -> re.Pattern[str]:
+    """Errors that are not the recipe's own: missing files, the network, the store, limits of this machine."""
     return re.compile(
         r"(?i)does not exist|not found in the Nix search path|forbidden|is not valid|during evaluation"
         r"|download|connect|network|timed out|interrupt|memory|stack|sqlite|locking|daemon|end-of-file|disk|"
@@ -34,7 +34,7 @@ def _outside() -> re.Pattern[str]:
 
 @cache
 def _causes() -> list[tuple[re.Pattern[str], str]]:
-    """causes.toml: Nix' words, and what a person who wrote the recipe wants to hear."""
+    """causes.toml: patterns of Nix's messages, and a plainer message for each."""
     rows = tomllib.loads(files("torchsmith.nix").joinpath("causes.toml").read_text())["cause"]
     return [(re.compile(row["pattern"]), row["words"]) for row in rows]
 
@@ -71,25 +71,25 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
     where = None
     if file and not file.startswith(("(", "«")):
         where = Where(file, int(event.get("line") or 0), int(event.get("column") or 0))
-    return replace(shorten(message, where), lasting=not _outside().search(message))
+    return replace(shorten(message, where), lasting=not _not_the_recipe().search(message))
 
 
 def shorten(message: str, where: Where | None = None) -> Cause:
-    """A message in the words of causes.toml, or else its own first sentence after the last `error:`."""
+    """The message that causes.toml has for it, or else its own first sentence after the last `error:`."""
     text = plain(message).strip()
     if where is None and (places := AT.findall(text)):
         file, line, column = places[-1]
         where = Where(file, int(line), int(column or 0))
-    for pattern, words in _causes():
-        if found := pattern.search(text):
-            told = words.format(*(group for group in found.groups() if group is not None))
-            return Cause(printable(told), where)
+    for pattern, template in _causes():
+        if match := pattern.search(text):
+            shortened = template.format(*(group for group in match.groups() if group is not None))
+            return Cause(printable(shortened), where)
     if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
     lines = [line.strip() for line in AT.sub("", last).splitlines()]
-    kept = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]
-    return Cause(printable(_sentence(kept)), where)
+    sentences = [line for line in lines if line and not re.match(r"\d*\||…|\(use '--show-trace'", line)]
+    return Cause(printable(_sentence(sentences)), where)
 
 
 def _sentence(lines: list[str]) -> str:

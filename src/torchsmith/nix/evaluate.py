@@ -24,7 +24,7 @@ from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
 from torchsmith.nix.worker import Evaluated, Session, WorkerLimits, run_batch
 
-TRIES = 5  # at a derivation that was collected as garbage before it could be held on to
+MOST_ATTEMPTS = 5  # at a derivation that was collected as garbage before it could be held on to
 SMALLEST_BATCH = 24  # below this, importing nixpkgs again costs more than a second worker saves
 
 
@@ -48,26 +48,26 @@ class EvaluationRequest:
     system: str = ""
 
 
-LACKING = {
+OUT_OF_REACH = {
     "cannot download": "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here instead",
     "cannot connect to socket": "start nix-daemon, or be let in by it; torchsmith doctor says how it stands",
 }
 
 
 def reachable(results: list[EvalResult]) -> list[EvalResult]:
-    """The results; a Problem where nothing evaluates because nixpkgs or the store is out of reach."""
+    """The results. Raises Failed where nothing evaluates because nixpkgs or the store is out of reach."""
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
     if len(causes) == len(results) and exit_of(causes) is Exit.LACKING:
-        hint = next(hint for words, hint in LACKING.items() if words in causes[0])
+        hint = next(hint for cause, hint in OUT_OF_REACH.items() if cause in causes[0])
         raise Failed(causes[0], hint=hint)
     return results
 
 
 def exit_of(causes: Collection[str]) -> Exit:
-    """What failures make of a verb's exit code: what is merely out of reach says nothing of a recipe."""
+    """The exit code for failures: LACKING where nixpkgs or the store was out of reach for all of them."""
     if not causes:
         return Exit.FINE
-    beyond = all(any(words in cause for words in LACKING) for cause in causes)
+    beyond = all(any(part in cause for part in OUT_OF_REACH) for cause in causes)
     return Exit.LACKING if beyond else Exit.NOT_RIGHT
 
 
@@ -76,7 +76,7 @@ Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
 
 
 def check_tree(path: Path) -> Path:
-    """A nixpkgs tree, or a Problem that says why it is none."""
+    """The resolved path of a nixpkgs tree. Raises Invalid where it is none."""
     resolved = path.resolve()
     for part in ("default.nix", "lib/default.nix"):
         if not (resolved / part).is_file():
@@ -87,7 +87,7 @@ def check_tree(path: Path) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """How recipes are evaluated, and what is asked of them besides."""
+    """How recipes are evaluated, and what is collected besides."""
 
     trees: Mapping[str, Path] = field(default_factory=dict)  # in place of nixpkgs at a revision, or "default"
     addresses: Collection[str] = ()  # that may be downloaded besides nixpkgs at a revision, each whole
@@ -97,8 +97,8 @@ class EvaluationOptions:
     instantiate: bool = False  # also put the derivations into the store
     twin: bool = False  # as if recipes of any system were for this machine's, whose sources are the same
     phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
-    inventory: bool = False  # also tell what recipes are made of
-    keeper: Keeper | None = None  # holds on to each derivation from the moment that it is in the store
+    inventory: bool = False  # also list the packages that recipes are made of
+    keeper: Keeper | None = None  # protects derivations in the store from garbage collection
 
 
 def evaluate(
@@ -122,26 +122,26 @@ def evaluate(
         tell(result)
 
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
-    known = {name: kept for name, kept in recalled.items() if kept is not None}
-    derivations = {name: kept.evaluated.drv_path for name, kept in known.items() if kept.evaluated}
+    known = {name: cached for name, cached in recalled.items() if cached is not None}
+    derivations = {name: cached.evaluated.drv_path for name, cached in known.items() if cached.evaluated}
     there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
     pending: list[Evaluable] = []
     for request in requests:
-        kept = known.get(request.name)
-        if kept is None or (kept.evaluated and kept.evaluated.drv_path not in there):
+        cached = known.get(request.name)
+        if cached is None or (cached.evaluated and cached.evaluated.drv_path not in there):
             pending.append(request)
         else:
-            done(EvalResult(request.name, request.path, 0.0, kept.evaluated, kept.cause, cached=True))
-    for left in range(TRIES, 0, -1):
+            done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached.cause, cached=True))
+    for left in range(MOST_ATTEMPTS, 0, -1):
         if not pending:
             break
         limits = options.limits or WorkerLimits(workers=default_workers())
         system = nix.current_system if twin else ""
         session = Session(nix, limits, options.instantiate, system, options.inventory, keeper=keeper)
-        for one in pending:
-            phase = phases.get(one.name, "")
+        for request in pending:
+            phase = phases.get(request.name, "")
             session.preparation.add(
-                one.name, one.path, system=one.system, alone=options.alone, build_phase=phase
+                request.name, request.path, system=request.system, alone=options.alone, build_phase=phase
             )
         jobs = {job.name: job for job in session.preparation.jobs}
         lost: set[str] = set()
@@ -159,11 +159,11 @@ def evaluate(
             done(result)
 
         _work_off(session, known_trees, options.addresses, options.alone, finish)
-        pending = [one for one in pending if one.name in lost]
+        pending = [request for request in pending if request.name in lost]
     return [results[request.name] for request in requests]
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedResult(msgspec.Struct, frozen=True):
     """A result, and the files that it was made from."""
 
     read: Mapping[str, str]
@@ -189,27 +189,27 @@ class _Memory:
         prints = {f"tree {rev}": self.prints.tree(Path(path)) for rev, path in used.items()}
         self.identity = {**identity, **prints}
 
-    def recall(self, request: Evaluable, build_phase: str) -> _Kept | None:
+    def recall(self, request: Evaluable, build_phase: str) -> _CachedResult | None:
         if self.cache is None:
             return None
         path = request.path
         own = {"recipe": self.prints.of(path), "path": os.path.realpath(path), "system": request.system}
         own |= {"phase": build_phase} if build_phase else {}
         key = self.keys[request.name] = key_of({**self.identity, **own})
-        kept = self.cache.load(key, _Kept)
-        if kept is None:
+        cached = self.cache.load(key, _CachedResult)
+        if cached is None:
             return None
-        if self.nix and kept.evaluated and not self.nix.store_file(kept.evaluated.drv_path).exists():
+        if self.nix and cached.evaluated and not self.nix.store_file(cached.evaluated.drv_path).exists():
             return None
-        same = all(self.prints.of(file) == was for file, was in kept.read.items())
-        return kept if same else None
+        same = all(self.prints.of(file) == was for file, was in cached.read.items())
+        return cached if same else None
 
     def keep(self, job: PreparedRecipe, result: EvalResult) -> None:
         """Keep a derivation, or an error that the recipe itself gives rise to."""
         lasting = result.ok or (result.cause is not None and result.cause.lasting)
         if self.cache is not None and lasting and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
-            self.cache.keep(self.keys[job.name], _Kept(read, result.evaluated, result.cause))
+            self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated, result.cause))
 
 
 def _work_off(

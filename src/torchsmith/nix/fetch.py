@@ -42,7 +42,7 @@ class Tarball:
 
 
 class Download(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a tarball: its place in the store, or why there is none."""
+    """A fetched tarball: its path in the store, or why there is none."""
 
     path: str = ""
     failure: str = ""
@@ -66,29 +66,29 @@ def known(url: str, addresses: Collection[str]) -> bool:
 
 
 def fetch_all(nix: Nix, tarballs: Iterable[Tarball], addresses: Collection[str]) -> dict[Tarball, Download]:
-    """Fetch the tarballs whose address is known; the others stay out, and Nix refuses them in its words."""
-    wanted = [fromkey for fromkey in dict.fromkeys(tarballs) if known(fromkey.url, addresses)]
+    """Fetch the tarballs whose address is known; Nix refuses the others when it evaluates."""
+    wanted = [tarball for tarball in dict.fromkeys(tarballs) if known(tarball.url, addresses)]
     unreachable: dict[str, Download] = {}
-    found: dict[Tarball, Download] = {}
-    for one in wanted:
-        found[one] = unreachable.get(one.url) or _fetch(nix, one)
-        if found[one].failure.startswith("cannot download"):
-            unreachable[one.url] = found[one]
-    return found
+    downloads: dict[Tarball, Download] = {}
+    for tarball in wanted:
+        downloads[tarball] = unreachable.get(tarball.url) or _fetch(nix, tarball)
+        if downloads[tarball].failure.startswith("cannot download"):
+            unreachable[tarball.url] = downloads[tarball]
+    return downloads
 
 
 def _fetch(nix: Nix, tarball: Tarball) -> Download:
     expression = f"builtins.fetchTarball {nix_value(tarball.arguments())}"
-    words = ["--eval", "--json", "--read-write-mode", "--log-format", "internal-json"]
+    mode = ["--eval", "--json", "--read-write-mode", "--log-format", "internal-json"]
     chosen = ["--option", "restrict-eval", "false", "--option", "download-attempts", "2"]
-    done = nix.run(nix.command("nix-instantiate", *words, *chosen, "-E", expression))
+    done = nix.run(nix.command("nix-instantiate", *mode, *chosen, "-E", expression))
     if done.ok:
         return Download(path=str(msgspec.json.decode(done.stdout)))
     return Download(failure=_why(done.stderr))
 
 
 def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
-    """The files of a tarball, in the store; a Problem where it cannot be had."""
+    """The files of a tarball, in the store. Raises Failed where it cannot be fetched."""
     done = _fetch(nix, Tarball(url, sha256))
     if done.failure:
         raise Failed(done.failure, hint=hint)
@@ -98,8 +98,8 @@ def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
 def tree_hash(nix: Nix, tree: Path) -> str:
     """What a `fetchTarball` of the same files states."""
     program = str(nix.program.with_name("nix-hash"))
-    told = nix.ask([program, "--type", "sha256", str(tree.resolve())], "nix-hash failed")
-    return f"sha256-{b64encode(bytes.fromhex(told.stdout.strip())).decode()}"
+    done = nix.ask([program, "--type", "sha256", str(tree.resolve())], "nix-hash failed")
+    return f"sha256-{b64encode(bytes.fromhex(done.stdout.strip())).decode()}"
 
 
 def _why(stderr: str) -> str:
@@ -110,4 +110,4 @@ def _why(stderr: str) -> str:
 
 def as_nix(downloads: Mapping[Tarball, Download]) -> str:
     """The table that the driver looks tarballs up in."""
-    return nix_value({one.key: msgspec.to_builtins(done) for one, done in downloads.items()})
+    return nix_value({tarball.key: msgspec.to_builtins(done) for tarball, done in downloads.items()})

@@ -80,29 +80,32 @@ class Graph:
         for at, path in enumerate(self.recipes.values()):
             masks[path] = masks.get(path, 0) | 1 << at
         inputs = {
-            path: [one for one in known.inputs if one in masks] for path, known in self.derivations.items()
+            path: [drv for drv in derivation.inputs if drv in masks]
+            for path, derivation in self.derivations.items()
         }
         above: dict[str, list[str]] = {path: [] for path in masks}
         for path, below in inputs.items():
-            for one in below:
-                above[one].append(path)
+            for drv in below:
+                above[drv].append(path)
         for path in TopologicalSorter(above).static_order():  # whoever needs it before what is needed
-            for one in inputs.get(path, ()):
-                masks[one] |= masks[path]
+            for drv in inputs.get(path, ()):
+                masks[drv] |= masks[path]
         members = Members(list(self.recipes))
         return {path: members.of(mask) for path, mask in masks.items() if mask}
 
     @cached_property
     def heavy(self) -> tuple[Heavy, ...]:
         """The long builds, kind by kind, most shared first."""
-        found = [
+        builds = [
             Heavy(kind, self.derivations[path], names)
             for path, names in self.users.items()
             if path in self.derivations and (kind := kind_of(self.derivations[path])) is not None
         ]
         order = list(HEAVY)
         return tuple(
-            sorted(found, key=lambda one: (order.index(one.kind), -len(one.users), one.derivation.name))
+            sorted(
+                builds, key=lambda build: (order.index(build.kind), -len(build.users), build.derivation.name)
+            )
         )
 
     @cached_property
@@ -110,17 +113,21 @@ class Graph:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
         not be passed on, libraries for one target of ROCm, and whatever is built with any of them."""
         seeds = {
-            path for path, one in self.derivations.items() if not one.fixed and NOT_CACHED.match(one.name)
+            path
+            for path, derivation in self.derivations.items()
+            if not derivation.fixed and NOT_CACHED.match(derivation.name)
         }
         todo = [*seeds, *self.recipes.values()]
-        above = grouped((below, path) for path, one in self.derivations.items() for below in one.inputs)
-        found = set(todo)
+        above = grouped(
+            (below, path) for path, derivation in self.derivations.items() for below in derivation.inputs
+        )
+        paths = set(todo)
         while todo:
             for path in above.get(todo.pop(), ()):
-                if path not in found and not self.derivations[path].fixed:
-                    found.add(path)
+                if path not in paths and not self.derivations[path].fixed:
+                    paths.add(path)
                     todo.append(path)
-        return frozenset(found & self.users.keys())
+        return frozenset(paths & self.users.keys())
 
     @property
     def downloads(self) -> int:
@@ -167,19 +174,19 @@ class Inventory:
     strangers: tuple[str, ...] = ()  # store paths of built results that no package of the evaluation has
 
 
-def take_stock(nix: Nix, results: Sequence[EvalResult]) -> Inventory:
-    """What evaluated recipes are made of, each package once; where all are built, what their results hold."""
+def inventory_of(nix: Nix, results: Sequence[EvalResult]) -> Inventory:
+    """The packages that recipes are made of; where all are built, those that their results hold."""
     known = {result.name: result.evaluated for result in results if result.evaluated}
-    roots = {name: one.drv_path for name, one in known.items()}
-    found = {
+    roots = {name: evaluated.drv_path for name, evaluated in known.items()}
+    by_path = {
         component.drv_path: component for evaluated in known.values() for component in evaluated.components
     }
-    components = sorted(found.values(), key=lambda one: (one.name, one.drv_path))
-    outputs = sorted({path for one in known.values() for path in one.outputs.values()})
+    components = sorted(by_path.values(), key=lambda component: (component.name, component.drv_path))
+    outputs = sorted({path for evaluated in known.values() for path in evaluated.outputs.values()})
     if not outputs or len(valid_paths(nix, outputs)) < len(outputs):
         return Inventory(roots, tuple(components))
     query = nix.command("nix-store", "--query", "--requisites", *outputs)
     closure = frozenset(nix.ask(query, "Nix cannot tell what results hold").stdout.split())
-    kept = [component for component in components if closure.intersection(component.outputs)]
-    strangers = closure.difference(*(one.outputs for one in kept))
-    return Inventory(roots, tuple(kept), built=True, strangers=tuple(sorted(strangers)))
+    held = [component for component in components if closure.intersection(component.outputs)]
+    strangers = closure.difference(*(component.outputs for component in held))
+    return Inventory(roots, tuple(held), built=True, strangers=tuple(sorted(strangers)))

@@ -10,7 +10,7 @@ from typing import Literal
 
 DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # Nix' base 32 leaves out e, o, t and u
 SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
-SHORTEST = 20  # letters; a shorter text, such as TODO, is no hash that somebody cut short
+FEWEST_LETTERS = 20  # of a damaged hash; a shorter text, such as TODO, is a placeholder
 PLACEHOLDER = "sha256-" + base64.b64encode(bytes(SIZES["sha256"])).decode()
 Spelling = Literal["sri", "base32", "hex"]
 # Nix 2.8 and 2.26 word it alike; newer ones put a likely URL between, a remote build its name before lines.
@@ -38,14 +38,15 @@ class Mismatch:
 def read_mismatches(text: str) -> list[Mismatch]:
     """Every mismatch in what Nix wrote, each once."""
     plain = PREFIX.sub("", text)
-    found = [
-        Mismatch(to_sri(one["old"]), to_sri(one["new"]), derivation=one["drv"])
-        for one in FIXED.finditer(plain)
+    mismatches = [
+        Mismatch(to_sri(match["old"]), to_sri(match["new"]), derivation=match["drv"])
+        for match in FIXED.finditer(plain)
     ]
-    found += [
-        Mismatch(to_sri(one["old"]), to_sri(one["new"]), url=one["url"]) for one in DOWNLOADED.finditer(plain)
+    mismatches += [
+        Mismatch(to_sri(match["old"]), to_sri(match["new"]), url=match["url"])
+        for match in DOWNLOADED.finditer(plain)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(mismatches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +84,35 @@ def parse_hash(text: str) -> Digest | None:
 
 def spelling(text: str) -> Spelling:
     """How a hash is written; text that is none counts as SRI, the spelling to write."""
-    found = parse_hash(text)
-    return found.spelling if found else "sri"
+    digest = parse_hash(text)
+    return digest.spelling if digest else "sri"
 
 
 def to_sri(text: str) -> str:
     """Any spelling as SRI; empty and malformed text as the placeholder that Nix takes it for."""
-    found = parse_hash(text)
-    return found.sri if found else PLACEHOLDER
+    digest = parse_hash(text)
+    return digest.sri if digest else PLACEHOLDER
 
 
 def respell(sri: str, like: str) -> str:
     """An SRI hash in the spelling of another hash."""
-    found = parse_hash(sri)
-    if found is None:
+    digest = parse_hash(sri)
+    if digest is None:
         return sri
-    prefix = f"{found.algorithm}:" if re.match(r"\w+:", like) else ""
+    prefix = f"{digest.algorithm}:" if re.match(r"\w+:", like) else ""
     match spelling(like):
         case "base32":
-            return prefix + _to_base32(found.raw)
+            return prefix + _to_base32(digest.raw)
         case "hex":
-            return prefix + found.raw.hex()
+            return prefix + digest.raw.hex()
         case _:
             return sri
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a hash only asks to be told: empty, all zero, or a word. A damaged one is still a statement."""
-    found = parse_hash(text)
-    return not any(found.raw) if found else len(text) < SHORTEST
+    """Whether a hash stands for one not known yet: empty, all zero, or a word. A damaged one does not."""
+    digest = parse_hash(text)
+    return not any(digest.raw) if digest else len(text) < FEWEST_LETTERS
 
 
 def _base32_length(size: int) -> int:

@@ -1,8 +1,7 @@
 """Keeps paths of the store from being collected as garbage while a command of ours is at work.
 
-What Nix instantiates is safe only as long as the process that did so lives. A process of Nix' own that serves
-a store, as over ssh, can be told to hold on to paths until it ends; it ends when nobody speaks to it any
-more, so with us, however we end.
+What Nix instantiates is safe only while the process that did so lives. A process of Nix that serves a store,
+as over ssh, can hold paths until it ends; it ends when its input is closed, so with us, however we end.
 """
 
 from __future__ import annotations
@@ -98,11 +97,10 @@ class Keeper:
         return data
 
     def _stream(self, name: str) -> IO[bytes]:
-        stream = getattr(self._child, name, None)
+        stream: IO[bytes] | None = getattr(self._child, name, None)
         if stream is None:
             raise EOFError
-        found: IO[bytes] = stream
-        return found
+        return stream
 
 
 def _number(value: int) -> bytes:
@@ -111,4 +109,4 @@ def _number(value: int) -> bytes:
 
 def _texts(values: Collection[str]) -> bytes:
     raw = [value.encode() for value in values]
-    return _number(len(raw)) + b"".join(_number(len(one)) + one + bytes(-len(one) % 8) for one in raw)
+    return _number(len(raw)) + b"".join(_number(len(text)) + text + bytes(-len(text) % 8) for text in raw)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SCOPE = "{ builtins, fetchTarball, import, __nixPath, torchsmithShared ? null }: "
 INHERIT = "{ inherit builtins fetchTarball import __nixPath torchsmithShared; }"
-DEEPEST = 16
+MOST_NESTING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,15 @@ class Preparation:
             self.jobs.append(plain)
             return
         work.note(syntax, path)
-        given: dict[str, str] | None = {} if _all_defaulted(syntax) else None
+        arguments: dict[str, str] | None = {} if _all_defaulted(syntax) else None
         try:
-            text = work.prepared(syntax, path, given, 0)
+            text = work.prepared(syntax, path, arguments, 0)
         except Open:
             work.shares.clear()
         if alone:
             text, work.shares, work.files = None, [], {}
         shares, files = tuple(dict.fromkeys(work.shares)), dict(work.files)
-        group = f"packages {system}" if given is None and not alone else ""
+        group = f"packages {system}" if arguments is None and not alone else ""
         reads, tarballs = tuple(work.reads), tuple(work.tarballs)
         prepared = replace(plain, text=text, shares=shares, files=files, reads=reads, tarballs=tarballs)
         self.jobs.append(replace(prepared, group=group))
@@ -113,16 +113,16 @@ class _Work:
         for node in relative_paths(syntax):
             self.reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
 
-    def prepared(self, syntax: Syntax, path: Path, given: Mapping[str, str] | None, depth: int) -> str:
+    def prepared(self, syntax: Syntax, path: Path, arguments: Mapping[str, str] | None, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
         edits = [
-            Edit(one.span.start, one.span.end, f"torchsmithShared.{self._share(one, path)}")
-            for one in shared_imports(syntax, path, given)
+            Edit(closed.span.start, closed.span.end, f"torchsmithShared.{self._share(closed, path)}")
+            for closed in shared_imports(syntax, path, arguments)
         ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):
                 continue
-            nested = self._nested(syntax, node, path, given, depth)
+            nested = self._nested(syntax, node, path, arguments, depth)
             edits.append(nested or Edit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
         return SCOPE + rewritten(syntax, 0, len(syntax.data), edits)
 
@@ -134,11 +134,11 @@ class _Work:
         return key
 
     def _nested(
-        self, syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None, depth: int
+        self, syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None, depth: int
     ) -> Edit | None:
         """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
         call, target = node.parent, imported_file(syntax, node, path)
-        if call is None or target is None or depth >= DEEPEST:
+        if call is None or target is None or depth >= MOST_NESTING:
             return None
         if not self.preparation.readable.allows(target):
             return None  # left to Nix, which refuses it
@@ -147,7 +147,7 @@ class _Work:
         except Problem:
             return None
         self.note(inner, target)
-        text = self.prepared(inner, target, _passed(syntax, call, path, given), depth + 1)
+        text = self.prepared(inner, target, _passed(syntax, call, path, arguments), depth + 1)
         name = "f" + hashlib.sha256(f"{target}\0{text}".encode()).hexdigest()[:24]
         self.files[name] = text
         self.preparation.origins[name] = target
@@ -157,10 +157,10 @@ class _Work:
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
     """The tarballs that a recipe's text states in full."""
     for source in recipe.tarballs:
-        stated = {name: said.value for name, said in source.fields.items()}
-        words = {name: value for name, value in stated.items() if isinstance(value, str)}
-        if "url" in words and words.keys() == stated.keys():
-            yield Tarball(words["url"], words.get("sha256", ""), words.get("name", ""))
+        stated = {name: located.value for name, located in source.fields.items()}
+        texts = {name: text for name, text in stated.items() if isinstance(text, str)}
+        if "url" in texts and texts.keys() == stated.keys():
+            yield Tarball(texts["url"], texts.get("sha256", ""), texts.get("name", ""))
 
 
 def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
@@ -175,55 +175,62 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
     return target / "default.nix" if target.is_dir() else target
 
 
-def _passed(syntax: Syntax, call: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str] | None:
+def _passed(
+    syntax: Syntax, call: Node, path: Path, arguments: Mapping[str, str] | None
+) -> dict[str, str] | None:
     """The arguments of a call as closed text; None where they are not certain."""
     outer = call.parent
     if outer is None or outer.type != "apply_expression" or part(outer, "argument") == call:
         return None
     try:
-        return _set(syntax, part(outer, "argument"), path, given)
+        return _set(syntax, part(outer, "argument"), path, arguments)
     except Open:
         return None
 
 
-def _set(syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None) -> dict[str, str]:
+def _set(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None) -> dict[str, str]:
     """The attributes of a set as closed text: a literal, what the file was given, or `a // b` of these."""
     match node.type:
         case "parenthesized_expression":
-            return _set(syntax, node.named_children[-1], path, given)
+            return _set(syntax, node.named_children[-1], path, arguments)
         case "binary_expression" if syntax.text(part(node, "operator")) == "//":
             left, right = part(node, "left"), part(node, "right")
-            return _set(syntax, left, path, given) | _set(syntax, right, path, given)
+            return _set(syntax, left, path, arguments) | _set(syntax, right, path, arguments)
         case "variable_expression":
             meaning = lookup(syntax, node, syntax.text(node))
-            if meaning.kind == "argument" and meaning.home == syntax.root and given is not None:
-                return dict(given)
+            if meaning.kind == "argument" and meaning.home == syntax.root and arguments is not None:
+                return dict(arguments)
         case "attrset_expression":
-            return dict(_attributes(syntax, node, path, given))
+            return dict(_attributes(syntax, node, path, arguments))
     raise Open(syntax.text(node))
 
 
 def _attributes(
-    syntax: Syntax, node: Node, path: Path, given: Mapping[str, str] | None
+    syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None
 ) -> Iterator[tuple[str, str]]:
     for statement in statements(node):
         if statement.type == "inherit":
             for name in (syntax.text(attr) for attr in part(statement, "attrs").named_children):
-                yield name, _inherited(syntax, statement, name, path, given)
+                yield name, _inherited(syntax, statement, name, path, arguments)
         elif statement.type == "binding" and part(statement, "attrpath").named_child_count == 1:
-            value = close(syntax, part(statement, "expression"), path, given)
+            value = close(syntax, part(statement, "expression"), path, arguments)
             yield syntax.text(part(statement, "attrpath")), value.text
         else:
             raise Open(syntax.text(statement))
 
 
-def _inherited(syntax: Syntax, node: Node, name: str, path: Path, given: Mapping[str, str] | None) -> str:
+def _inherited(syntax: Syntax, node: Node, name: str, path: Path, arguments: Mapping[str, str] | None) -> str:
     meaning = lookup(syntax, node, name)
-    if meaning.kind == "formal" and meaning.home == syntax.root and given is not None and name in given:
-        return given[name]
-    if meaning.expression is None or (meaning.kind == "formal" and given is None):
+    if (
+        meaning.kind == "formal"
+        and meaning.home == syntax.root
+        and arguments is not None
+        and name in arguments
+    ):
+        return arguments[name]
+    if meaning.expression is None or (meaning.kind == "formal" and arguments is None):
         raise Open(name)
-    return close(syntax, meaning.expression, path, given).text
+    return close(syntax, meaning.expression, path, arguments).text
 
 
 def _all_defaulted(syntax: Syntax) -> bool:
@@ -237,7 +244,7 @@ def _all_defaulted(syntax: Syntax) -> bool:
 
 
 def original(preparation: Preparation, where: Where, folder: Path) -> Where | None:
-    """Where an error in a prepared file stands in the file that a person wrote; None for files of ours."""
+    """The place in the original file of an error in a prepared file; None for files of ours."""
     at = Path(where.file)
     if at.parent != folder:
         return where
@@ -253,7 +260,7 @@ def original(preparation: Preparation, where: Where, folder: Path) -> Where | No
 
 
 def source_hash(recipe: Path) -> str:
-    """One hash for all of it, by which a recipe that Nix cannot evaluate alone is known again."""
+    """One hash over a recipe and the files it reads: identifies a recipe that Nix cannot evaluate alone."""
     return next(source_hashes([recipe]))
 
 

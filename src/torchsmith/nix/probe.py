@@ -80,17 +80,21 @@ def _ask(
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
         "backends": {
-            name: {"set": one.package_set, "release": one.release_of, "archs": list(catalog.archs_of(one))}
-            for name, one in catalog.backends.items()
-            if one.package_set
+            name: {
+                "set": backend.package_set,
+                "release": backend.release_of,
+                "archs": list(catalog.archs_of(backend)),
+            }
+            for name, backend in catalog.backends.items()
+            if backend.package_set
         },
         "gpus": {platform: _gpus(platform, catalog) for platform in catalog.backends[CUDA].systems},
         "systems": list(get_args(Platform)),
     }
     arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
     text = files("torchsmith.nix").joinpath("probe.nix").read_text()
-    asked = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
-    expression = f"{{ inherit ({asked}) {' '.join(answer.__struct_fields__)}; }}"
+    call = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
+    expression = f"{{ inherit ({call}) {' '.join(answer.__struct_fields__)}; }}"
     options = ("--eval", "--strict", "--json", "--read-write-mode")
     done = nix.ask(
         nix.command("nix-instantiate", *options, "-E", expression), f"{tree} cannot be asked what it has"
@@ -135,9 +139,9 @@ def _facts(answer: _Answer, catalog: Catalog) -> PinFacts:
         },
         "limits": _limits(answer.refused, oldest, catalog),
         "backends": {
-            name: {"release": ".".join(one.release.split(".")[:2]), "archs": one.archs}
-            for name, one in answer.backends.items()
-            if one.release
+            name: {"release": ".".join(backend.release.split(".")[:2]), "archs": backend.archs}
+            for name, backend in answer.backends.items()
+            if backend.release
         },
     }
     return {name: value for name, value in facts.items() if value}

@@ -14,9 +14,9 @@ from pathlib import Path
 from torchsmith.core.git import git
 from torchsmith.core.process import find
 
-NEVER = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
+PRIVATE = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes
-MOST = 50_000  # entries of a folder that is looked through; a larger one is no folder of recipes
+MOST_ENTRIES = 50_000  # entries of a folder that is looked through; a larger one is no folder of recipes
 
 
 def readable_root(recipe: Path) -> Path:
@@ -40,7 +40,7 @@ class Root:
     def allows(self, path: Path) -> bool:
         """Whether a recipe may read a file, given by its resolved path."""
         parts = path.relative_to(self.folder).parts
-        if any(part in NEVER for part in parts):
+        if any(part in PRIVATE for part in parts):
             return False
         if self.tracked is not None and path in self.tracked:
             return True
@@ -76,17 +76,17 @@ class Readable:
 
     def entries(self, reads: Iterable[Path]) -> list[Path]:
         """Files and folders that together are all that may be read; `reads` are named by recipes."""
-        found: dict[Path, None] = {}
+        entries: dict[Path, None] = {}
         named = {path.resolve() for path in reads}
         for root in self.roots.values():
             if root.tracked is not None:
                 if root.folder not in self._whole:
                     self._whole[root.folder] = list(_parts(root, root.folder))
-                found |= dict.fromkeys(self._whole[root.folder])
+                entries |= dict.fromkeys(self._whole[root.folder])
                 continue
             for path in (path for path in named if path.is_relative_to(root.folder)):
-                found |= dict.fromkeys(_parts(root, path))
-        return list(found)
+                entries |= dict.fromkeys(_parts(root, path))
+        return list(entries)
 
 
 def without_git(tree: Path, into: Path) -> Path:
@@ -105,20 +105,20 @@ def _parts(root: Root, path: Path) -> Iterator[Path]:
     if path.is_file():
         yield from [path] if root.allows(path) else []
         return
-    whole, parts = _walk(root, path, [MOST])
+    whole, parts = _walk(root, path, [MOST_ENTRIES])
     yield from ([path] if whole else parts)
 
 
 def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
     left[0] -= 1
-    if left[0] < 0 or path.name in NEVER:
+    if left[0] < 0 or path.name in PRIVATE:
         return False, []
     if not path.is_dir() or path.is_symlink():
         target = path.resolve()  # Nix follows links, and would stop at one that leads out
         ok = target.is_relative_to(root.folder) and root.allows(path) and target.is_file()
         ok = ok and root.allows(target)
         return ok, [path] if ok else []
-    whole, found = True, []
+    whole, readable = True, []
     try:
         names = sorted(os.listdir(path))
     except OSError:
@@ -126,12 +126,12 @@ def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
     for name in names:
         child_whole, parts = _walk(root, path / name, left)
         whole = whole and child_whole
-        found += [path / name] if child_whole else parts
-    return whole and bool(names) and path != root.folder, found
+        readable += [path / name] if child_whole else parts
+    return whole and bool(names) and path != root.folder, readable
 
 
 def _tracked(folder: Path) -> frozenset[Path] | None:
-    """What git knows below a folder."""
+    """The files that git tracks below a folder; None where it is in no repository."""
     if find("git") is None:
         return None
     done = git(folder, "ls-files", "-z", timeout=60)

@@ -33,7 +33,7 @@ class StoreOptions:
     max_jobs: int | None = None  # builds on this machine
     extra: tuple[tuple[str, str], ...] = ()
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """As command line options."""
         chosen: list[tuple[str, str]] = list(self.extra)
         if self.caches:
@@ -43,7 +43,7 @@ class StoreOptions:
         chosen += [("builders", self.builders), ("builders-use-substitutes", "true")]
         if self.max_jobs is not None:
             chosen.append(("max-jobs", str(self.max_jobs)))
-        return [word for name, value in chosen for word in ("--option", name, value)]
+        return [argument for name, value in chosen for argument in ("--option", name, value)]
 
 
 def read_outlook(text: str) -> Outlook:
@@ -70,7 +70,7 @@ def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outl
     """Ask Nix what it would build and fetch."""
     if not derivations:
         return Outlook(frozenset(), frozenset())
-    plan = nix.command("nix-store", "--realise", "--dry-run", *options.words(), *derivations)
+    plan = nix.command("nix-store", "--realise", "--dry-run", *options.arguments(), *derivations)
     return read_outlook(nix.ask(plan, "Nix cannot plan the build").stderr)
 
 
@@ -84,14 +84,14 @@ def realise_command(
     keep_going: bool = False,
 ) -> list[str]:
     """Build derivations, with a link that keeps the result from being collected."""
-    words = ["--realise", "--log-format", "internal-json", "-v", *options.words()]
+    arguments = ["--realise", "--log-format", "internal-json", "-v", *options.arguments()]
     if cores is not None:
-        words += ["--option", "cores", str(cores)]
+        arguments += ["--option", "cores", str(cores)]
     if keep_going:
-        words.append("--keep-going")
+        arguments.append("--keep-going")
     if root is not None:
-        words += ["--add-root", str(root)]
-    return nix.command("nix-store", *words, *derivations)
+        arguments += ["--add-root", str(root)]
+    return nix.command("nix-store", *arguments, *derivations)
 
 
 def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:

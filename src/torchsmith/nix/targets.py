@@ -1,4 +1,4 @@
-"""Which GPUs a derivation compiles for, read off what it tells its build, and which are not a cell's own."""
+"""The GPUs that a derivation compiles for, by its variables and flags, and those that are not a cell's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchsmith.nix.graph import Graph
 
 PHASES = ("postPatch", "preConfigure", "postConfigure", "preBuild")  # in their order
 GENCODE = re.compile(r"\b(?:compute|sm)_(\d+)[af]?\b")
-LARGEST = 199  # of NVIDIA's architectures, by their numbers
+NEWEST_SM = 199  # of NVIDIA's architectures, by their numbers
 CAPABILITY = re.compile(r"(?:sm_?)?(\d+)\.?(\d)[af]?(?:-real|-virtual|\+PTX)?", re.IGNORECASE)
 
 
@@ -28,25 +28,25 @@ class Stranger:
 
 
 class _Lists:
-    """How builds in nixpkgs are told their GPUs, by the catalog's backends."""
+    """The variables and flags by which builds in nixpkgs get their GPUs, by the catalog's backends."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.names = [name for backend in catalog.backends.values() for name in backend.lists]
         listed = "|".join(self.names)
         self.export = re.compile(rf"^\s*(?:export\s+)?({listed})=[\"']?([^\s\"']*)", re.MULTILINE)
         self.flag = re.compile(rf"-D({listed})(?::\w+)?=(\S+)")
-        others = [one for name, one in catalog.backends.items() if one.arch and name != CUDA]
-        self.arch = re.compile(rf"({'|'.join(one.arch for one in others)})(?::[\w+-]+)*")
+        others = [backend for name, backend in catalog.backends.items() if backend.arch and name != CUDA]
+        self.arch = re.compile(rf"({'|'.join(backend.arch for backend in others)})(?::[\w+-]+)*")
         self.letters = [re.sub(r"\d.*", "", other.example) for other in others]  # gfx of gfx942
 
-    def archs(self, words: str) -> Iterator[str]:
+    def archs(self, text: str) -> Iterator[str]:
         """`9.0;10.0+PTX`, `90-real` or `gfx90a:xnack-` as names write them; a shell's variable is none."""
-        for word in re.split(r"[;,\s]+", words):
+        for word in re.split(r"[;,\s]+", text):
             capability = CAPABILITY.fullmatch(word)
-            if capability and int(capability[1] + capability[2]) <= LARGEST:
+            if capability and int(capability[1] + capability[2]) <= NEWEST_SM:
                 yield f"sm{capability[1]}{capability[2]}"
                 continue
-            # MAGMA is told AMD's targets without their letters: 906,1030.
+            # MAGMA gets AMD's targets without their letters: 906,1030.
             whole = (self.arch.fullmatch(letters + word) for letters in ("", *self.letters))
             yield from (match[1] for match in whole if match)
 
@@ -55,7 +55,7 @@ _lists = lru_cache(4)(_Lists)
 
 
 def gpu_targets(derivation: Derivation, catalog: Catalog) -> frozenset[str]:
-    """The GPUs that a derivation names to its compilers; the last word on a variable counts."""
+    """The GPUs that a derivation passes to its compilers; the last value of a variable counts."""
     if derivation.fixed:
         return frozenset()
     lists, env = _lists(catalog), derivation.env
@@ -63,7 +63,7 @@ def gpu_targets(derivation: Derivation, catalog: Catalog) -> frozenset[str]:
     for phase in PHASES:
         stated |= {match[1]: match[2] for match in lists.export.finditer(env.get(phase, ""))}
     flags = {match[1]: match[2] for match in lists.flag.finditer(env.get("cmakeFlags", ""))}
-    archs = {arch for words in (*stated.values(), *flags.values()) for arch in lists.archs(words)}
+    archs = {arch for text in (*stated.values(), *flags.values()) for arch in lists.archs(text)}
     for name in ("makeFlags", "NVCC_GENCODE"):
         archs |= {f"sm{match[1]}" for match in GENCODE.finditer(env.get(name, ""))}
     return frozenset(archs)

@@ -1,5 +1,4 @@
-"""The Nix that is installed: where it is, what it can do and is set up for, and words for when it is missing
-or too old."""
+"""The installed Nix: its programs, version, store and settings; an error where it is missing or too old."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from torchsmith.nix.errors import shorten
 STATE = Path("/nix/var/nix")
 CONFIG_RENAMED = (2, 20)  # `nix show-config` became `nix config show`
 USUAL_FEATURES = frozenset(("benchmark", "big-parallel", "nixos-test"))
-OLDEST = (2, 4)  # the first with --log-format and the experimental `nix` commands
+OLDEST_VERSION = (2, 4)  # the first with --log-format and the experimental `nix` commands
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,14 @@ class Nix:
         root = self.store.removeprefix("local?root=") if self.store.startswith("local?root=") else "/"
         return Path(root) / path.lstrip("/")
 
-    def command(self, name: str, *words: str | os.PathLike[str]) -> list[str]:
+    def command(self, name: str, *arguments: str | os.PathLike[str]) -> list[str]:
         """A Nix command with the store in its place."""
         store = ["--store", self.store] if self.store else []
-        return [str(self.program.with_name(name)), *store, *(os.fspath(word) for word in words)]
+        return [str(self.program.with_name(name)), *store, *(os.fspath(word) for word in arguments)]
 
-    def nix(self, *words: str | os.PathLike[str]) -> list[str]:
+    def nix(self, *arguments: str | os.PathLike[str]) -> list[str]:
         """A command of the newer `nix` program, which still counts as experimental."""
-        return self.command("nix", "--extra-experimental-features", "nix-command", *words)
+        return self.command("nix", "--extra-experimental-features", "nix-command", *arguments)
 
     def environment(self) -> dict[str, str]:
         """Ours without what would steer an evaluation from outside."""
@@ -76,11 +75,11 @@ class Nix:
 
     def show_config(self, timeout: float) -> Finished:
         """All of its settings as JSON."""
-        words = ("config", "show") if self.version >= CONFIG_RENAMED else ("show-config",)
-        return self.run(self.nix(*words, "--json"), timeout=timeout)
+        command = ("config", "show") if self.version >= CONFIG_RENAMED else ("show-config",)
+        return self.run(self.nix(*command, "--json"), timeout=timeout)
 
     def ask(self, argv: Sequence[str], failing: str) -> Finished:
-        """Run what must go well; otherwise a Problem says what is `failing`, and why."""
+        """Run a command that must succeed. Raises Failed: what is `failing`, and why."""
         done = self.run(argv)
         if not done.ok:
             raise Failed(f"{failing}: {shorten(done.stderr).message}")
@@ -88,37 +87,37 @@ class Nix:
 
 
 def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
-    """The Nix on PATH, or a Problem that says what is missing."""
+    """The Nix on PATH. Raises Lacking where it is missing or too old."""
     program = find("nix-instantiate")
     if program is None:
         hint = "install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show"
         raise Lacking("Nix is not installed, and this needs it", hint=hint)
     version = _version(program, program.stat().st_mtime_ns)
-    if version < OLDEST:
-        hint = f"{'.'.join(map(str, OLDEST))} or newer is needed"
+    if version < OLDEST_VERSION:
+        hint = f"{'.'.join(map(str, OLDEST_VERSION))} or newer is needed"
         raise Lacking(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
     return Nix(program, version, store or _usable_store(env or {}), env or {})
 
 
 @cache
 def _version(program: Path, _changed: int) -> tuple[int, ...]:
-    """Asked once of each program, until it is another."""
+    """The version of a program, asked once until the file changes."""
     done = run([program, "--version"], timeout=30)
     return parse_version(done.stdout or done.stderr)
 
 
 def parse_version(text: str) -> tuple[int, ...]:
     """`nix-instantiate (Nix) 2.26.3` and its relatives, Lix and Determinate among them."""
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    if found is None:
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    if match is None:
         raise Lacking(f"cannot read the version of Nix from {text.strip()!r}")
-    return tuple(int(part) for part in found.groups() if part is not None)
+    return tuple(int(part) for part in match.groups() if part is not None)
 
 
 def _usable_store(env: Mapping[str, str]) -> str:
     """Nix' own store where this user may write to it, else one of ours with the same paths."""
-    told = {**os.environ, **env}
-    if any(told.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
+    environment = {**os.environ, **env}
+    if any(environment.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
         return ""
     # Debian shows the daemon's socket to a group alone: whoever may not see it cannot use it either.
     if os.access(STATE / "db", os.W_OK) or os.access(STATE / "daemon-socket/socket", os.W_OK):
@@ -138,28 +137,25 @@ class _Setting(msgspec.Struct):
     value: list[str] = []
 
 
-class _Told(msgspec.Struct):
+class _NixConfig(msgspec.Struct):
     platforms: _Setting = msgspec.field(name="extra-platforms", default_factory=_Setting)
     features: _Setting = msgspec.field(name="system-features", default_factory=_Setting)
 
 
 def nix_settings(nix: Nix) -> NixSettings:
-    """Ask Nix; where it does not say, what it usually is."""
+    """Nix's own settings; its defaults where it does not report them."""
     done = nix.show_config(30)
     try:
-        told = msgspec.json.decode(done.stdout if done.ok else "{}", type=_Told)
+        config = msgspec.json.decode(done.stdout if done.ok else "{}", type=_NixConfig)
     except msgspec.MsgspecError:
-        told = _Told()
-    features = frozenset(told.features.value) or USUAL_FEATURES
-    return NixSettings(frozenset((nix.current_system, *told.platforms.value)), features)
+        config = _NixConfig()
+    features = frozenset(config.features.value) or USUAL_FEATURES
+    return NixSettings(frozenset((nix.current_system, *config.platforms.value)), features)
 
 
 def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
-    """A file as Nix prints it after parsing, for text that our grammar does not understand; None without Nix,
-    a Problem where Nix refuses it too.
-
-    The text means the same, but its positions are not the file's.
-    """
+    """A file as Nix prints it after parsing, for text that our grammar does not understand; None without Nix.
+    The text means the same, but its positions are not the file's. Raises Invalid where Nix refuses it too."""
     try:
         nix = nix or find_nix()
     except Problem:

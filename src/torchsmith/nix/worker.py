@@ -1,4 +1,4 @@
-"""One evaluating process: what it is told, what it tells, and its limits of memory and time."""
+"""A process that evaluates recipes: its expression, its messages, and its limits of memory and time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
 from torchsmith.nix.tool import Nix
 
-TICK = 0.05  # seconds between two looks at a silent worker's memory
+POLL_SECONDS = 0.05  # seconds between two looks at a silent worker's memory
 ERROR = 0  # Nix' level of errors
 
 
@@ -110,8 +110,8 @@ class Session:
     nix: Nix
     limits: WorkerLimits
     instantiate: bool = False  # also put the derivations into the store
-    twin: str = ""  # the system to import every nixpkgs for, in place of what recipes say
-    inventory: bool = False  # also tell of everything that a recipe is made of
+    twin: str = ""  # the system to import every nixpkgs for, in place of the recipes' own
+    inventory: bool = False  # also list the packages that a recipe is made of
     preparation: Preparation = field(default_factory=Preparation)
     folder: Path = Path()  # holds the prepared files
     trees: Mapping[str, str] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class Session:
 
     def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
-        search = [word for path in self._sight(batch) for word in ("-I", str(path))]
+        search = [argument for path in self._readable_paths(batch) for argument in ("-I", str(path))]
         options = {
             "restrict-eval": "true",
             "allowed-uris": "",
@@ -162,18 +162,18 @@ class Session:
             "builders": "",
             "download-attempts": "2",
         }
-        chosen = [word for name, value in options.items() for word in ("--option", name, value)]
+        chosen = [argument for name, value in options.items() for argument in ("--option", name, value)]
         mode = ["--read-write-mode"] if self.instantiate else []
-        words = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
-        return self.nix.command("nix-instantiate", *words, "-E", self.expression(batch, mark))
+        arguments = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
+        return self.nix.command("nix-instantiate", *arguments, "-E", self.expression(batch, mark))
 
-    def _sight(self, batch: Sequence[PreparedRecipe]) -> Iterator[Path]:
+    def _readable_paths(self, batch: Sequence[PreparedRecipe]) -> Iterator[Path]:
         """Everything that these recipes may read."""
         yield self.folder
         yield from self.preparation.readable.entries(path for job in batch for path in job.reads)
         for tree in map(Path, dict.fromkeys(self.trees.values())):
             linked = tree.is_relative_to(self.folder)
-            yield from (one.resolve() for one in tree.iterdir()) if linked else (tree,)
+            yield from (entry.resolve() for entry in tree.iterdir()) if linked else (tree,)
         for tarball in dict.fromkeys(tarball for job in batch for tarball in job.tarballs):
             path = self.downloads[tarball].path if tarball in self.downloads else ""
             if path:
@@ -217,12 +217,12 @@ class _Worker:
     def results(self) -> Iterator[EvalResult]:
         """Results as they come; ends when the process has, or when a limit was passed."""
         jobs = {str(index): job for index, job in enumerate(self.session.preparation.jobs)}
-        for line in self.running.lines(TICK):
-            told = self._told(line) if line is not None else None
-            if told is not None and "start" in told:
-                self.current, self.began = jobs[str(told["start"])], time.monotonic()
-            elif told is not None:
-                yield self._evaluated(jobs[str(told["done"])], told["report"])
+        for line in self.running.lines(POLL_SECONDS):
+            message = self._own_message(line) if line is not None else None
+            if message is not None and "start" in message:
+                self.current, self.began = jobs[str(message["start"])], time.monotonic()
+            elif message is not None:
+                yield self._evaluated(jobs[str(message["done"])], message["report"])
             broken = self._broken_limit()
             if broken is not None:
                 self.running.end()
@@ -235,28 +235,28 @@ class _Worker:
         else:
             yield from self._failed()
 
-    def _told(self, line: str) -> Mapping[str, Any] | None:
-        """Our own line, or None; an error is remembered."""
+    def _own_message(self, line: str) -> Mapping[str, Any] | None:
+        """The message of our driver in a line of Nix's log, or None; an error is remembered."""
         event = parse_event(line)
         if event is None:
             self.stray.append(line)
             return None
-        words = str(event.get("msg", ""))
-        ours = words.removeprefix("trace: ")
+        text = str(event.get("msg", ""))
+        ours = text.removeprefix("trace: ")
         if event.get("action") != "msg" or event.get("level") != ERROR:
             return None
         if ours.startswith(self.mark):
-            found: Mapping[str, Any] = msgspec.json.decode(ours.removeprefix(self.mark))
-            return found
-        if "raw_msg" in event or "error:" in words:
+            message: Mapping[str, Any] = msgspec.json.decode(ours.removeprefix(self.mark))
+            return message
+        if "raw_msg" in event or "error:" in text:
             self.last_error = event
         return None
 
     def _evaluated(self, job: PreparedRecipe, report: Mapping[str, Any]) -> EvalResult:
         self.current = None
         if kind := report.get("not_a_derivation"):
-            words = f"is not a package: it evaluates to a value of type {kind}"
-            return self._ended(job, cause=Cause(words, lasting=True))
+            message = f"is not a package: it evaluates to a value of type {kind}"
+            return self._ended(job, cause=Cause(message, lasting=True))
         evaluated = msgspec.convert(report, Evaluated)
         keeper = self.session.keeper
         if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):
@@ -283,10 +283,10 @@ class _Worker:
         if limit == "memory" and self.finished:
             return
         job = self.current or self.left()[0]
-        words = f"takes too long: more than {limits.seconds:.0f} s"
+        message = f"takes too long: more than {limits.seconds:.0f} s"
         if limit == "memory":
-            words = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
-        yield self._ended(job, cause=Cause(words))
+            message = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
+        yield self._ended(job, cause=Cause(message))
 
     def _failed(self) -> Iterator[EvalResult]:
         if self.current is None:
@@ -305,9 +305,9 @@ class _Worker:
                 yield replace(self._ended(other, cause=cause), seconds=0.0)
 
     def _out_of_memory(self) -> bool:
-        """Whether the collector gave up at its limit, in Nix' words or in its own."""
-        words = " ".join([*self.stray[-3:], str((self.last_error or {}).get("raw_msg", ""))])
-        return any(sign in words for sign in ("Out of Memory", "out of memory", "Too many heap sections"))
+        """Whether the garbage collector gave up at its limit; Nix or the collector itself reports it."""
+        output = " ".join([*self.stray[-3:], str((self.last_error or {}).get("raw_msg", ""))])
+        return any(sign in output for sign in ("Out of Memory", "out of memory", "Too many heap sections"))
 
     def _died(self) -> Cause:
         """A process that ended without an event: most often its stack or its memory was used up."""
@@ -315,5 +315,5 @@ class _Worker:
             return Cause("endless recursion (Nix ran out of stack)")
         if any(line.startswith("error:") for line in self.stray):
             return shorten("\n".join(self.stray))
-        said = " ".join(self.stray[-3:])
-        return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {said}".strip())
+        output = " ".join(self.stray[-3:])
+        return Cause(f"Nix ended without a reason (exit code {self.running.wait()}) {output}".strip())

@@ -57,18 +57,18 @@ def differences(
     built = {recipe.name: record.built(recipe.name) for recipe in recipes}
     absent = {recipe.name: "it is not in the commit" for recipe in recipes if not recipe.path.is_file()}
     there = [recipe for recipe in recipes if recipe.name not in absent]
-    by_nix = [one for one in there if (was := built[one.name]) and was.derivation]
+    by_nix = [recipe for recipe in there if (was := built[recipe.name]) and was.derivation]
     nix = find_nix() if by_nix or find("nix-store") else None
     foreign = _of_another_nixpkgs(nix, by_nix, trees) if nix and trees else {}
     now = {}
-    if asked := [one for one in by_nix if one.name not in foreign]:
+    if judged := [recipe for recipe in by_nix if recipe.name not in foreign]:
         assert nix is not None
-        results = evaluate(asked, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
+        results = evaluate(judged, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
         now = {result.name: result for result in results}
     reasons = {
-        one.name: _difference(one, built[one.name], now.get(one.name), nix)
-        for one in there
-        if one.name not in foreign
+        recipe.name: _difference(recipe, built[recipe.name], now.get(recipe.name), nix)
+        for recipe in there
+        if recipe.name not in foreign
     }
     return {**absent, **foreign, **{name: why for name, why in reasons.items() if why}}
 
@@ -103,26 +103,26 @@ def _lost(outputs: Sequence[str], nix: Nix | None) -> str:
 def _of_another_nixpkgs(nix: Nix, recipes: Sequence[RecipeFile], trees: Mapping[str, Path]) -> dict[str, str]:
     """Recipes for which a tree stands that is not the nixpkgs of their pin, and why."""
     hashes: dict[Path, str] = {}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for recipe in recipes:
         preparation = Preparation()
         try:
             preparation.add(recipe.name, recipe.path)
         except Problem as problem:
-            found[recipe.name] = problem.message
+            reasons[recipe.name] = problem.message
             continue
         pins = [
             tarball for tarball in preparation.jobs[0].tarballs if tree_for(trees, tarball.url) is not None
         ]
         if not preparation.jobs[0].tarballs and "default" in trees:
-            found[recipe.name] = NOT_PINNED
+            reasons[recipe.name] = NOT_PINNED
         for pin in pins:
             tree = tree_for(trees, pin.url)
             assert tree is not None
             if tree not in hashes:
                 hashes[tree] = tree_hash(nix, tree)
             if not pin.sha256:
-                found[recipe.name] = NO_HASH
+                reasons[recipe.name] = NO_HASH
             elif to_sri(pin.sha256) != hashes[tree]:
-                found[recipe.name] = OTHER_TREE.format(found=hashes[tree], stated=to_sri(pin.sha256))
-    return found
+                reasons[recipe.name] = OTHER_TREE.format(found=hashes[tree], stated=to_sri(pin.sha256))
+    return reasons

@@ -68,7 +68,7 @@ class Publisher:
                 push(repo)
             revision = head(repo)
             key = (self.org, revision)
-            before = {one.name for one in self.record.published() if (one.org, one.revision) == key}
+            before = {entry.name for entry in self.record.published() if (entry.org, entry.revision) == key}
             for recipe in own:
                 standing: Standing = "published"
                 words = ""
@@ -86,10 +86,14 @@ class Publisher:
         return rows
 
     def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
-        found = [one for repo, own in repos.items() for one in missing(repo, [recipe.path for recipe in own])]
-        if stopping := [one for one in found if not (self.push and one.pushable)]:
+        problems = [
+            problem
+            for repo, own in repos.items()
+            for problem in missing(repo, [recipe.path for recipe in own])
+        ]
+        if stopping := [problem for problem in problems if not (self.push and problem.pushable)]:
             hint = "mend these, then publish again: nothing has left this machine"
-            if all(one.pushable for one in stopping):
+            if all(problem.pushable for problem in stopping):
                 hint = "--push commits what is not committed and pushes, once in each repository"
             raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
@@ -102,16 +106,16 @@ class Publisher:
             return {**self.changed(committed), **known}
 
     def _flox(self, recipe: RecipeFile, repo: Path) -> str:
-        """Publish one package; what went wrong, or nothing."""
+        """Publish one package. Returns why it failed; empty: it did not."""
         name = recipe.attr
         argv = [str(self.flox), "publish", "-d", str(repo), "-o", self.org, name]
         done = run(argv, timeout=HOUR)
-        said = redactor()(f"$ {done.line}\n{done.stdout}{done.stderr}")
+        output = redactor()(f"$ {done.line}\n{done.stdout}{done.stderr}")
         self.logs.mkdir(parents=True, exist_ok=True)
-        (self.logs / f"{name}.log").write_text(said)
+        (self.logs / f"{name}.log").write_text(output)
         if done.ok:
             return ""
-        lines = [line.strip() for line in said.splitlines()[1:] if line.strip()]
+        lines = [line.strip() for line in output.splitlines()[1:] if line.strip()]
         return lines[-1] if lines else f"flox ended with {done.code}"
 
 
@@ -126,14 +130,14 @@ def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]
 def commit(repo: Path) -> None:
     """One commit of what git tracks, where anything changed."""
     if git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
-        _do(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
+        _git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
 
 
 def push(repo: Path) -> None:
     """The branch, to the remote that it goes to, or else to the first."""
     branch, remote = _branch(repo)
     remotes = git(repo, "remote").stdout.split()
-    _do(repo, "push", "--quiet", "--set-upstream", remote if remote in remotes else remotes[0], branch)
+    _git(repo, "push", "--quiet", "--set-upstream", remote if remote in remotes else remotes[0], branch)
 
 
 def _branch(repo: Path) -> tuple[str, str]:
@@ -142,14 +146,14 @@ def _branch(repo: Path) -> tuple[str, str]:
     return branch, git(repo, "config", f"branch.{branch}.remote").stdout.strip()
 
 
-def _do(repo: Path, *words: str) -> None:
-    done = git(repo, *words)
+def _git(repo: Path, *arguments: str) -> None:
+    done = git(repo, *arguments)
     if not done.ok:
-        raise Failed(f"git {words[0]} failed in {repo}: {_last(done.stderr)}")
+        raise Failed(f"git {arguments[0]} failed in {repo}: {_last_line(done.stderr)}")
 
 
-def _last(said: str) -> str:
-    return (redactor()(said).strip().splitlines() or ["git said nothing"])[-1]
+def _last_line(text: str) -> str:
+    return (redactor()(text).strip().splitlines() or ["git said nothing"])[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +202,15 @@ def missing(repo: Path, recipes: Iterable[Path]) -> Iterator[Missing]:
 
 
 def _not_pushed(repo: Path, branch: str, remote: str) -> Iterator[Missing]:
-    """What the remote itself says of the branch, whatever is remembered here."""
-    there = git(repo, "config", f"branch.{branch}.merge").stdout.strip() or f"refs/heads/{branch}"
-    told = git(repo, "ls-remote", remote, there)
-    if not told.ok:
-        yield Missing(repo.name, "remote", f"{remote} does not answer: {_last(told.stderr)}", "try again")
+    """Ask the remote itself whether its branch has HEAD; the local remote-tracking branch may be old."""
+    ref = git(repo, "config", f"branch.{branch}.merge").stdout.strip() or f"refs/heads/{branch}"
+    reply = git(repo, "ls-remote", remote, ref)
+    if not reply.ok:
+        yield Missing(
+            repo.name, "remote", f"{remote} does not answer: {_last_line(reply.stderr)}", "try again"
+        )
         return
-    tip = next((line.split()[0] for line in told.stdout.splitlines() if line.split()[1:] == [there]), "")
+    tip = next((line.split()[0] for line in reply.stdout.splitlines() if line.split()[1:] == [ref]), "")
     if not tip or not (tip == head(repo) or git(repo, "merge-base", "--is-ancestor", "HEAD", tip).ok):
-        why = f"{remote} does not have HEAD on {there.removeprefix('refs/heads/')}"
+        why = f"{remote} does not have HEAD on {ref.removeprefix('refs/heads/')}"
         yield Missing(repo.name, "pushed", why, "git push (after git fetch), or pass --push")

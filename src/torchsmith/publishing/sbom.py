@@ -1,4 +1,4 @@
-"""The bill of materials of recipes as CycloneDX, out of what Nix told; and which terms come with it."""
+"""The bill of materials of recipes as CycloneDX, from Nix's derivations; and the licence terms that apply."""
 
 from __future__ import annotations
 
@@ -112,19 +112,19 @@ class Terms:
 
 def terms(inventory: Inventory) -> list[Terms]:
     """Every licence with its packages: terms that bind first, then the most used."""
-    found: dict[License, set[str]] = defaultdict(set)
-    for one in inventory.components:
-        for license in one.licenses or (UNKNOWN,):
-            found[license].add(_words(one))
+    packages: dict[License, set[str]] = defaultdict(set)
+    for component in inventory.components:
+        for license in component.licenses or (UNKNOWN,):
+            packages[license].add(_title(component))
     for path in inventory.strangers:
-        found[UNKNOWN].add(name_of(path))
-    listed = [Terms(license, tuple(sorted(names))) for license, names in found.items()]
-    return sorted(listed, key=lambda one: (not one.bound, -len(one.packages), one.license.title))
+        packages[UNKNOWN].add(name_of(path))
+    listed = [Terms(license, tuple(sorted(names))) for license, names in packages.items()]
+    return sorted(listed, key=lambda entry: (not entry.bound, -len(entry.packages), entry.license.title))
 
 
 def holds_cuda(listed: Sequence[Terms]) -> bool:
     """Whether NVIDIA's terms are among them."""
-    return any("cuda" in one.license.title.lower() for one in listed)
+    return any("cuda" in entry.license.title.lower() for entry in listed)
 
 
 def cyclonedx(inventory: Inventory, title: str) -> Bom:
@@ -151,29 +151,41 @@ def cyclonedx(inventory: Inventory, title: str) -> Bom:
         components=packages,
         dependencies=[
             Dependency(about.ref, sorted(set(roots.values()) & by_drv.keys())),
-            *(Dependency(one.drv_path, sorted(set(one.inputs) & by_drv.keys())) for one in by_drv.values()),
+            *(
+                Dependency(component.drv_path, sorted(set(component.inputs) & by_drv.keys()))
+                for component in by_drv.values()
+            ),
         ],
     )
 
 
-def _component(one: Component) -> BomComponent:
-    name, version = one.pname or one.name, one.version
+def _component(component: Component) -> BomComponent:
+    name, version = component.pname or component.name, component.version
     purl = f"pkg:nix/{quote(name, safe='')}" + (f"@{quote(version, safe='')}" if version else "")
     return BomComponent(
         "library",
         name,
-        one.drv_path,
+        component.drv_path,
         version,
         purl,
-        [LicenseChoice(_license(license)) for license in one.licenses or ()],
-        [Reference("website", one.homepage)] if one.homepage else [],
-        [Named("nix:drv_path", one.drv_path), *(Named("nix:output_path", path) for path in one.outputs)],
+        [LicenseChoice(_license(license)) for license in component.licenses or ()],
+        [Reference("website", component.homepage)] if component.homepage else [],
+        [
+            Named("nix:drv_path", component.drv_path),
+            *(Named("nix:output_path", path) for path in component.outputs),
+        ],
     )
 
 
-def _license(one: License) -> BomLicense:
-    return BomLicense(id=one.spdx, url=one.url) if one.spdx else BomLicense(name=one.title, url=one.url)
+def _license(license: License) -> BomLicense:
+    return (
+        BomLicense(id=license.spdx, url=license.url)
+        if license.spdx
+        else BomLicense(name=license.title, url=license.url)
+    )
 
 
-def _words(one: Component) -> str:
-    return f"{one.pname} {one.version}" if one.pname and one.version else one.name
+def _title(component: Component) -> str:
+    return (
+        f"{component.pname} {component.version}" if component.pname and component.version else component.name
+    )
