@@ -13,7 +13,7 @@ import pytest
 from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu_promise import TELLING, cpu_promise
+from torchsmith.artifact.cpu_promise import DECIDING_HINT, cpu_promise
 from torchsmith.artifact.elf import ElfMachine, read_elf
 from torchsmith.artifact.features import LEGACY_SSE
 from torchsmith.artifact.identity import compile_flags, stated
@@ -215,7 +215,7 @@ def outcomes(
     for isa in sets_of(machine):
         checks = list(cpu_promise(seen, isa, CATALOG))
         statuses = {check.status for check in checks}
-        assert all(check.hint == TELLING for check in checks if check.status == "unjudged")
+        assert all(check.hint == DECIDING_HINT for check in checks if check.status == "unjudged")
         noted = any(check.id == "set" and built in check.text for check in checks)
         found[isa.name] = (
             "rejected"

@@ -29,14 +29,14 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elf]:
     if not find("g++"):
         pytest.skip("g++ is not installed")
     path = Path(run(["g++", "-print-file-name=libstdc++.so.6"]).stdout.strip())
-    monkeypatch.setattr(reading, "PIECE", 8 << 10)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 8 << 10)
     with open_file(path) as source:
         yield read_elf(source)
 
 
 def rows_of(elf: Elf) -> array[int]:
     rows = functions_of(elf).rows
-    return array("Q", [number for row in rows for number in (*place_of(elf, row, 1 << 18), row.address)])
+    return array("Q", [number for row in rows for number in (*place_of(elf, row), row.address)])
 
 
 def needs(elf: Elf, processes: int) -> Read:
@@ -84,7 +84,7 @@ def test_features_without_places_are_those_with_places(flags: str, tmp_path: Pat
     assert run(["g++", "-shared", "-fPIC", *flags.split(), "-o", library, source]).ok
     with open_file(library) as file:
         elf = read_elf(file)
-        codes = [code_of(elf, row, 1 << 18) for row in functions_of(elf).rows]
+        codes = [code_of(elf, row) for row in functions_of(elf).rows]
     for code in (*codes, *(code[:-1] + b"\x06" for code in codes)):  # 06 is no instruction
         found = scan(elf.machine, code)
         assert iced.features_x86(code) == (tuple(sorted(found.first)), found.lost)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchsmith.artifact import calls, interpreter
-from torchsmith.artifact.elf import FUNCTION, SYMBOL
+from torchsmith.artifact.elf import FUNCTION
 from torchsmith.artifact.features import scan_aarch64
 from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.interpreter import interpreter_for
@@ -51,10 +51,10 @@ def test_code_that_only_some_containers_hold_is_stray() -> None:
 
 def test_gpu_code_is_of_the_library_of_the_last_functions_too() -> None:
     strings = b"\0fatbinData\0_ZN5magma4gemmEv\0"
-    table = SYMBOL.pack(1, 1, 0, 1, 0x100, 8) + SYMBOL.pack(12, FUNCTION, 0, 2, 0x1000, 8)
+    rows = [(1, 1, 0, 1, 0x100, 8), (12, FUNCTION, 0, 2, 0x1000, 8)]
     sections = [SimpleNamespace(name=name) for name in ("", ".nv_fatbin", ".text")]
     elf: Any = SimpleNamespace(sections=sections)
-    symbols = _Symbols(elf, strings, table)
+    symbols = _Symbols(elf, strings, rows)
     assert symbols.library_of(symbols.units[0x100]) == "MAGMA"
 
 

@@ -14,7 +14,7 @@ from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import CodeGroup, CpuCode, Tally
-from torchsmith.artifact.cpu_promise import TELLING, clipped, told_by_instructions
+from torchsmith.artifact.cpu_promise import DECIDING_HINT, clipped, flag_evidence
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
 from torchsmith.artifact.inspect import Library, needs_of
@@ -174,7 +174,7 @@ def test_every_library_of_the_package_is_judged_or_named(tmp_path: Path) -> None
     before = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
     for data, status, id, hint in (
         (Path("/bin/true").read_bytes(), "wrong", "intact", ""),
-        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library", TELLING),
+        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library", DECIDING_HINT),
     ):
         site(tmp_path, {"torch/_C.abi3.so": data})
         found = [one for one in judged(path, name).checks if "_C.abi3.so" in one.text and one.id == id]
@@ -266,7 +266,7 @@ def test_code_that_needs_nothing_is_no_proof_against_a_set(isa: str, tmp_path: P
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
     report = judged(path, f"pytorch-python313-cpu-{isa}")
     assert (check(report, "flags").status, report.verified) == ("unjudged", False)
-    assert check(report, "flags").hint == TELLING
+    assert check(report, "flags").hint == DECIDING_HINT
 
 
 @pytest.mark.parametrize(
@@ -750,9 +750,9 @@ def test_host_halves_that_a_stripped_library_hides_do_not_make_it_wrong(
         complete=True,
         groups=groups,
         blocks=[],
-        halves_told=True,
+        host_halves_known=True,
         for_size=False,
         dispatched=(),
         outline_atomics=False,
     )
-    assert told_by_instructions(code, builtin_catalog().isas["avx512"]).status == status
+    assert flag_evidence(code, builtin_catalog().isas["avx512"]).status == status

@@ -134,7 +134,7 @@ def answering(**answers: str) -> Finished:
             ),
             [
                 "has no Nix",
-                "is said to build x86_64-linux, but is aarch64-linux",
+                "is configured to build x86_64-linux, but is aarch64-linux",
                 "big-parallel",
                 "has 1 GB free",
             ],

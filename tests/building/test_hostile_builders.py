@@ -61,7 +61,7 @@ def test_a_hostile_builder_is_checked_and_named(
 ) -> None:
     script, fine = BUILDERS[builder]
     if "sleep" in script:
-        monkeypatch.setattr("torchsmith.building.farm.TIMEOUT", 2.0)
+        monkeypatch.setattr("torchsmith.building.farm.SSH_SECONDS", 2.0)
     ssh.write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "torchsmith.toml").write_text(TOML)
     table = call("farm", "check", "--workspace", str(tmp_path))

@@ -134,7 +134,7 @@ def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
     asked = BuildSpec(
         selectors=("sm90",),
         trees={"default": tmp_path},
-        means=Resources(2, None, 3.5),
+        resources=Resources(2, None, 3.5),
         cache="file:///c",
         sign=tmp_path / "key",
         local=True,

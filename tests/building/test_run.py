@@ -13,12 +13,12 @@ import pytest
 from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, Outcome, Tell
 from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
-from torchsmith.building.post_build import Copier, LookAt, PostBuild
+from torchsmith.building.post_build import Copier, PostBuild, Verifier
 from torchsmith.building.processes import LogFile
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
 from torchsmith.building.report import BuildReport
-from torchsmith.building.retries import ATTEMPTS, BACKOFF, Retries
+from torchsmith.building.retries import BACKOFF, MOST_ATTEMPTS, Retries
 from torchsmith.building.run import Run
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
@@ -79,7 +79,7 @@ def go(
     slots: int = 4,
     keep_going: bool = True,
     copier: Copier | None = None,
-    look: LookAt | None = None,
+    look: Verifier | None = None,
     tell: Tell = lambda _: None,
 ) -> tuple[BuildReport, Record, list[Event | Tick]]:
     record, events = open_record(tmp_path), list[Event | Tick]()
@@ -99,7 +99,7 @@ def go(
         backend=backend,
         errors=builtin_catalog().errors.values(),
         keep_going=keep_going,
-        after=PostBuild(look, copier),
+        post_build=PostBuild(look, copier),
     )
     return run.go(), record, events
 
@@ -148,9 +148,9 @@ def test_a_lost_builder_is_tried_again_and_a_compile_error_is_not(tmp_path: Path
 def test_nothing_is_tried_for_ever(tmp_path: Path) -> None:
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
     finished, record, _ = go([job("a")], tmp_path, backend)
-    assert len(backend.started) == ATTEMPTS
+    assert len(backend.started) == MOST_ATTEMPTS
     assert finished.failed["a"].entry == "builder-lost"
-    assert record.jobs(1)[0].attempts == ATTEMPTS
+    assert record.jobs(1)[0].attempts == MOST_ATTEMPTS
 
 
 def test_what_needs_a_failed_job_is_not_tried_and_the_rest_is(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: 
     )
     assert run.go().state == "failed"
     rests = [event.seconds for event in events if isinstance(event, JobRetried)]
-    assert len(rests) == ATTEMPTS - 1
+    assert len(rests) == MOST_ATTEMPTS - 1
     assert all(0.5 * base <= rest <= 1.5 * base for base, rest in zip(BACKOFF, rests, strict=True))
     assert sum(BACKOFF) > 180, "minutes, not seconds"
     assert not any(event.cores for event in events if isinstance(event, JobRetried)), "no cores are claimed"

@@ -77,7 +77,7 @@ class BuildRequest:
             backend=self.backend or before.backend,
             trees={**before.trees, **read_trees(self.nixpkgs or ())},
             small=takes_sample(self.nixpkgs or ()) or before.small,
-            means=before.means.over(self.jobs, self.cores, self.memory),
+            resources=before.resources.over(self.jobs, self.cores, self.memory),
             cache=self.cache or before.cache,
             sign=self.sign or before.sign,
             local=self.local or before.local,
@@ -134,7 +134,7 @@ def prepared(spec: BuildSpec, workspace: Workspace, record: Record, watch: Watch
             workspace,
             record,
             tell=lambda result: update(f"evaluated {result.name}"),
-            look=partial(look_at, workspace.catalog) if spec.verify else None,
+            verifier=partial(look_at, workspace.catalog) if spec.verify else None,
         )
 
 

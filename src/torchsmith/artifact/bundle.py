@@ -38,7 +38,7 @@ VERSIONED = struct.Struct("<4sHH")
 SIZES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 ZLIB, ZSTD = 0, 1
 BLOCK = 64 << 10
-ALWAYS_FINE = 64 << 10  # bytes that any bundle may unpack to
+HARMLESS = 64 << 10  # bytes that any bundle may unpack to
 MOST_WINDOW = 28  # 256 MiB, as a power of two: what zstd keeps to look back at
 
 TARGET = re.compile(r"-(gfx[0-9a-z-]+(?::[a-z]+[+-])*)$")  # hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-
@@ -64,7 +64,7 @@ def _names() -> dict[int, str]:
 
 
 class _Bytes(Protocol):
-    """Bytes that are asked for in the order in which they stand."""
+    """Bytes that are read in the order in which they stand."""
 
     def read(self, at: int, length: int) -> bytes: ...
 
@@ -90,7 +90,7 @@ class _Unpacked:
         return chunk
 
     def finish(self) -> None:
-        """Unpack the rest, whose end tells whether all of it is there."""
+        """Unpack the rest. Raises Damaged where its size is not the one claimed."""
         done = self.at + len(self.held)
         for chunk in self.chunks:
             done += len(chunk)
@@ -141,12 +141,12 @@ def _compressed(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple
 
 
 def _refuse_bomb(size: int, stored: int, place: str) -> None:
-    if size > MOST_UNPACKED or size > ALWAYS_FINE + MOST_RATIO * stored:
+    if size > MOST_UNPACKED or size > HARMLESS + MOST_RATIO * stored:
         raise Damaged(f"the compressed bundle of GPU code at {place} claims {size} bytes: a bomb")
 
 
 class _Inflater:
-    """zlib with the questions that zstd's decompressor answers."""
+    """zlib with the interface of zstd's decompressor."""
 
     def __init__(self) -> None:
         self.stream = zlib.decompressobj()
@@ -226,7 +226,8 @@ def _objects(data: _Bytes, size: int) -> tuple[tuple[CodeEntry, ...], int]:
         at = start + length
         if not name.startswith("host-"):
             head = data.read(start, min(HEADER.size, length))
-            entries.append(CodeEntry(*_named(printable(name), head), length))
+            kind, target = _named(printable(name), head)
+            entries.append(CodeEntry(kind, target, length))
     return tuple(entries), at
 
 

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torchsmith.artifact.elf import DYNSYM, SYMBOL, SYMTAB, Elf, Function, code_of, text_at
 
-LONGEST_CALLER = 256 << 10
 PIECE = 4 << 20  # bytes of code searched at a time
-OVERLAP = 8  # more than a call takes
+OVERLAP = 8  # bytes; more than a call takes
 MOST_RELOCATIONS = 64 << 20  # bytes; libtorch_cpu.so of torch 2.14 has 12 MB
 RELA = 4
 RELOCATION = struct.Struct("<QQq")
@@ -51,12 +50,12 @@ def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
 def addresses_in(elf: Elf, code: bytes, address: int) -> Iterator[int]:
     """The places whose address or content code loads: functions that are handed on, slots, and data."""
     if elf.machine == "x86_64":
-        for found in X86_ADDRESS.finditer(code):
-            at = found.start()
+        for match in X86_ADDRESS.finditer(code):
+            at = match.start()
             if at + 7 <= len(code):
                 yield address + at + 7 + int(RELATIVE.unpack_from(code, at + 3)[0])
-        for found in X86_SLOT.finditer(code):
-            at = found.start()
+        for match in X86_SLOT.finditer(code):
+            at = match.start()
             if at + 6 <= len(code):
                 yield address + at + 6 + int(RELATIVE.unpack_from(code, at + 2)[0])
         return
@@ -82,17 +81,17 @@ def _page(code: bytes, at: int, address: int) -> int | None:
 
 def callers_of(elf: Elf, functions: Iterable[Function], wanted: list[set[int]]) -> dict[int, Function]:
     """Who calls a wanted address, until one of each set is known to be called."""
-    found: dict[int, Function] = {}
+    callers: dict[int, Function] = {}
     left, addresses = wanted, {address for group in wanted for address in group}
     for function in functions:
-        code = code_of(elf, function, LONGEST_CALLER)
+        code = code_of(elf, function)
         hits = addresses.intersection(targets_of(elf, code, function.address))
         if hits:
-            found.update((address, function) for address in hits if address not in found)
+            callers.update((address, function) for address in hits if address not in callers)
             left = [group for group in left if not hits.intersection(group)]
             if not left:
                 break
-    return found
+    return callers
 
 
 def resolvers_of(elf: Elf) -> frozenset[int]:
@@ -121,17 +120,17 @@ def stand_ins(elf: Elf, addresses: Collection[int]) -> dict[int, int]:
     table = elf.of_kind(DYNSYM)
     if table is None:
         return places
-    rows = SYMBOL.iter_unpack(_whole(elf.bytes_of(table), SYMBOL.size))
-    exported = {index: row[4] for index, row in enumerate(rows) if row[3] and row[4] in places}
+    rows = enumerate(elf.rows_of(table, SYMBOL))
+    exported = {index: row[4] for index, row in rows if row[3] and row[4] in places}
     slots = {offset: exported[info >> 32] for offset, info, _ in _relocations(elf) if info >> 32 in exported}
     return places | slots | {entry: slots[slot] for entry, slot in _plt_entries(elf, slots)}
 
 
-def _relocations(elf: Elf) -> Iterator[tuple[int, int, int]]:
+def _relocations(elf: Elf) -> Iterator[tuple[int, ...]]:
+    """Offset, info and addend of each."""
     for section in elf.sections:
         if section.kind == RELA and section.flags & 2:
-            data = elf.bytes_of(section, MOST_RELOCATIONS)
-            yield from RELOCATION.iter_unpack(data[: len(data) - len(data) % RELOCATION.size])
+            yield from elf.rows_of(section, RELOCATION, MOST_RELOCATIONS)
 
 
 def call_sites(elf: Elf, names: Collection[str]) -> list[int]:
@@ -140,14 +139,14 @@ def call_sites(elf: Elf, names: Collection[str]) -> list[int]:
     targets = {*(entry for entry, _ in _plt_entries(elf, slots)), *defined(elf, names)}
     if not slots and not targets:
         return []
-    found: list[int] = []
+    sites: list[int] = []
     for section in elf.sections:
         if not section.holds_code or section.name.startswith(".plt"):
             continue
         for start in range(0, section.size, PIECE):
             code = elf.source.read(section.offset + start, min(PIECE + OVERLAP, section.size - start))
-            found += _sites(elf, code, section.address + start, targets, slots)
-    return sorted(set(found))
+            sites += _sites(elf, code, section.address + start, targets, slots)
+    return sorted(set(sites))
 
 
 def _sites(elf: Elf, code: bytes, address: int, targets: set[int], slots: set[int]) -> Iterator[int]:
@@ -179,7 +178,7 @@ def _slots(elf: Elf, names: Collection[str]) -> set[int]:
         return set()
     symbols = {
         index
-        for index, row in enumerate(SYMBOL.iter_unpack(_whole(elf.bytes_of(table), SYMBOL.size)))
+        for index, row in enumerate(elf.rows_of(table, SYMBOL))
         if row[3] == 0 and row[0] < len(strings) and text_at(strings, row[0]) in wanted
     }
     return {offset for offset, info, _ in _relocations(elf) if info >> 32 in symbols}
@@ -193,13 +192,9 @@ def defined(elf: Elf, names: Collection[str]) -> Iterator[int]:
     strings, wanted = elf.strings_of(table), set(names)
     if not any(b"\0" + name.encode() + b"\0" in strings for name in names):
         return
-    for name_at, _, _, section, address, _ in SYMBOL.iter_unpack(_whole(elf.bytes_of(table), SYMBOL.size)):
+    for name_at, _, _, section, address, _ in elf.rows_of(table, SYMBOL):
         if section and name_at < len(strings) and text_at(strings, name_at) in wanted:
             yield address
-
-
-def _whole(data: bytes, size: int) -> bytes:
-    return data[: len(data) - len(data) % size]
 
 
 def _plt_entries(elf: Elf, slots: Collection[int]) -> Iterator[tuple[int, int]]:

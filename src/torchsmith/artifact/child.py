@@ -1,4 +1,4 @@
-"""Running a program that is not trusted: its words are bounded, its leavings are not waited for."""
+"""Running a program that is not trusted: its output is bounded, and nothing waits for its children."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from torchsmith.core.process import Finished, end_group, spawn
 
-MOST_SAID = 8 << 20  # on stdout; the rest is dropped
-LAST_WORDS = 64 << 10  # kept of stderr
-TICK = 0.05  # seconds between two looks whether it has ended
-PIECE = 1 << 16
-PIPE_HOLDS = 2 << 20  # two pipes, each as large as they can be made
+MOST_STDOUT = 8 << 20  # bytes from the beginning; the rest is dropped
+MOST_STDERR = 64 << 10  # bytes from the end
+POLL_SECONDS = 0.05  # between two checks whether it has ended
+READ_BYTES = 1 << 16
+PIPE_BYTES = 2 << 20  # two pipes, each as large as they can be made
 
 
 def watch(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Finished:
@@ -25,22 +25,22 @@ def watch(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Fin
     child = spawn(argv, cwd="/", env=dict(env), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     assert child.stdout
     assert child.stderr
-    said, words = bytearray(), bytearray()
+    stdout, stderr = bytearray(), bytearray()
     try:
         with child.stdout, child.stderr, selectors.DefaultSelector() as selector:
-            selector.register(child.stdout, selectors.EVENT_READ, (said, MOST_SAID))
-            selector.register(child.stderr, selectors.EVENT_READ, (words, -LAST_WORDS))
+            selector.register(child.stdout, selectors.EVENT_READ, (stdout, MOST_STDOUT))
+            selector.register(child.stderr, selectors.EVENT_READ, (stderr, -MOST_STDERR))
             while not (ended := _ended(child)) and time.monotonic() - start < timeout:
-                _listen(selector, TICK)
+                _listen(selector, POLL_SECONDS)
             end_group(child)
-            left = PIPE_HOLDS  # what it wrote last still lies in the pipes
-            while left > 0 and (heard := _listen(selector, 0)):
-                left -= heard
+            left = PIPE_BYTES  # what it wrote last still lies in the pipes
+            while left > 0 and (size := _listen(selector, 0)):
+                left -= size
     except BaseException:
         end_group(child)
         raise
     code = child.returncode if child.returncode is not None else -signal.SIGKILL
-    texts = [bytes(heard).decode(errors="replace") for heard in (said, words)]
+    texts = [bytes(output).decode(errors="replace") for output in (stdout, stderr)]
     return Finished(tuple(argv), code, texts[0], texts[1], time.monotonic() - start, timed_out=not ended)
 
 
@@ -50,18 +50,18 @@ def _ended(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _listen(selector: selectors.BaseSelector, seconds: float) -> int:
-    """Take what is there to read; how many bytes that were."""
-    heard = 0
+    """Read what is there. Returns the number of bytes."""
+    size = 0
     for key, _ in selector.select(seconds):
-        piece = os.read(key.fd, PIECE)
+        piece = os.read(key.fd, READ_BYTES)
         if not piece:
             selector.unregister(key.fileobj)
             continue
-        heard += len(piece)
-        kept, most = key.data
+        size += len(piece)
+        output, most = key.data
         if most < 0:
-            kept += piece
-            del kept[:most]
+            output += piece
+            del output[:most]
         else:
-            kept += piece[: most - len(kept)]
-    return heard
+            output += piece[: most - len(output)]
+    return size

@@ -18,11 +18,11 @@ from torchsmith.artifact.calls import (
 )
 from torchsmith.artifact.elf import Elf, Function, code_of
 
-LONGEST_FUNCTION = 256 << 10
-RARE = 64  # functions that need a feature; what more need was compiled so on purpose
-ANSWERS = ("__cpu_model", "__cpu_features2", "__aarch64_cpu_features")  # where gcc keeps what a CPU said
-ANSWER_SIZE = 16
-ASKED = ("getauxval", "__cpu_indicator_init", "__init_cpu_features_resolver")
+MOST_RARE = 64  # functions that need a feature; what more need was compiled so on purpose
+# gcc's variables for the features of the CPU.
+CPU_VARIABLES = ("__cpu_model", "__cpu_features2", "__aarch64_cpu_features")
+CPU_VARIABLE_SIZE = 16
+CPU_QUERIES = ("getauxval", "__cpu_indicator_init", "__init_cpu_features_resolver")
 
 
 class _References:
@@ -31,27 +31,29 @@ class _References:
     def __init__(self, elf: Elf, rows: Sequence[Function]) -> None:
         self.elf, self.rows = elf, rows
         self.resolvers = resolvers_of(elf)
-        self.asked = call_sites(elf, ASKED)
-        self.answers = {place + at for place in defined(elf, ANSWERS) for at in range(ANSWER_SIZE)}
+        self.queries = call_sites(elf, CPU_QUERIES)
+        self.cpu_variables = {
+            place + at for place in defined(elf, CPU_VARIABLES) for at in range(CPU_VARIABLE_SIZE)
+        }
         self.judged: dict[int, bool] = {}
 
     def to(self, wanted: set[int]) -> dict[int, set[int]]:
         """For each of these functions, by their place among the rows, the functions that refer to it."""
         index_of = {self.rows[index].address: index for index in wanted}
         places = {place: index_of[target] for place, target in stand_ins(self.elf, index_of).items()}
-        found: dict[int, set[int]] = {index: set() for index in wanted}
+        referring: dict[int, set[int]] = {index: set() for index in wanted}
         for index, row in enumerate(self.rows):
-            code = code_of(self.elf, row, LONGEST_FUNCTION)
+            code = code_of(self.elf, row)
             hits = places.keys() & {
                 *targets_of(self.elf, code, row.address),
                 *addresses_in(self.elf, code, row.address),
             }
             for place in hits:
                 if places[place] != index:
-                    found[places[place]].add(index)
+                    referring[places[place]].add(index)
         for address in in_tables(self.elf, index_of):
-            found[index_of[address]].add(-1)  # whoever reads the table
-        return found
+            referring[index_of[address]].add(-1)  # whoever reads the table
+        return referring
 
     def chooses(self, index: int) -> bool:
         """Whether a function asks the CPU, or calls one that does."""
@@ -64,16 +66,16 @@ class _References:
     def asks(self, index: int) -> bool:
         """Whether a function asks the CPU itself, or the loader asks it."""
         row = self.rows[index]
-        first = bisect_left(self.asked, row.address)
-        if row.address in self.resolvers or first < bisect_left(self.asked, row.address + row.size):
+        first = bisect_left(self.queries, row.address)
+        if row.address in self.resolvers or first < bisect_left(self.queries, row.address + row.size):
             return True
         if self.elf.machine != "x86_64":
             return False
-        return iced.asks(code_of(self.elf, row, LONGEST_FUNCTION), row.address, self.answers)
+        return iced.asks(code_of(self.elf, row), row.address, self.cpu_variables)
 
     def _calls_one_that_asks(self, index: int) -> bool:
         row = self.rows[index]
-        called = set(targets_of(self.elf, code_of(self.elf, row, LONGEST_FUNCTION), row.address))
+        called = set(targets_of(self.elf, code_of(self.elf, row), row.address))
         return any(other.address in called and self.asks(at) for at, other in enumerate(self.rows))
 
 
@@ -83,7 +85,7 @@ def chosen_at_run_time(
     """Of functions with what they need, by their place among the rows: those that need something rare and ask
     the CPU first, or are reached only through functions that do."""
     counts = Counter(feature for features in needs.values() for feature in features)
-    most = min(RARE, len(needs) // 2)
+    most = min(MOST_RARE, len(needs) // 2)
     rare = {index for index, features in needs.items() if any(counts[name] <= most for name in features)}
     if not rare:
         return frozenset()

@@ -20,7 +20,7 @@ from torchsmith.core.text import grouped
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
-TELLING = re.compile(r"^-(m(?!d$|md$|f$|t$|q$)|O|std=|f(PIC|openmp|lto)|g\d?$)")  # of a compiler's many flags
+REPORTED = re.compile(r"^-(m(?!d$|md$|f$|t$|q$)|O|std=|f(PIC|openmp|lto)|g\d?$)")
 QUOTING = re.compile(r"""["'\\]""")
 # nvcc takes these itself; what it does not know it hands on where -forward-unknown-to-host-compiler is given.
 NVCC_OWN = re.compile(r"^-(O\d|std=|g$|G$|c$|o$|x$|I|D|U|isystem|gencode|arch|code|M|l|L|-)")
@@ -35,7 +35,7 @@ class CompileCommand(msgspec.Struct, frozen=True):
     output: str = ""
 
     @property
-    def words(self) -> list[str]:
+    def argv(self) -> list[str]:
         if self.arguments:
             return self.arguments
         if not QUOTING.search(self.command):
@@ -48,12 +48,12 @@ class CompileCommand(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CompilerUse:
-    """A compiler, how many objects it makes, and which telling flags reached how many of them."""
+    """A compiler, how many objects it makes, and how many of them got each reported flag."""
 
     compiler: str
     objects: int
     flags: dict[str, int]
-    host_flags: dict[str, int]  # what nvcc hands on to the compiler of the CPU's half
+    host_flags: dict[str, int]  # that nvcc passes to the host compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,68 +73,68 @@ class ObjectCommand:
 
 
 def read_commands(path: Path) -> list[ObjectCommand]:
-    """The objects of a compile_commands.json."""
+    """The objects of a compile_commands.json. Raises CannotRead, Invalid."""
     try:
         entries = msgspec.json.decode(path.read_bytes(), type=list[CompileCommand])
     except OSError as error:
         raise CannotRead(f"cannot read {path}: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise Invalid(f"these are no compile commands: {error}", where=Where(str(path))) from error
-    return [one for one in map(object_command, entries) if one is not None]
+    return [command for command in map(object_command, entries) if command is not None]
 
 
 def object_command(entry: CompileCommand) -> ObjectCommand | None:
     """How an object is compiled; None for an entry that compiles none."""
-    words = _compiling(entry.words)
-    while words and (words[0].rsplit("/", 1)[-1] in LAUNCHERS or ASSIGNED.match(words[0])):
-        words = words[1:]
-    if not words:
+    argv = _compiling(entry.argv)
+    while argv and (argv[0].rsplit("/", 1)[-1] in LAUNCHERS or ASSIGNED.match(argv[0])):
+        argv = argv[1:]
+    if not argv:
         return None
-    compiler = printable(PurePosixPath(words[0]).name)
+    compiler = printable(PurePosixPath(argv[0]).name)
     nvcc = compiler == "nvcc"
-    given = _expanded(words[1:]) if nvcc else words[1:]
-    output = entry.output or next((after for word, after in pairwise(given) if word == "-o"), "")
+    arguments = _expanded(argv[1:]) if nvcc else argv[1:]
+    output = entry.output or next((after for word, after in pairwise(arguments) if word == "-o"), "")
     return ObjectCommand(
         output=printable(output),
         source=printable(entry.file),
         compiler=compiler,
-        flags=tuple(word for word in given if TELLING.match(word)),
-        host_flags=tuple(_host_flags(given)) if nvcc else (),
-        targets=tuple(_targets(given)) if nvcc else (),
+        flags=tuple(flag for flag in arguments if REPORTED.match(flag)),
+        host_flags=tuple(_host_flags(arguments)) if nvcc else (),
+        targets=tuple(_targets(arguments)) if nvcc else (),
     )
 
 
-def _compiling(words: Sequence[str]) -> Sequence[str]:
+def _compiling(argv: Sequence[str]) -> Sequence[str]:
     """Of several commands in a row, the one that compiles."""
-    parts = (list(part) for between, part in groupby(words, ("&&", ";").__contains__) if not between)
+    parts = (list(part) for between, part in groupby(argv, ("&&", ";").__contains__) if not between)
     return next((part for part in parts if "-c" in part), [])
 
 
-def _expanded(words: Sequence[str]) -> list[str]:
+def _expanded(arguments: Sequence[str]) -> list[str]:
     """nvcc's long options by their short names, and `option=value` as two words where it may be either."""
     long = {"--compiler-options": "-Xcompiler", "--generate-code": "-gencode", "--gpu-architecture": "-arch"}
-    found: list[str] = []
-    for word in words:
-        name, sign, value = word.partition("=")
+    expanded: list[str] = []
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
         name = long.get(name, name)
         if sign and name in ("-Xcompiler", "-gencode", "-arch", "-code"):
-            found += [name, value]
+            expanded += [name, value]
         else:
-            found.append(long.get(word, word))
-    return found
+            expanded.append(long.get(argument, argument))
+    return expanded
 
 
-def _host_flags(words: Sequence[str]) -> Iterable[str]:
-    forwards = any(word.lstrip("-") == "forward-unknown-to-host-compiler" for word in words)
-    for previous, word in pairwise(["", *words]):
+def _host_flags(arguments: Sequence[str]) -> Iterable[str]:
+    forwards = any(word.lstrip("-") == "forward-unknown-to-host-compiler" for word in arguments)
+    for previous, word in pairwise(["", *arguments]):
         if previous == "-Xcompiler":
-            yield from (one for one in word.split(",") if TELLING.match(one))
-        elif forwards and not previous.startswith("-X") and TELLING.match(word) and not NVCC_OWN.match(word):
+            yield from (flag for flag in word.split(",") if REPORTED.match(flag))
+        elif forwards and not previous.startswith("-X") and REPORTED.match(word) and not NVCC_OWN.match(word):
             yield word
 
 
-def _targets(words: Sequence[str]) -> Iterable[GpuTarget]:
-    for word, after in pairwise(words):
+def _targets(arguments: Sequence[str]) -> Iterable[GpuTarget]:
+    for word, after in pairwise(arguments):
         if word not in ("-gencode", "-arch", "-code"):
             continue
         stated = re.search(r"code=\[?([^\]]*)", after)
@@ -149,14 +149,19 @@ def _targets(words: Sequence[str]) -> Iterable[GpuTarget]:
 
 
 def uses(commands: Iterable[ObjectCommand]) -> list[CompilerUse]:
-    """Compilers, the busiest first, with their telling flags."""
-    found = grouped((command.compiler, command) for command in commands)
+    """Compilers, the busiest first, with their reported flags."""
+    by_compiler = grouped((command.compiler, command) for command in commands)
     return [
         CompilerUse(
             compiler,
             len(objects),
-            dict(Counter(flag for one in objects for flag in dict.fromkeys(one.flags)).most_common()),
-            dict(Counter(flag for one in objects for flag in dict.fromkeys(one.host_flags)).most_common()),
+            _counts(command.flags for command in objects),
+            _counts(command.host_flags for command in objects),
         )
-        for compiler, objects in sorted(found.items(), key=lambda item: -len(item[1]))
+        for compiler, objects in sorted(by_compiler.items(), key=lambda item: -len(item[1]))
     ]
+
+
+def _counts(flags: Iterable[tuple[str, ...]]) -> dict[str, int]:
+    """How many objects have each flag, the most frequent first."""
+    return dict(Counter(flag for own in flags for flag in dict.fromkeys(own)).most_common())

@@ -15,7 +15,7 @@ UNNAMED = "(no section)"  # found by its magic number alone
 ALIGNMENT = 8
 LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
 MOST_ENTRIES = 500_000
-SCANNED = 4 << 20  # bytes read at a time
+SCAN_BYTES = 4 << 20  # read at a time
 MOST_FALSE = 8  # containers that turn out to be none
 
 
@@ -113,8 +113,8 @@ def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]
 
 def _magic_places(source: FileSlice, magics: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
     pattern, longest = re.compile(b"|".join(map(re.escape, magics))), max(map(len, magics))
-    for start in range(0, source.size, SCANNED):
-        block = source.read(start, min(SCANNED + longest - 1, source.size - start))
-        for found in pattern.finditer(block):
-            if found.start() < SCANNED:
-                yield start + found.start(), found[0]
+    for start in range(0, source.size, SCAN_BYTES):
+        block = source.read(start, min(SCAN_BYTES + longest - 1, source.size - start))
+        for match in pattern.finditer(block):
+            if match.start() < SCAN_BYTES:
+                yield start + match.start(), match[0]

@@ -28,13 +28,13 @@ GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
 MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
-MOST_TEXT = 16 << 10  # what is asked for stands in the first lines
+MOST_TEXT = 16 << 10  # bytes of a text; what is read stands in its first lines
 MOST_TEXTS = 2000
 MOST_UNPACKED = 16 << 30  # no library comes near this size
 MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 LOCAL_HEADER = 30
 ENCRYPTED = 1
-SMALL = 16 << 20  # below this size no ratio can hurt
+HARMLESS = 16 << 20  # bytes; below this size no ratio can hurt
 MOST_TABLE = 16 << 20  # the table of torch 2.10's 12 thousand files takes 1.4 MB
 # The other methods unpack without a bound on memory, and no wheel uses them.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -71,19 +71,19 @@ class Contents:
 
 @contextmanager
 def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
-    """The files at a path; a Problem says why there are none to look at."""
+    """The files at a path. Raises CannotRead, Damaged, Invalid, TooLarge."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         yield _folder(path, owners)
     elif path.suffix in (".whl", ".zip"):
         with _open_zip(path) as archive:
-            yield _wheel(path, archive, found.st_size, owners)
+            yield _wheel(path, archive, status.st_size, owners)
     else:
-        with open_file(path):  # refuses what is no file before anything is asked of it
-            item = Item(printable(path.name), found.st_size, lambda: open_file(path), path.resolve())
+        with open_file(path):  # refuses what is no regular file
+            item = Item(printable(path.name), status.st_size, lambda: open_file(path), path.resolve())
         if GPU_FILES.search(item.name):
             yield Contents(path, "library", owners, gpu_files=[item])
         else:
@@ -109,13 +109,13 @@ def _folder(root: Path, owners: Owners) -> Contents:
                 folders = [row for row in folders if not row[2]]
                 break
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except OSError as error:
                 if contents.owners.package_of(name) is not None:
                     contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
             leads_out = outside
-            if stat.S_ISDIR(found.st_mode) and path.is_symlink():
+            if stat.S_ISDIR(status.st_mode) and path.is_symlink():
                 target = path.resolve()
                 if target.is_relative_to(top):
                     continue  # it is walked under its own name
@@ -123,12 +123,12 @@ def _folder(root: Path, owners: Owners) -> Contents:
                     contents.remarks.append(f"{name} leads upwards to {printable(str(target))}: not followed")
                     continue
                 leads_out = True
-            if (found.st_dev, found.st_ino) not in seen:
-                seen.add((found.st_dev, found.st_ino))
-                if stat.S_ISDIR(found.st_mode):
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                if stat.S_ISDIR(status.st_mode):
                     folders.append((f"{name}/", path, leads_out))
-                elif stat.S_ISREG(found.st_mode):
-                    _file(contents, name, path, found.st_size)
+                elif stat.S_ISREG(status.st_mode):
+                    _file(contents, name, path, status.st_size)
                 elif LIBRARY.search(name):
                     contents.faults.append(f"{name} is not a regular file")
     contents.libraries.sort(key=lambda item: item.name)
@@ -214,7 +214,7 @@ class _Bounded(io.FileIO):
 
 @contextmanager
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A wheel's table of contents, or a Problem that says what is wrong with it."""
+    """An open wheel. Raises Damaged."""
     with _Bounded(open_regular(path)) as file:
         try:
             archive = zipfile.ZipFile(file)
@@ -246,7 +246,7 @@ def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
     """The first `most` bytes of a member, which is read to its end: its checksum stands there."""
     beginning = b""
-    for chunk in _unpacked(archive, member, CHUNK):
+    for chunk in _unpacked(archive, member):
         beginning = beginning or chunk[:most]
     return beginning
 
@@ -255,7 +255,10 @@ def _refuse_bombs(members: Sequence[zipfile.ZipInfo], size: int) -> None:
     """A wheel of `size` bytes whose members together claim what such a wheel cannot hold."""
     if sum(member.compress_size for member in members) > size:
         raise Damaged("the wheel's members overlap: it claims more packed bytes than it has")
-    if sum(member.file_size for member in members if member.file_size <= SMALL) > SMALL + MOST_RATIO * size:
+    if (
+        sum(member.file_size for member in members if member.file_size <= HARMLESS)
+        > HARMLESS + MOST_RATIO * size
+    ):
         raise Damaged(f"the wheel unpacks to more than {MOST_RATIO} times its size: a zip bomb")
 
 
@@ -264,7 +267,7 @@ def _refuse_bomb(member: zipfile.ZipInfo) -> None:
         raise Damaged(f"it is packed by method {member.compress_type}; wheels store or deflate")
     if member.file_size > MOST_UNPACKED:
         raise Damaged(f"it claims {member.file_size} bytes, more than any library has")
-    if member.file_size > SMALL and member.file_size > MOST_RATIO * max(member.compress_size, 1):
+    if member.file_size > HARMLESS and member.file_size > MOST_RATIO * max(member.compress_size, 1):
         ratio = member.file_size // max(member.compress_size, 1)
         raise Damaged(f"it unpacks to {ratio} times its size: a zip bomb, not a library")
 
@@ -283,17 +286,17 @@ def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
 
 
 def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
-    found = 0
+    checksum = 0
     for at in range(0, stored.size, CHUNK):
-        found = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), found)
-    if found != member.CRC:
+        checksum = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), checksum)
+    if checksum != member.CRC:
         raise Damaged("it cannot be unpacked: its checksum does not match")
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:
-    """Copy a member out, never more than it claims; the size that came out."""
+    """Copy a member out, never more than it claims. Returns its size; raises Damaged, Lacking."""
     done = 0
-    for chunk in _unpacked(archive, member, CHUNK):
+    for chunk in _unpacked(archive, member):
         done += len(chunk)
         if done > member.file_size:
             raise Damaged("it is longer than its entry says")
@@ -308,12 +311,12 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
     return done
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, piece: int) -> Iterator[bytes]:
-    """A member's bytes, piece by piece; Damaged where the archive does not hold what it says."""
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """A member's bytes in chunks. Raises Damaged where the archive does not hold what it claims."""
     _refuse_bomb(member)
     try:
         with archive.open(member) as packed:
-            while chunk := packed.read(piece):
+            while chunk := packed.read(CHUNK):
                 yield chunk
     except (*UNREADABLE, OSError) as error:
         raise Damaged(f"it cannot be unpacked: {_reason(error)}") from error

@@ -1,4 +1,4 @@
-"""CPU code in a library: what the part that must run everywhere asks of a CPU, by kind of unit."""
+"""CPU code in a library: the CPU features that code outside dispatch needs, by kind of unit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from torchsmith.artifact.calls import call_sites, callers_of
 from torchsmith.artifact.choosers import chosen_at_run_time
-from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, code_of, functions_of, place_of
+from torchsmith.artifact.elf import (
+    GLOBAL,
+    LONGEST_FUNCTION,
+    Elf,
+    ElfMachine,
+    Function,
+    code_of,
+    functions_of,
+    place_of,
+)
 from torchsmith.artifact.features import Scan, facts, outline_atomics
 from torchsmith.artifact.reading import read_needs, scan
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, spans_of, stands_apart
 
-LONGEST_FUNCTION = 256 << 10
 WINDOW = 60  # functions with vector code that stand for a unit where none is named
-ALIGNED, MOSTLY = 16, 0.9  # where functions begin that were compiled for speed, and how many of them do
-# What nvcc and clang put into the host half of a unit, and what code there calls that launches in clusters.
+ALIGNMENT = 16  # of functions that were compiled for speed
+ALIGNED_SHARE = 0.9  # of these that have it
+# Functions that the host half of a unit calls to launch kernels, by nvcc and clang.
 LAUNCHES = (
     "__cudaPushCallConfiguration",
     "__cudaPopCallConfiguration",
@@ -34,7 +44,7 @@ LAUNCHES = (
     "__hipPushCallConfiguration",
     "__hipPopCallConfiguration",
 )
-FEW = 3  # how many examples a report keeps of a kind
+MOST_EXAMPLES = 3  # of a feature, in a report
 MOST_SHARED = 64  # shared functions whose callers are looked for
 
 # What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
@@ -107,7 +117,7 @@ def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
 
 
 def capability_of(name: bytes, patterns: SymbolPatterns) -> str:
-    """The capability that a function's name says it was compiled for, empty where it says none."""
+    """The capability that a function was compiled for, by its name; empty where the name has none."""
     spelled = patterns.capability.search(name)
     if spelled:
         return spelled[0].decode().lstrip("0123456789")
@@ -116,12 +126,12 @@ def capability_of(name: bytes, patterns: SymbolPatterns) -> str:
 
 
 def capability_of_unit(unit: str, patterns: SymbolPatterns) -> str:
-    found = patterns.unit.search(unit)
-    return found[1] if found else ""
+    match = patterns.unit.search(unit)
+    return match[1] if match else ""
 
 
 class SymbolFacts(NamedTuple):
-    """What a function's name tells; equal ones are one value, for names are longer than all the rest."""
+    """What is known from a function's name; equal ones are one object, to save memory."""
 
     own: bool
     of_own_types: bool
@@ -132,10 +142,10 @@ class SymbolFacts(NamedTuple):
 def facts_of_symbol(name: bytes, patterns: SymbolPatterns) -> SymbolFacts:
     own = bool(patterns.own.match(name))
     of_own = not own and bool(patterns.of_own_types.match(name))
-    return _one(own, of_own, stands_apart(name), capability_of(name, patterns))
+    return _interned(own, of_own, stands_apart(name), capability_of(name, patterns))
 
 
-_one = cache(SymbolFacts)
+_interned = cache(SymbolFacts)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,22 +165,22 @@ class Hit:
 
 @dataclass
 class Tally:
-    """What was seen in functions of one group."""
+    """Counts over the functions of one group."""
 
     functions: int = 0
     size: int = 0
     undecoded: int = 0
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
-    sightings: dict[str, list[Hit]] = field(default_factory=dict)
+    hits: dict[str, list[Hit]] = field(default_factory=dict)
 
     def join(self, other: Tally) -> None:
-        """Add what another library's functions showed."""
+        """Add the counts of another library."""
         self.functions += other.functions
         self.size += other.size
         self.undecoded += other.undecoded
         self.having.update(other.having)
-        for feature, seen in other.sightings.items():
-            self.sightings.setdefault(feature, []).extend(seen)
+        for feature, hits in other.hits.items():
+            self.hits.setdefault(feature, []).extend(hits)
 
     def features(self, machine: ElfMachine) -> frozenset[str]:
         """What this code needs beyond the oldest CPU."""
@@ -187,21 +197,21 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """What a library's CPU code asks for."""
+    """The features that a library's CPU code needs."""
 
     machine: ElfMachine
     stripped: bool
     complete: bool  # every function was looked at
     groups: dict[CodeGroup, Tally]
     blocks: list[CodeBlock]  # of the groups that should have the flags
-    halves_told: bool  # host halves of CUDA units, where there are any, are told from the rest
+    host_halves_known: bool  # host halves of CUDA units, if there are any, could be identified
     for_size: bool  # compiled to be small, which shows few instructions of any set
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
 
 
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces, *, cuda: bool = False) -> CpuCode:
-    """Look at every function of a library that must run everywhere; `cuda`: it holds GPU code."""
+    """Read every function of a library that must run on each CPU; `cuda`: the library holds GPU code."""
     return _Reading(elf, library, patterns_of(spaces), cuda).done()
 
 
@@ -209,23 +219,22 @@ def _each_once(rows: list[Function]) -> list[Function]:
     """Functions by address, local ones first, the last name of each; by plain numbers, to save memory."""
     rows.sort(key=attrgetter("size"))
     rows.sort(key=attrgetter("address"))
-    following = iter(rows[1:])
-    kept = [row for row in rows if (after := next(following, None)) is None or after[:2] != row[:2]]
-    kept.sort(key=lambda row: row.unit < 0)
-    kept.sort(key=attrgetter("address"))
-    return kept
+    unique = [row for row, after in zip_longest(rows, rows[1:]) if after is None or after[:2] != row[:2]]
+    unique.sort(key=lambda row: row.unit < 0)
+    unique.sort(key=attrgetter("address"))
+    return unique
 
 
 class _Reading:
-    """One look at a library's functions: whose each is, then what it needs, then what that says of others."""
+    """One pass over a library's functions: the group of each, its needs, then what follows for others."""
 
     def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns, cuda: bool) -> None:
         self.elf, self.library, self.patterns, self.cuda = elf, library, patterns, cuda
         self.facts = facts(elf.machine)
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
-        self.told = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
-        self.spans = spans_of(self.rows, [told.apart for told in self.told], len(self.functions.units))
+        self.symbols = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
+        self.spans = spans_of(self.rows, [symbol.apart for symbol in self.symbols], len(self.functions.units))
         self.layout = UnitLayout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
         self.group = [self._group(index) for index in range(len(self.rows))]
@@ -239,8 +248,8 @@ class _Reading:
         """What each unit is; one with a function of PyTorch's own is its own."""
         own = {
             first
-            for (first, last), told in zip(self.spans, self.told, strict=True)
-            if first == last >= 0 and told.own
+            for (first, last), symbol in zip(self.spans, self.symbols, strict=True)
+            if first == last >= 0 and symbol.own
         }
         return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
 
@@ -253,7 +262,7 @@ class _Reading:
     def _names_dispatch(self) -> bool:
         """Whether a library without units has dispatched code nevertheless."""
         plain = ("", dispatch().default)
-        return not self.functions.units and any(told.capability not in plain for told in self.told)
+        return not self.functions.units and any(symbol.capability not in plain for symbol in self.symbols)
 
     def _outline(self) -> Iterator[int]:
         for section in self.elf.sections if self.elf.machine == "aarch64" else ():
@@ -263,8 +272,8 @@ class _Reading:
 
     def _group(self, index: int) -> CodeGroup | None:
         """Whose code a function is; none where it is another project's, or chosen at run time."""
-        row, told = self.rows[index], self.told[index]
-        own, capability = told.own or told.of_own_types, told.capability
+        row, symbol = self.rows[index], self.symbols[index]
+        own, capability = symbol.own or symbol.of_own_types, symbol.capability
         place = self.layout.place(*self.spans[index], own)
         if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
             unit = self.functions.units[row.unit] if not capability else ""
@@ -282,7 +291,7 @@ class _Reading:
 
     def done(self) -> CpuCode:
         self._read_needs()
-        halves_told = self._find_host_halves()
+        host_halves_known = self._find_host_halves()
         for index in chosen_at_run_time(self.elf, self.rows, self._judged_needs()):
             self.group[index] = None
         self._count()
@@ -293,7 +302,7 @@ class _Reading:
             complete=self.complete,
             groups=self.groups,
             blocks=self._blocks(),
-            halves_told=halves_told,
+            host_halves_known=host_halves_known,
             for_size=self._for_size(),
             dispatched=tuple(sorted(self.capabilities)),
             outline_atomics=bool(self.outline),
@@ -303,28 +312,28 @@ class _Reading:
         rows = array("Q")  # a library may name a million functions
         for index in self._grouped():
             row = self.rows[index]
-            rows.extend((*place_of(self.elf, row, LONGEST_FUNCTION), row.address))
-        found = read_needs(self.elf.source, self.elf.machine, self.outline, rows)
-        for index, (features, undecoded) in zip(self._grouped(), found, strict=True):
+            rows.extend((*place_of(self.elf, row), row.address))
+        needs = read_needs(self.elf.source, self.elf.machine, self.outline, rows)
+        for index, (features, undecoded) in zip(self._grouped(), needs, strict=True):
             self.needs[index] = features
             if undecoded:
                 self.lost.add(index)
 
     def _grouped(self) -> Iterator[int]:
-        """The functions that are looked at."""
+        """The functions that are read."""
         return (index for index, group in enumerate(self.group) if group is not None)
 
     def _scan(self, index: int) -> Scan:
         row = self.rows[index]
-        return scan(self.elf.machine, code_of(self.elf, row, LONGEST_FUNCTION), row.address, self.outline)
+        return scan(self.elf.machine, code_of(self.elf, row), row.address, self.outline)
 
     def _judged_needs(self) -> dict[int, tuple[str, ...]]:
         return {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
 
     def _find_host_halves(self) -> bool:
-        """Functions of no known unit that lack the flags and stand where kernels are launched are of host
+        """Functions of no known unit that lack the flags and stand where kernels are launched belong to host
         halves: a linker lays down object after object, and a unit has the flags throughout or not at all.
-        Whether host halves could be told from the rest."""
+        Returns whether host halves could be identified."""
         if not self.cuda or "unplaced" not in self.group:
             return True
         for index, row in enumerate(self.rows):
@@ -332,14 +341,14 @@ class _Reading:
                 self.group[index] = "cuda"
         placed = [
             row.address
-            for row, group, told in zip(self.rows, self.group, self.told, strict=True)
-            if group == "cuda" and not told.apart
+            for row, group, symbol in zip(self.rows, self.group, self.symbols, strict=True)
+            if group == "cuda" and not symbol.apart
         ]
         marks = sorted([*placed, *call_sites(self.elf, LAUNCHES)])
         run: list[int] = []  # functions without the flags since the last one of a C++ unit
         begin = 0
         for index, (row, group) in enumerate(zip(self.rows, self.group, strict=True)):
-            if self.told[index].apart or group not in FLAGGED:
+            if self.symbols[index].apart or group not in FLAGGED:
                 continue
             if group == "c++" or self.facts.modern in self.needs[index]:
                 self._take_for_halves(run, marks, begin, row.address)
@@ -355,9 +364,9 @@ class _Reading:
                 self.group[index] = "cuda"
 
     def _count(self) -> None:
-        """What each group shows, with the first examples of each feature."""
-        kept: dict[tuple[CodeGroup, str], list[int]] = {}
-        size, most = 0, sum(section.size for section in self.elf.sections if section.holds_code)
+        """Count each group's features, and keep the first examples of each."""
+        examples_of: dict[tuple[CodeGroup, str], list[int]] = {}
+        size, code_size = 0, sum(section.size for section in self.elf.sections if section.holds_code)
         for index, row in enumerate(self.rows):
             group = self.group[index]
             if group is None:
@@ -369,17 +378,25 @@ class _Reading:
             tally.undecoded += index in self.lost
             tally.having.update(self.needs[index])
             for feature in self.needs[index]:
-                examples = kept.setdefault((group, feature), [])
-                if len(examples) < (MOST_SHARED if group == "shared" else FEW):
+                examples = examples_of.setdefault((group, feature), [])
+                if len(examples) < (MOST_SHARED if group == "shared" else MOST_EXAMPLES):
                     examples.append(index)
-        for (group, feature), examples in kept.items():
-            self.groups[group].sightings[feature] = [self._sighting(feature, index) for index in examples]
-        self.complete = size <= most
+        for (group, feature), examples in examples_of.items():
+            self.groups[group].hits[feature] = [self._hit(feature, index) for index in examples]
+        self.complete = size <= code_size
 
-    def _sighting(self, feature: str, index: int) -> Hit:
+    def _hit(self, feature: str, index: int) -> Hit:
         row, use = self.rows[index], self._scan(index).first[feature]
-        where = (self.library, self.functions.name(row), self.unit(index), use.offset)
-        return Hit(feature, self.elf.machine, *where, use.code.hex(" "), row.address)
+        return Hit(
+            feature=feature,
+            machine=self.elf.machine,
+            library=self.library,
+            function=self.functions.name(row),
+            unit=self.unit(index),
+            offset=use.offset,
+            code=use.code.hex(" "),
+            address=row.address,
+        )
 
     def _blocks(self) -> list[CodeBlock]:
         by_unit: dict[int, CodeBlock] = {}
@@ -397,13 +414,13 @@ class _Reading:
         return [block for block in (*by_unit.values(), *windows) if block.having]
 
     def _for_size(self) -> bool:
-        """Whether functions begin anywhere, as compilers lay them down that were asked for small code."""
+        """Whether functions begin at any address, as compilers place them when they optimise for size."""
         starts = [
-            row.address % ALIGNED == 0
-            for row, told, group in zip(self.rows, self.told, self.group, strict=True)
-            if group in FLAGGED and not told.apart
+            row.address % ALIGNMENT == 0
+            for row, symbol, group in zip(self.rows, self.symbols, self.group, strict=True)
+            if group in FLAGGED and not symbol.apart
         ]
-        return sum(starts) < MOSTLY * len(starts)
+        return sum(starts) < ALIGNED_SHARE * len(starts)
 
     def unit(self, index: int) -> str:
         first, last = self.spans[index]
@@ -415,13 +432,10 @@ class _Reading:
         if shared is None:
             return
         needed = {feature for group in JUDGED for feature in self.groups.get(group, Tally()).having}
-        wanted = [
-            {sighting.address for sighting in shared.sightings[feature]}
-            for feature in shared.having.keys() - needed
-        ]
+        wanted = [{hit.address for hit in shared.hits[feature]} for feature in shared.having.keys() - needed]
         judged = (row for row, group in zip(self.rows, self.group, strict=True) if group in JUDGED)
-        found = callers_of(self.elf, judged, wanted) if wanted else {}
-        callers = {address: self.functions.name(function) for address, function in found.items()}
-        for feature, seen in shared.sightings.items():
-            told = [replace(one, caller=callers.get(one.address, "")) for one in seen]
-            shared.sightings[feature] = sorted(told, key=lambda one: not one.caller)[:FEW]
+        calling = callers_of(self.elf, judged, wanted) if wanted else {}
+        callers = {address: self.functions.name(function) for address, function in calling.items()}
+        for feature, hits in shared.hits.items():
+            named = [replace(hit, caller=callers.get(hit.address, "")) for hit in hits]
+            shared.hits[feature] = sorted(named, key=lambda hit: not hit.caller)[:MOST_EXAMPLES]

@@ -1,4 +1,4 @@
-"""Whether the CPU code is what a name promises: the flags arrived, and nothing asks for more."""
+"""Whether the CPU code is what a name promises: the flags arrived, and no code needs more."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from torchsmith.artifact.identity import StatedFlags, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
 
-LINKS_ALONE = 8 << 10  # bytes of code; a library with less only loads others, or starts what they hold
+MOST_LINKING_CODE = 8 << 10  # bytes of code in a library that only loads others
 LONGEST_NAME = 120  # characters of a function's name in a line
-A_FEW = 20  # functions that show any level, before C++ units are judged without host halves
-A_UNIT = 20  # functions that show any level, before a unit is judged by itself
-MISTAKEN_HALVES = 0.2  # of the functions of a stripped CUDA library; 0.095 in torch 2.15's libtorch_cuda.so
-FEW_LEGACY = 0.05  # the share of functions written the old way that inline assembly explains
-FEW_OLDER = 0.01  # the share of functions written without the set that code by hand explains
-PROOF = 3  # such functions that prove something
-A_LIBRARY = 50  # functions that show any level, before a library is judged by itself
+FEWEST = 20  # functions that show any level, before C++ units are judged without host halves
+FEWEST_IN_UNIT = 20  # functions that show any level, before a unit is judged by itself
+MOST_MISTAKEN = 0.2  # of the functions of a stripped CUDA library; 0.095 in torch 2.15's libtorch_cuda.so
+MOST_LEGACY = 0.05  # the share of functions without any flags that inline assembly explains
+MOST_OLDER = 0.01  # the share of functions without the set that inline assembly explains
+FEWEST_PROVING = 3  # functions without the set that prove that its flags did not arrive
+FEWEST_IN_LIBRARY = 50  # functions that show any level, before a library is judged by itself
 # The share of functions in units that show nothing of a set, beyond what small units explain: how much leaves
 # doubt, and how much is proof. Neighbours that stand for units are of one kind where a linker sorted them.
 SILENT_UNITS, SILENT_NEIGHBOURS = (0.25, 0.6), (0.6, 0.9)
 
-TELLING = (
+DECIDING_HINT = (
     "what decides: the flags that libtorch_cpu.so embeds, or CXXFLAGS in the derivation, which"
     " `torchsmith verify NAME` finds by the record in the workspace that built it"
 )
 
-WORDS: dict[CodeGroup, str] = {
+GROUP_TITLES: dict[CodeGroup, str] = {
     "c++": "C++ units",
     "cuda": "host halves of CUDA units",
     "unplaced": "unknown units",
@@ -56,8 +56,8 @@ class Combined:
         return [block for cpu in self.libraries.values() for block in cpu.blocks]
 
     @property
-    def halves_told(self) -> bool:
-        return all(cpu.halves_told for cpu in self.libraries.values())
+    def host_halves_known(self) -> bool:
+        return all(cpu.host_halves_known for cpu in self.libraries.values())
 
     @property
     def for_size(self) -> bool:
@@ -76,17 +76,15 @@ class Combined:
 
     @property
     def features(self) -> frozenset[str]:
-        """What running it needs, with shared functions that are known to be called."""
+        """What running it needs, including shared functions that are known to be called."""
         called = {
-            feature
-            for feature, seen in self.group("shared").sightings.items()
-            if any(one.caller for one in seen)
+            feature for feature, hits in self.group("shared").hits.items() if any(hit.caller for hit in hits)
         }
         return (self.judged.features(self.machine) | called) - facts(self.machine).older
 
 
 def combined(seen: Inspection) -> Combined | None:
-    """What was seen of CPU code, or nothing where none was looked at."""
+    """The CPU code of an artifact; None where none was read."""
     looked = {library.name: library.cpu for library in seen.own if library.cpu is not None}
     if not looked or seen.machine is None:
         return None
@@ -108,21 +106,21 @@ def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]
     code = combined(seen)
     if code is None:
         return
-    said = [stated(text, by, code.machine, isa) for by, text in _stated_flags(seen)]
-    told = [flags for flags in said if flags is not None]
-    if not code.judged.functions and not any(flags.names for flags in told):
+    stated_flags = [stated(text, by, code.machine, isa) for by, text in _stated_flags(seen)]
+    statements = [flags for flags in stated_flags if flags is not None]
+    if not code.judged.functions and not any(flags.names for flags in statements):
         text = "no function of the package's own is named: its instructions cannot be attributed"
-        empty = sum(library.code for library in seen.own) <= LINKS_ALONE
-        yield Check("cpu", "note" if empty else "unjudged", text, TELLING)
+        empty = sum(library.code for library in seen.own) <= MOST_LINKING_CODE
+        yield Check("cpu", "note" if empty else "unjudged", text, DECIDING_HINT)
         return
-    yield from _arrived(code, isa, told, catalog)
+    yield from _arrived(code, isa, statements, catalog)
     yield from _host_halves(code)
     chooses = bool(seen.packages) and all(package.chooses for package in seen.packages)
     yield from _within(code, isa, catalog, chooses=chooses)
 
 
 def _stated_flags(seen: Inspection) -> Iterator[tuple[str, str]]:
-    """What says which flags the compiler got, and its words."""
+    """The flags that the compiler got, each with its source."""
     embedded = next((library.flags for library in seen.own if library.flags), "")
     if embedded:
         yield "embedded flags", embedded
@@ -132,7 +130,7 @@ def _stated_flags(seen: Inspection) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the instructions of some functions say of an instruction set."""
+    """Whether some functions were compiled for an instruction set, by their instructions."""
 
     status: Status
     why: str  # where it is not right
@@ -143,23 +141,23 @@ class Evidence:
     modern: int  # functions that show any level of the architecture's sets
     legacy: int  # functions written as for the oldest CPU
 
-    def words(self, machine: ElfMachine) -> str:
+    def summary(self, machine: ElfMachine) -> str:
         text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
         return f"{text}, {self.legacy} {facts(machine).legacy_words}"
 
 
-def told_by_instructions(code: Combined | CpuCode, isa: Isa) -> Evidence:
-    """Whether flags of a set arrived, as far as instructions tell: those of C++ units, and of host halves of
-    CUDA units where there is hardly anything else."""
+def flag_evidence(code: Combined | CpuCode, isa: Isa) -> Evidence:
+    """Whether the flags of a set arrived, by the instructions of C++ units; and of host halves of CUDA units
+    where there is hardly anything else."""
     known = facts(code.machine)
     tally, halves = Tally(), code.groups.get("cuda", Tally())
     for group in FLAGGED:
         tally.join(code.groups.get(group, Tally()))
-    place = WORDS["c++"] if "unplaced" not in code.groups else "the library"
-    alone = tally.having[known.modern] + tally.having[known.legacy] < A_FEW and halves.functions > 0
+    place = GROUP_TITLES["c++"] if "unplaced" not in code.groups else "the library"
+    alone = tally.having[known.modern] + tally.having[known.legacy] < FEWEST and halves.functions > 0
     if alone:
         tally.join(halves)
-        place = WORDS["cuda"] if halves.functions == tally.functions else "the library"
+        place = GROUP_TITLES["cuda"] if halves.functions == tally.functions else "the library"
     level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
     telling = max(level.features, key=lambda feature: counts[feature])
@@ -169,17 +167,17 @@ def told_by_instructions(code: Combined | CpuCode, isa: Isa) -> Evidence:
 
 
 def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone: bool) -> tuple[Status, str]:
-    """What counts of functions by feature say; the words are for what does not tell."""
+    """The status by counts of functions by feature, and why where it is not right."""
     known = facts(code.machine)
     showing = max(counts[feature] for feature in level.features)
     modern, legacy, older = counts[known.modern], counts[known.legacy], counts[level.older]
-    if legacy > FEW_LEGACY * (modern + legacy):
+    if legacy > MOST_LEGACY * (modern + legacy):
         if alone:
             return "unjudged", "hardly any code but host halves of CUDA units, whose compiler gets no flags"
-        if not code.halves_told:
+        if not code.host_halves_known:
             return "unjudged", "stripped, so host halves of CUDA units and C++ units look alike"
         inferred = {"cuda", "unplaced"} <= code.groups.keys()
-        if inferred and legacy <= MISTAKEN_HALVES * (modern + legacy):
+        if inferred and legacy <= MOST_MISTAKEN * (modern + legacy):
             return "unjudged", "stripped, so that some host halves of CUDA units may count as C++ units"
         return "wrong", ""
     unflagged = next((block for block in code.blocks if _lacks_flags(block, known)), None)
@@ -187,11 +185,13 @@ def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone:
         return "wrong", f"all of {unflagged.unit} {known.legacy_words}"
     if not showing and not level.share:
         return "unjudged", "code for the set may hold no instruction of it"
-    if older > FEW_OLDER * (showing + older):
+    if older > MOST_OLDER * (showing + older):
         text = (
             f"{older} functions write a {level.older}, as compilers do that may not use {level.features[0]}"
         )
-        return ("wrong" if older > FEW_LEGACY * (showing + older) and older >= PROOF else "unjudged"), text
+        return (
+            "wrong" if older > MOST_LEGACY * (showing + older) and older >= FEWEST_PROVING else "unjudged"
+        ), text
     silent = silent_share(code.blocks, level, known.modern)
     some, most = SILENT_UNITS if _named(code.blocks, known.modern) else SILENT_NEIGHBOURS
     if silent <= some and showing:
@@ -211,7 +211,9 @@ def _named(blocks: Sequence[CodeBlock], modern: str) -> bool:
 
 
 def _lacks_flags(block: CodeBlock, known: InstructionFacts) -> bool:
-    return bool(block.unit) and not block.having[known.modern] and block.having[known.legacy] >= A_UNIT
+    return (
+        bool(block.unit) and not block.having[known.modern] and block.having[known.legacy] >= FEWEST_IN_UNIT
+    )
 
 
 def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> float:
@@ -220,41 +222,43 @@ def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> floa
     total = sum(block.having[modern] for block in blocks)
     if not total or not level.share:
         return 0.0
-    shown = [max(block.having[feature] for feature in level.features) for block in blocks]
-    usual = max(sum(shown) / total, level.share)
+    showing_counts = [max(block.having[feature] for feature in level.features) for block in blocks]
+    usual = max(sum(showing_counts) / total, level.share)
     excess = 0.0
-    for block, showing in zip(blocks, shown, strict=True):
+    for block, showing in zip(blocks, showing_counts, strict=True):
         count = block.having[modern]
         excess += count * ((showing == 0) - (1 - min(usual, 1.0)) ** count)
     return max(excess / total, 0.0)
 
 
-def _arrived(code: Combined, isa: Isa, said: Sequence[StatedFlags], catalog: Catalog) -> Iterator[Check]:
-    """Whether the compiler was told of the instruction set: by instructions, and by what the build says."""
-    found = told_by_instructions(code, isa)
-    evidence = "; ".join([found.words(code.machine), *(stated.text for stated in said)])
-    evidence += f" ({found.why})" if found.why else ""
-    named = any(stated.names for stated in said)
+def _arrived(
+    code: Combined, isa: Isa, statements: Sequence[StatedFlags], catalog: Catalog
+) -> Iterator[Check]:
+    """Whether the compiler got the flags of the instruction set: by instructions, and by stated flags."""
+    evidence = flag_evidence(code, isa)
+    summary = "; ".join([evidence.summary(code.machine), *(stated.text for stated in statements)])
+    summary += f" ({evidence.why})" if evidence.why else ""
+    named = any(stated.names for stated in statements)
     # Flags that a build states reached all of its units: then code without such instructions is no proof.
-    silent = found.status == "wrong" and not found.legacy and named
-    if (found.status == "wrong" and not silent) or any(stated.other for stated in said):
-        yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {evidence}")
+    silent = evidence.status == "wrong" and not evidence.legacy and named
+    if (evidence.status == "wrong" and not silent) or any(stated.other for stated in statements):
+        yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {summary}")
         return
     for name, cpu in code.libraries.items():
-        alone = told_by_instructions(cpu, isa)
-        if alone.status == "wrong" and alone.legacy > max(A_LIBRARY, alone.modern):
-            text = f"the flags of {isa.name} did not arrive in {name}: {alone.words(code.machine)}"
+        alone = flag_evidence(cpu, isa)
+        if alone.status == "wrong" and alone.legacy > max(FEWEST_IN_LIBRARY, alone.modern):
+            text = f"the flags of {isa.name} did not arrive in {name}: {alone.summary(code.machine)}"
             yield Check("flags", "wrong", text)
             return
-    if found.status == "unjudged" and not named:
-        text = f"cannot tell whether the flags of {isa.name} arrived: {evidence}"
-        yield Check("flags", "unjudged", text, TELLING)
+    if evidence.status == "unjudged" and not named:
+        text = f"cannot tell whether the flags of {isa.name} arrived: {summary}"
+        yield Check("flags", "unjudged", text, DECIDING_HINT)
         return
-    yield Check("flags", "right", f"compiled for {isa.name}: {evidence}")
+    yield Check("flags", "right", f"compiled for {isa.name}: {summary}")
     alike = indistinguishable(code, isa, catalog)
     if alike and not named:
         text = f"its instructions cannot tell {isa.name} from {', '.join(alike)}, and no flags are stated"
-        yield Check("set", "note", text, TELLING)
+        yield Check("set", "note", text, DECIDING_HINT)
 
 
 def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
@@ -268,7 +272,7 @@ def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
         if other.name != isa.name
         and other.platform == isa.platform
         and needed <= closure(code.machine, other.features)
-        and told_by_instructions(code, other).status != "wrong"
+        and flag_evidence(code, other).status != "wrong"
     ]
 
 
@@ -277,7 +281,9 @@ def _host_halves(code: Combined) -> Iterator[Check]:
     tally, known = code.group("cuda"), facts(code.machine)
     modern, legacy = tally.having[known.modern], tally.having[known.legacy]
     if legacy > modern:
-        text = f"{WORDS['cuda']} were compiled without the flags: {legacy} of {tally.functions} functions"
+        text = (
+            f"{GROUP_TITLES['cuda']} were compiled without the flags: {legacy} of {tally.functions} functions"
+        )
         yield Check(
             "host",
             "note",
@@ -301,7 +307,7 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
         text = f"code outside dispatch needs {names}, which {isa.name} does not have: {spot(first)}"
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     elif called:
-        first = next(one for one in shared.sightings[called[0]] if one.caller)
+        first = next(hit for hit in shared.hits[called[0]] if hit.caller)
         count = shared.having[first.feature]
         some, need, them = ("function", "needs", "it") if count == 1 else ("functions", "need", "them")
         text = f"{count} {some} that the linker took from dispatched units {need} {', '.join(called)},"
@@ -315,15 +321,15 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
 
 def first_of(tally: Tally, features: Sequence[str]) -> Hit:
     """The first place that needs one of some features."""
-    return tally.sightings[features[0]][0]
+    return tally.hits[features[0]][0]
 
 
-def spot(sighting: Hit) -> str:
-    """Where an instruction stands, in words."""
-    unit = f" of {sighting.unit}" if sighting.unit else ""
+def spot(hit: Hit) -> str:
+    """An instruction and its place, as text."""
+    unit = f" of {hit.unit}" if hit.unit else ""
     return (
-        f"{sighting.feature} instruction {disassembled(sighting)} at +{sighting.offset:#x} in"
-        f" {clipped(sighting.function)}{unit} ({sighting.library})"
+        f"{hit.feature} instruction {disassembled(hit)} at +{hit.offset:#x} in"
+        f" {clipped(hit.function)}{unit} ({hit.library})"
     )
 
 
@@ -333,15 +339,15 @@ def clipped(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
 
 
-def disassembled(sighting: Hit) -> str:
+def disassembled(hit: Hit) -> str:
     """An instruction as its bytes, and for x86-64 as text."""
-    if sighting.machine == "aarch64":
-        return sighting.code
-    return f"`{iced.text_of(bytes.fromhex(sighting.code))}` ({sighting.code})"
+    if hit.machine == "aarch64":
+        return hit.code
+    return f"`{iced.text_of(bytes.fromhex(hit.code))}` ({hit.code})"
 
 
 def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
-    """Which CPUs run the instruction set and die at the feature, in words."""
+    """The CPUs that run the instruction set and crash at the feature, as text."""
     having = {other.name for other in catalog.isas.values() if feature in other.features}
     if not having:
         return f"a CPU without {feature} crashes there (SIGILL)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -31,6 +31,7 @@ MOST_OVERLAP = 2  # names may share their ends, so together they can be longer t
 MOST_DYNAMIC = 20_000
 LONGEST_NAME = 4096  # of a function; the longest of torch 2.10 has 1467 characters
 LONGEST_FILE_NAME = 1024
+LONGEST_FUNCTION = 256 << 10  # bytes; the rest of a longer one is not read
 
 
 class NotElf(Damaged):
@@ -90,10 +91,17 @@ class Elf:
         return next((section for section in self.sections if section.kind == kind), None)
 
     def bytes_of(self, section: Section, most: int = MOST_STRINGS) -> bytes:
-        """A whole section, or Damaged when it is larger than such a section can be."""
+        """A whole section. Raises Damaged when it is larger than such a section can be."""
         if section.size > most:
             raise Damaged(f"section {section.name} claims {section.size} bytes, more than it can have")
         return self.source.read(section.offset, section.size)
+
+    def rows_of(
+        self, section: Section, row: struct.Struct, most: int = MOST_STRINGS
+    ) -> Iterator[tuple[int, ...]]:
+        """The whole rows of a section that is a table; Damaged when it is larger than `most` bytes."""
+        data = self.bytes_of(section, most)
+        return row.iter_unpack(data[: len(data) - len(data) % row.size])
 
     def strings_of(self, section: Section) -> bytes:
         """The string table that a section's entries point into."""
@@ -103,7 +111,7 @@ class Elf:
 
 
 def read_elf(source: FileSlice) -> Elf:
-    """Read the headers of an ELF file; NotElf or Damaged says why that cannot be done."""
+    """Read the headers of an ELF file. Raises NotElf, Damaged."""
     if source.size == 0:
         raise NotElf("an empty file")
     head = source.read(0, min(HEADER.size, source.size))
@@ -145,7 +153,8 @@ def _section(source: FileSlice, row: tuple[int, ...], names: bytes) -> Section:
     name = text_at(names, row[0], LONGEST_FILE_NAME)
     if row[1] not in (0, NOBITS) and row[4] + row[5] > source.size:
         raise Damaged(f"section {name or '(no name)'} reaches beyond the end of the file")
-    return Section(name, *row[1:7])
+    _, kind, flags, address, offset, size, link = row[:7]
+    return Section(name, kind, flags, address, offset, size, link)
 
 
 def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
@@ -166,16 +175,15 @@ def links_of(elf: Elf) -> Links:
     if section is None:
         return Links()
     strings = elf.strings_of(section)
-    data = elf.bytes_of(section, MOST_DYNAMIC * DYNAMIC.size)
-    found: dict[int, list[str]] = {}
-    for tag, value in DYNAMIC.iter_unpack(data[: len(data) - len(data) % DYNAMIC.size]):
+    texts: dict[int, list[str]] = {}
+    for tag, value in elf.rows_of(section, DYNAMIC, MOST_DYNAMIC * DYNAMIC.size):
         if tag == 0:
             break
         if tag in (NEEDED, SONAME, RPATH, RUNPATH):
-            found.setdefault(tag, []).append(text_at(strings, value, LONGEST_FILE_NAME * 16))
-    paths = [path for tag in (RPATH, RUNPATH) for text in found.get(tag, []) for path in text.split(":")]
-    soname = next(iter(found.get(SONAME, [])), "")
-    return Links(tuple(found.get(NEEDED, [])), soname, tuple(filter(None, paths)))
+            texts.setdefault(tag, []).append(text_at(strings, value, LONGEST_FILE_NAME * 16))
+    paths = [path for tag in (RPATH, RUNPATH) for text in texts.get(tag, []) for path in text.split(":")]
+    soname = next(iter(texts.get(SONAME, [])), "")
+    return Links(tuple(texts.get(NEEDED, [])), soname, tuple(filter(None, paths)))
 
 
 @dataclass(slots=True)
@@ -207,20 +215,21 @@ def functions_of(elf: Elf) -> Functions:
     table = table or elf.of_kind(DYNSYM)
     if table is None:
         return Functions([], [], b"", stripped=True)
-    data = elf.bytes_of(table, MOST_SYMBOLS * SYMBOL.size)
+    rows = elf.rows_of(table, SYMBOL, MOST_SYMBOLS * SYMBOL.size)
     strings = elf.strings_of(table)
     units: list[str] = []
-    whole = data[: len(data) - len(data) % SYMBOL.size]
-    return Functions(list(_functions(whole, strings, units, len(elf.sections))), units, strings, stripped)
+    return Functions(list(_functions(rows, strings, units, len(elf.sections))), units, strings, stripped)
 
 
-def _functions(table: bytes, strings: bytes, units: list[str], sections: int) -> Iterator[Function]:
+def _functions(
+    rows: Iterable[tuple[int, ...]], strings: bytes, units: list[str], sections: int
+) -> Iterator[Function]:
     """The functions of a symbol table, which names a source file before its local symbols.
 
     Hidden functions become local at link time and follow a file without a name: theirs is not known.
     """
     unit = -1
-    for name_at, info, _, section, address, size in SYMBOL.iter_unpack(table):
+    for name_at, info, _, section, address, size in rows:
         kind = info & 15
         if kind == FILE:
             units.append(text_at(strings, name_at, LONGEST_FILE_NAME))
@@ -230,16 +239,16 @@ def _functions(table: bytes, strings: bytes, units: list[str], sections: int) ->
             yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else -1)
 
 
-def place_of(elf: Elf, function: Function, most: int) -> tuple[int, int]:
-    """Where a function's instructions lie in the file and how many bytes they are, at most `most`; none where
-    its section holds no code."""
+def place_of(elf: Elf, function: Function) -> tuple[int, int]:
+    """Where a function's instructions lie in the file and how many bytes they are, at most LONGEST_FUNCTION;
+    none where its section holds no code."""
     section = elf.sections[function.section]
     start = function.address - section.address
     if not section.holds_code or start < 0 or start >= section.size:
         return 0, 0
-    return section.offset + start, min(function.size, most, section.size - start)
+    return section.offset + start, min(function.size, LONGEST_FUNCTION, section.size - start)
 
 
-def code_of(elf: Elf, function: Function, most: int) -> bytes:
-    """A function's instructions, at most `most` bytes; empty where its section holds no code."""
-    return elf.source.read(*place_of(elf, function, most))
+def code_of(elf: Elf, function: Function) -> bytes:
+    """A function's instructions, at most LONGEST_FUNCTION bytes; empty where its section holds no code."""
+    return elf.source.read(*place_of(elf, function))

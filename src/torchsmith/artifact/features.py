@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
 
-LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler that was not told of AVX
-TWO_STEPS = "broadcast in two steps"  # shows a compiler that was told of AVX and not of AVX-512
+LEGACY_SSE = "sse2"  # in every x86-64 CPU; without VEX it shows a compiler without the flag for AVX
+TWO_STEPS = "broadcast in two steps"  # shows a compiler with the flag for AVX and without that for AVX-512
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Scan:
 
 class Level(Table, frozen=True):
     """Features of which one shows up in code for a set: in at least `share` of the functions with vectors,
-    where there are `enough` of them. Without a share, code that uses none tells nothing. `older` shows
+    where there are `enough` of them. Without a share, code that uses none proves nothing. `older` is shown by
     functions that were compiled without the set."""
 
     features: tuple[str, ...]
@@ -43,7 +43,7 @@ class Level(Table, frozen=True):
 
 
 class InstructionFacts(Table, frozen=True):
-    """What is known of an architecture's instructions, however they are told apart."""
+    """Facts about an architecture's instructions, however they are decoded."""
 
     source: str
     evidence: tuple[Level, ...]
@@ -54,7 +54,7 @@ class InstructionFacts(Table, frozen=True):
 
     @property
     def older(self) -> frozenset[str]:
-        """What shows a compiler that was not told of a set, and needs no feature of a CPU."""
+        """What shows a compiler without the flags of a set, and needs no feature of a CPU."""
         return frozenset((self.legacy, *(level.older for level in self.evidence if level.older)))
 
 
@@ -117,7 +117,7 @@ def closure(machine: ElfMachine, features: Iterable[str]) -> frozenset[str]:
 
 @cache
 def known_features(machine: ElfMachine) -> frozenset[str]:
-    """The features that instructions are told apart by."""
+    """The features that instructions are classified by."""
     if machine == "x86_64":
         return frozenset(x86_facts().iced.values())
     return frozenset(rule.feature for rule in aarch64_facts().rules)
@@ -132,9 +132,9 @@ BTI = b"\x5f\x24\x03\xd5"
 
 def outline_atomics(code: bytes, address: int) -> Iterator[int]:
     """Where outline atomics begin in a section of AArch64 code, named or not."""
-    for found in OUTLINE.finditer(code):
-        at = found.start()
-        if at % 4 == 0 and found[0][5] & 3 == 2:
+    for match in OUTLINE.finditer(code):
+        at = match.start()
+        if at % 4 == 0 and match[0][5] & 3 == 2:
             yield address + (at - 4 if code[at - 4 : at] == BTI else at)
 
 
@@ -151,8 +151,8 @@ def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterato
     """The words of a function that need a feature, calls of the outline atomics among them."""
     outline_call: tuple[str, ...] = (aarch64_facts().legacy,)
     features: tuple[str, ...]
-    for found in _telling(bool(outline)).finditer(code[3::4]):
-        at = 4 * found.start()
+    for match in _top_pattern(bool(outline)).finditer(code[3::4]):
+        at = 4 * match.start()
         word = int.from_bytes(code[at : at + 4], "little")
         if word >> 24 in CALL:
             target = address + at + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
@@ -164,15 +164,15 @@ def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterato
 
 
 @cache
-def _telling(calls: bool) -> re.Pattern[bytes]:
-    """The highest bytes of words that have to be looked at."""
+def _top_pattern(calls: bool) -> re.Pattern[bytes]:
+    """A pattern for the highest bytes of words that may need a feature."""
     tops = sorted({*_tops(), *(CALL if calls else ())})
     return re.compile(b"[" + b"".join(re.escape(bytes([top])) for top in tops) + b"]")
 
 
 @lru_cache(maxsize=65536)
 def aarch64_needs(word: int) -> tuple[str, ...]:
-    """The features of one AArch64 instruction word, the telling one last."""
+    """The features of one AArch64 instruction word, the most specific last."""
     return tuple(dict.fromkeys(rule.feature for rule in _tops().get(word >> 24, ()) if rule.matches(word)))
 
 
@@ -184,4 +184,4 @@ def _tops() -> dict[int, list[Word]]:
         top: [rule for rule in rules if (top << 24) & rule.mask == rule.value & 0xFF000000]
         for top in range(256)
     }
-    return {top: found for top, found in tops.items() if found}
+    return {top: rules for top, rules in tops.items() if rules}

@@ -84,7 +84,14 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
         having += here
         throughout.update(key for key, count in here.items() if count >= NEARLY_ALL * len(holding))
     rows = tuple(
-        TargetRow(*key, entries[key], sizes[key], having[key], key not in throughout)
+        TargetRow(
+            kind=key[0],
+            target=key[1],
+            entries=entries[key],
+            size=sizes[key],
+            containers=having[key],
+            stray=key not in throughout,
+        )
         for key in sorted(entries, key=_order)
     )
     return GpuCode(rows, total, sizes.total())
@@ -100,7 +107,7 @@ def _number(target: CodeTarget) -> int:
     return target.sm.number if isinstance(target, GpuTarget) else len(target.arch)
 
 
-def words_of(rows: Iterable[TargetRow]) -> list[str]:
+def target_names(rows: Iterable[TargetRow]) -> list[str]:
     """Kinds and targets."""
     return [f"{row.kind} {row.target}" for row in rows]
 

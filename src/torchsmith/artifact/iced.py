@@ -25,13 +25,13 @@ INSTALLED = find_spec("iced_x86") is not None
 
 MISSING = "iced-x86 reads x86-64 code and is not installed; it has no wheel for macOS on ARM"
 INVALID = 0
-NEAR = 4  # instructions between the two steps of a broadcast
+DISTANCE = 4  # instructions at most between the two steps of a broadcast
 
 
 def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
     """The features of a function, and whether it holds bytes that are no instruction: what `scan_x86` says
     without the places, in two thirds of the time."""
-    kinds: set[int] = {found.code for found in iced_x86.Decoder(64, code)}
+    kinds: set[int] = {instruction.code for instruction in iced_x86.Decoder(64, code)}
     if INVALID in kinds:
         return tuple(sorted(scan_x86(code).first)), True
     features: set[str] = set()
@@ -55,10 +55,10 @@ def _may_take_two_steps(features: Container[str], kinds: Collection[int]) -> boo
 def scan_x86(code: bytes) -> Scan:
     """The first instruction of each feature in a function, up to bytes that are no instruction."""
     first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
-    for found in iced_x86.Decoder(64, code):
-        kind: int = found.code
+    for instruction in iced_x86.Decoder(64, code):
+        kind: int = instruction.code
         if kind not in first:
-            first[kind] = (found.ip, found.len)
+            first[kind] = (instruction.ip, instruction.len)
     end = first.get(INVALID, (len(code), 0))[0]
     seen: dict[str, Use] = {}
     for kind, (at, size) in first.items():
@@ -81,7 +81,7 @@ def _two_steps(code: bytes) -> dict[str, Use]:
             continue
         if step.code in _moves():
             moved[step.op0_register] = count
-        elif step.code in _copies() and count - moved.get(step.op1_register, -NEAR - 1) <= NEAR:
+        elif step.code in _copies() and count - moved.get(step.op1_register, -DISTANCE - 1) <= DISTANCE:
             by_number = step.op2_kind == iced_x86.OpKind.IMMEDIATE8
             if step.op_count == 2 or (
                 not step.immediate8 if by_number else step.op2_register == step.op1_register
@@ -114,19 +114,19 @@ def asks(code: bytes, address: int, places: Container[int]) -> bool:
     """Whether a function asks the CPU what it has, or reads one of the places that keep the answer."""
     decoder = iced_x86.Decoder(64, code, ip=address)
     return any(
-        found.code in (iced_x86.Code.CPUID, iced_x86.Code.XGETBV)
-        or (found.is_ip_rel_memory_operand and found.ip_rel_memory_address in places)
-        for found in decoder
+        instruction.code in (iced_x86.Code.CPUID, iced_x86.Code.XGETBV)
+        or (instruction.is_ip_rel_memory_operand and instruction.ip_rel_memory_address in places)
+        for instruction in decoder
     )
 
 
 @cache
 def needs(kind: int) -> tuple[str, ...]:
-    """The features of one of iced's instruction codes, the telling ones last."""
-    found = iced_x86.Instruction()
-    found.code = kind  # type: ignore[assignment,unused-ignore]
-    info = found.op_code()
-    features = [_names()[number] for number in found.cpuid_features() if number in _names()]
+    """The features of one of iced's instruction codes, the most specific last."""
+    instruction = iced_x86.Instruction()
+    instruction.code = kind  # type: ignore[assignment,unused-ignore]
+    info = instruction.op_code()
+    features = [_names()[number] for number in instruction.cpuid_features() if number in _names()]
     encodings = iced_x86.EncodingKind
     if info.encoding == encodings.LEGACY:
         return _legacy(info, features)
@@ -138,7 +138,7 @@ def needs(kind: int) -> tuple[str, ...]:
 
 
 def _legacy(info: Any, features: list[str]) -> tuple[str, ...]:
-    """Without VEX: tzcnt runs as bsf on older CPUs, and SSE shows a compiler that was not told of AVX."""
+    """Without VEX: tzcnt runs as bsf on older CPUs, and SSE shows a compiler without the flag for AVX."""
     features = [name for name in features if name != "bmi1"]
     if features:
         return tuple(features)

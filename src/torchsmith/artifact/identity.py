@@ -1,4 +1,4 @@
-"""What an artifact says of itself: versions, Python, BLAS, MAGMA and the flags of its compiler."""
+"""What an artifact states about itself: versions, Python, BLAS, MAGMA and the flags of its compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, ElfMachine, Links
 from torchsmith.artifact.features import closure, known_features
-from torchsmith.artifact.known import Owners, Provider, ReleaseWords, known
+from torchsmith.artifact.known import Owners, Provider, ReleasePatterns, known
 from torchsmith.artifact.source import FileSlice, open_file
 from torchsmith.catalog import CudaVersion, Isa, Package, PythonVersion
 from torchsmith.catalog.axes import BackendVersion
@@ -35,13 +35,13 @@ def derivation_flags(path: Path) -> str:
             text = source.read(0, min(source.size, MOST_DERIVATION)).decode("utf-8", "replace")
     except Problem:
         return ""
-    found = DERIVATION_FLAGS.search(text)
-    return " ".join(found[1].split()) if found else ""
+    match = DERIVATION_FLAGS.search(text)
+    return " ".join(match[1].split()) if match else ""
 
 
 def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
     """The release of each package in the artifact, from its version.py."""
-    found: dict[Package, str] = {}
+    versions: dict[Package, str] = {}
     for name, text in sorted(texts.items()):
         package = owners.package_of(name)
         parts = PurePosixPath(name).parts
@@ -49,13 +49,13 @@ def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:
             continue
         version = re.search(r"^__version__\s*=\s*['\"]([\w.+!-]{1,60})['\"]", text, re.MULTILINE)
         if version:
-            found[package] = version[1]
-    return found
+            versions[package] = version[1]
+    return versions
 
 
 @dataclass(frozen=True, slots=True)
 class StatedToolkit:
-    """A release of CUDA or another backend, or only its major number, and who says so."""
+    """A release of CUDA or another backend, or only its major number, and what states it."""
 
     backend: str
     release: CudaVersion | BackendVersion | int
@@ -76,7 +76,7 @@ def _major(release: CudaVersion | BackendVersion | int) -> int:
 
 
 def toolkits_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -> list[StatedToolkit]:
-    """All that an artifact says of the releases of backends, each word once, the most exact first."""
+    """The releases of backends that an artifact states, each once, the most exact first."""
     versions = {
         name: text
         for name, text in sorted(texts.items())
@@ -85,36 +85,36 @@ def toolkits_of(texts: dict[str, str], links: Iterable[Links], owners: Owners) -
     linked = list(links)
     rows = [
         StatedToolkit(backend, release, by)
-        for backend, words in known().releases.items()
-        for release, by in _releases(backend, words, versions, linked).items()
+        for backend, patterns in known().releases.items()
+        for release, by in _releases(backend, patterns, versions, linked).items()
     ]
     return sorted(rows, key=lambda row: isinstance(row.release, int))
 
 
 def _releases(
-    backend: str, words: ReleaseWords, versions: dict[str, str], links: Iterable[Links]
+    backend: str, patterns: ReleasePatterns, versions: dict[str, str], links: Iterable[Links]
 ) -> dict[CudaVersion | BackendVersion | int, str]:
-    found: dict[CudaVersion | BackendVersion | int, str] = {}
+    releases: dict[CudaVersion | BackendVersion | int, str] = {}
 
     def keep(stated: re.Match[str] | None, by: str) -> None:
         if stated:
             number = f"{stated[1]}.{stated[2]}"
             version = CudaVersion.parse(number) if backend == "cuda" else BackendVersion(backend, number)
-            found.setdefault(version, by)
+            releases.setdefault(version, by)
 
     for name, text in versions.items():
-        variable = rf"^{words.stated}\b[^=\n]*=\s*['\"](\d{{1,3}})\.(\d{{1,3}})"
+        variable = rf"^{patterns.stated}\b[^=\n]*=\s*['\"](\d{{1,3}})\.(\d{{1,3}})"
         keep(re.search(variable, text, re.MULTILINE), name)
-        local = rf"^__version__\s*=\s*['\"][\w.]+\+{words.local}['\"]"
+        local = rf"^__version__\s*=\s*['\"][\w.]+\+{patterns.local}['\"]"
         keep(re.search(local, text, re.MULTILINE), f"the release in {name}")
     for link in links:
         for path in link.runpath:  # Nix names what a folder holds
-            keep(re.search(rf"\b{words.folder}-(\d{{1,3}})\.(\d{{1,3}})\.", path), path)
+            keep(re.search(rf"\b{patterns.folder}-(\d{{1,3}})\.(\d{{1,3}})\.", path), path)
         for needed in link.needed:
-            linked = re.fullmatch(rf"{words.library}[\w.-]*\.so\.(\d{{1,3}})(\.\d+)*", needed)
+            linked = re.fullmatch(rf"{patterns.library}[\w.-]*\.so\.(\d{{1,3}})(\.\d+)*", needed)
             if linked:
-                found.setdefault(int(linked[1]), needed)
-    return found
+                releases.setdefault(int(linked[1]), needed)
+    return releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ def python_of(libraries: Iterable[str], texts: dict[str, str]) -> PythonBuild | 
         (r"/python(3)\.(\d{1,2})(t?)/", [*libraries, *texts]),
         (r"^Tag: cp(3)\d{1,2}-cp3(\d{1,2})(t?)-", tags),
     ):
-        found = next(filter(None, (re.search(pattern, place, re.MULTILINE) for place in places)), None)
-        if found:
-            return PythonBuild(PythonVersion(int(found[1]), int(found[2])), bool(found[3]))
+        match = next(filter(None, (re.search(pattern, place, re.MULTILINE) for place in places)), None)
+        if match:
+            return PythonBuild(PythonVersion(int(match[1]), int(match[2])), bool(match[3]))
     return None
 
 
@@ -149,13 +149,13 @@ def is_portable(file: str, texts: dict[str, str]) -> bool:
 
 
 def released_as(texts: dict[str, str]) -> dict[str, str]:
-    """Name and release of whatever a wheel's own METADATA says it is."""
-    found = {}
+    """Names and releases in a wheel's own METADATA."""
+    releases = {}
     for name, text in texts.items():
-        words = dict(re.findall(r"^(Name|Version): ([\w.+!-]{1,80})\s*$", text, re.MULTILINE))
-        if name.endswith(".dist-info/METADATA") and len(words) == 2:
-            found[words["Name"]] = words["Version"]
-    return found
+        fields = dict(re.findall(r"^(Name|Version): ([\w.+!-]{1,80})\s*$", text, re.MULTILINE))
+        if name.endswith(".dist-info/METADATA") and len(fields) == 2:
+            releases[fields["Name"]] = fields["Version"]
+    return releases
 
 
 def holds_symbol(elf: Elf, symbol: str) -> bool:
@@ -166,7 +166,7 @@ def holds_symbol(elf: Elf, symbol: str) -> bool:
 
 
 def provided(elf: Elf, links: Links, provider: Provider) -> str:
-    """How a library is there: the name that is linked to, "linked in", or an empty string."""
+    """How a library is provided: the name that is linked to, "linked in", or an empty string."""
     for needed in links.needed:
         if needed.startswith(provider.library):
             return needed
@@ -187,9 +187,9 @@ def compile_flags(elf: Elf) -> str:
 def _find(source: FileSlice, start: int, end: int) -> int:
     while start < end:
         block = source.read(start, min(CHUNK + len(FLAGS), end - start))
-        found = block.find(FLAGS)
-        if found >= 0:
-            return start + found
+        place = block.find(FLAGS)
+        if place >= 0:
+            return start + place
         start += CHUNK
     return -1
 
@@ -206,32 +206,32 @@ def _text_around(source: FileSlice, at: int, start: int, end: int) -> str:
 def blas_of(elf: Elf, links: Links) -> str:
     """The linear algebra library behind a library, and how it is there."""
     for name, provider in known().blas.items():
-        found = provided(elf, links, provider)
-        if found:
-            return f"{name} ({found})"
+        how = provided(elf, links, provider)
+        if how:
+            return f"{name} ({how})"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFlags:
-    """What embedded flags say of an instruction set."""
+    """Stated flags against those of an instruction set."""
 
     names: bool  # all its flags, and none that allows more
     other: bool  # they are those of another set
     text: str
 
 
-def flag_words(text: str) -> list[str]:
-    """The single flags of an embedded text; what the library holds just before it may stick to the first:
-    gcc writes a long text as vector constants, which end without a zero."""
-    found = CXX_FLAGS.search(text)
-    first, *rest = (found[1] if found else text).split() or [""]
+def split_flags(text: str) -> list[str]:
+    """The flags in an embedded text. Bytes of the library before it may stick to the first one: gcc writes a
+    long text as vector constants, which end without a zero."""
+    match = CXX_FLAGS.search(text)
+    first, *rest = (match[1] if match else text).split() or [""]
     return [re.sub(r"^.*(?=-m)", "", first), *rest]
 
 
 def stated(text: str, by: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
-    """What flags say of a set, and who says it; nothing where a wrapper added the flags."""
-    words = flag_words(text)
+    """Stated flags against those of a set; None where they name no set, as where a wrapper adds them."""
+    words = split_flags(text)
     absent = [flag for flag in isa.flags if flag not in words]
     allowed = closure(machine, (*isa.features, *isa.beyond_flags))
     beyond = [flag for flag, feature in _single_features(words, machine) if feature not in allowed]
@@ -248,10 +248,10 @@ def stated(text: str, by: str, machine: ElfMachine, isa: Isa) -> StatedFlags | N
     return StatedFlags(names=False, other=True, text=f"its {by} {' and '.join(parts)}")
 
 
-def _single_features(words: Iterable[str], machine: ElfMachine) -> Iterable[tuple[str, str]]:
+def _single_features(flags: Iterable[str], machine: ElfMachine) -> Iterable[tuple[str, str]]:
     """Flags that allow one feature, as -mavx512bf16 does avx512_bf16."""
     spelled = {feature.replace("_", ""): feature for feature in known_features(machine)}
-    for word in words:
-        name = re.sub(r"[._-]", "", word[2:]) if word.startswith("-m") else ""
+    for flag in flags:
+        name = re.sub(r"[._-]", "", flag[2:]) if flag.startswith("-m") else ""
         if name in spelled:
-            yield word, spelled[name]
+            yield flag, spelled[name]

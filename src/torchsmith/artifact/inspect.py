@@ -1,4 +1,4 @@
-"""One pass over an artifact: every library opened once, and all that is seen of it kept as values."""
+"""One pass over an artifact: every library is opened once, and its facts are kept as values."""
 
 from __future__ import annotations
 
@@ -108,18 +108,18 @@ class Inspection:
         """The libraries that stand for each other, of which one is loaded: a wheel has one for each CUDA
         release; none where there is only one."""
         beginnings = tuple(package.alternatives for package in self.packages if package.alternatives)
-        found = [
+        names = [
             library.name
             for library in self.libraries
             if library.name.rsplit("/", 1)[-1].startswith(beginnings)
         ]
-        return frozenset(found if beginnings and len(found) > 1 else ())
+        return frozenset(names if beginnings and len(names) > 1 else ())
 
     @property
     def machine(self) -> ElfMachine | None:
         """The architecture of its own libraries, where they agree."""
-        found = {library.machine for library in self.own if library.machine}
-        return found.pop() if len(found) == 1 else None
+        machines = {library.machine for library in self.own if library.machine}
+        return machines.pop() if len(machines) == 1 else None
 
     @property
     def size(self) -> int:
@@ -187,7 +187,7 @@ def _refuse_other_files(item: Item) -> None:
         except NotElf as fault:
             raise Invalid(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
         except Damaged:
-            return  # it is looked at, and what is wrong is said there
+            return  # inspected like any other, and reported then
 
 
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
@@ -341,16 +341,16 @@ def needs_of(
     `installed`: paths can be followed on this machine. `local`: a wheel for machines like the one that built
     it, whose libraries it uses.
     """
-    found: dict[str, Need] = {}
+    needs: dict[str, Need] = {}
     for library in libraries:
         for needed in library.links.needed:
             where = _where(needed, library, names, installed)
             family = (*known().names.own, *(library.package.libraries if library.package else ()))
             if where == "missing" and local and not needed.startswith(family):
                 where = "unbundled"
-            if needed not in found or (found[needed].found == "missing" and where != "missing"):
-                found[needed] = Need(needed, where, library.name)
-    return sorted(found.values())
+            if needed not in needs or (needs[needed].found == "missing" and where != "missing"):
+                needs[needed] = Need(needed, where, library.name)
+    return sorted(needs.values())
 
 
 def _where(needed: str, library: Library, names: Collection[str], installed: bool) -> LinkState:

@@ -25,13 +25,13 @@ class Interpreter:
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """The environment of the child: nothing of ours leaks in."""
-        kept = {name: value for name, value in inherited.items() if not name.startswith("PYTHON")}
+        own = {name: value for name, value in inherited.items() if not name.startswith("PYTHON")}
         paths = {"PYTHONPATH": os.pathsep.join(map(str, self.folders))} if self.folders else {}
-        return kept | paths | {"PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        return own | paths | {"PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> Interpreter:
-    """The interpreter to test a package with; a Problem says what is lacking."""
+    """The interpreter to test a package with. Raises NotFound, Invalid, Lacking."""
     if not path.is_dir():
         link = f" is a link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
         raise NotFound(
@@ -52,9 +52,9 @@ def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> 
 
 def propagated(path: Path) -> list[Path]:
     """The inputs that a Nix package propagates, and theirs; each once."""
-    found: dict[Path, None] = {}
+    inputs: dict[Path, None] = {}
     waiting = [path.resolve(), *_environment(path.resolve()), *_outputs(path)]
-    while waiting and len(found) < MOST_INPUTS:
+    while waiting and len(inputs) < MOST_INPUTS:
         root = waiting.pop(0)
         for name in PROPAGATED:
             file = root / "nix-support" / name
@@ -62,16 +62,17 @@ def propagated(path: Path) -> list[Path]:
                 continue
             for word in read_text(file).split():
                 place = Path(word)
-                if place.parent == root.parent and place not in found and place.is_dir():  # of the same store
-                    found[place] = None
+                same_store = place.parent == root.parent
+                if same_store and place not in inputs and place.is_dir():
+                    inputs[place] = None
                     waiting.append(place)
-    return list(found)
+    return list(inputs)
 
 
 def _outputs(path: Path) -> Iterator[Path]:
     """A build's other outputs: beside a result link, as result-dev and the like, or by the store's record."""
     link = os.path.abspath(path)
-    beside = [found for name in ("dev", "lib", "out") if (found := Path(f"{link}-{name}")).is_dir()]
+    beside = [place for name in ("dev", "lib", "out") if (place := Path(f"{link}-{name}")).is_dir()]
     yield from (place.resolve() for place in beside) if beside else _recorded(path.resolve())
 
 
@@ -87,8 +88,8 @@ def _recorded(path: Path) -> Iterator[Path]:
 
 def site_folders(root: Path, catalog: Catalog) -> list[Path]:
     """The folders below a root that hold importable packages."""
-    found = sorted(root.glob("lib/python3.*/site-packages"))
-    return found or ([root] if _packages_in(root, catalog) else [])
+    folders = sorted(root.glob("lib/python3.*/site-packages"))
+    return folders or ([root] if _packages_in(root, catalog) else [])
 
 
 def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
@@ -137,18 +138,18 @@ def _store() -> Path:
 
 def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
     """Whether an interpreter's extension suffix is that of the package's modules."""
-    asked = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], timeout=30)
-    suffix = asked.stdout.strip()
+    done = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], timeout=30)
+    suffix = done.stdout.strip()
     modules = [module for folder in folders for module in folder.glob("torch/_C*.so")]
     return not modules or any(module.name.endswith(suffix) for module in modules)
 
 
 def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
-    """The packages of the first folder that holds any."""
+    """The packages of the first folder that holds any. Raises Invalid where none does."""
     for folder in folders:
-        if found := _packages_in(folder, catalog):
-            return found
-    raise Invalid(f"none of {', '.join(one.title for one in catalog.packages.values())} is there")
+        if packages := _packages_in(folder, catalog):
+            return packages
+    raise Invalid(f"none of {', '.join(package.title for package in catalog.packages.values())} is there")
 
 
 def _packages_in(folder: Path, catalog: Catalog) -> list[Package]:

@@ -33,8 +33,8 @@ class LibraryNames(Table, frozen=True):
     vendor: tuple[str, ...]
 
 
-class ReleaseWords(Table, frozen=True):
-    """What names a backend's release: patterns."""
+class ReleasePatterns(Table, frozen=True):
+    """Patterns of what names a backend's release."""
 
     stated: str  # a variable of version.py
     local: str  # in the local part of a release
@@ -47,7 +47,7 @@ class Known(Table, frozen=True):
 
     source: str
     names: LibraryNames
-    releases: dict[str, ReleaseWords]
+    releases: dict[str, ReleasePatterns]
     blas: dict[str, Provider]
     magma: Provider
     linked_in: dict[str, Provider]

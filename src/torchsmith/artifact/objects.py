@@ -20,7 +20,7 @@ from torchsmith.catalog import Catalog, Isa, Sm
 from torchsmith.core.text import some_of
 from torchsmith.matrix.variant import Variant
 
-SHOWN = 3
+MOST_NAMES = 3
 DISPATCHED = re.compile(r"\.(?!DEFAULT)[A-Z][A-Z0-9]+\.c(pp)?\.o$")  # chosen at run time, so of any set
 
 
@@ -46,17 +46,17 @@ def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     if not plain:
         return
     spellings = [set(isa.flags), *map(set, isa.other_flags)]
-    without = [one for one in plain if not any(flags <= set(one.flags) for flags in spellings)]
-    words = " ".join(isa.flags)
+    without = [command for command in plain if not any(flags <= set(command.flags) for flags in spellings)]
+    flags = " ".join(isa.flags)
     if not without:
-        yield Check("cpu-flags", "right", f"{words} reached all {len(plain)} units of the CPU")
+        yield Check("cpu-flags", "right", f"{flags} reached all {len(plain)} units of the CPU")
     elif len(without) == len(plain):
-        text = f"{words} reached none of {len(plain)} units of the CPU"
+        text = f"{flags} reached none of {len(plain)} units of the CPU"
         hint = "the recipe's CXXFLAGS and CFLAGS must be exported before setup.py runs"
         yield Check("cpu-flags", "wrong", text, hint)
     else:
         reached = f"{len(plain) - len(without)} of {len(plain)} units of the CPU"
-        yield Check("cpu-flags", "note", f"{words} reached {reached}, not {_names(without)}")
+        yield Check("cpu-flags", "note", f"{flags} reached {reached}, not {_names(without)}")
 
 
 def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
@@ -78,11 +78,13 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
         needs = {feature for tally in code.groups.values() for feature in tally.features(code.machine)}
         beyond |= needs - closure(code.machine, isa.features)
         used |= needs
-    words = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
+    features = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
     if beyond:
         yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
     elif looked:
-        yield Check("cpu-code", "right", f"{looked} functions of the sample use {words}, within {isa.name}")
+        yield Check(
+            "cpu-code", "right", f"{looked} functions of the sample use {features}, within {isa.name}"
+        )
 
 
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
@@ -91,8 +93,8 @@ def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
         hint = "CUDA was not found or is switched off"
         yield Check("gpu-flags", "wrong", "no unit is compiled by nvcc", hint)
         return
-    lacking = [one for one in cuda if not any(target.sm == sm for target in one.targets)]
-    other = sorted({str(target.sm) for one in cuda for target in one.targets if target.sm != sm})
+    lacking = [command for command in cuda if not any(target.sm == sm for target in command.targets)]
+    other = sorted({str(target.sm) for command in cuda for target in command.targets if target.sm != sm})
     if lacking:
         text = f"nvcc lacks {sm} in {len(lacking)} of {len(cuda)}: {_names(lacking)}"
         yield Check("gpu-flags", "wrong", text)
@@ -104,35 +106,37 @@ def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
 
 def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
     """The GPU architecture in the GPU code of the objects that were compiled."""
-    found: dict[str, list[Container]] = {}
+    holding: dict[str, list[Container]] = {}
     for path in sorted(folder.rglob("*.o")):
         try:
             with open_file(path) as source:
-                containers = [one for one in containers_of(read_elf(source)) if one.entries]
+                containers = [container for container in containers_of(read_elf(source)) if container.entries]
         except Damaged as fault:
             yield Check("objects", "wrong", f"{path.name} cannot be read: {fault.message}")
             continue
         if containers:
-            found[path.name] = containers
-    if not found:
+            holding[path.name] = containers
+    if not holding:
         yield Check("gpu-code", "unjudged", "no object of the sample holds GPU code")
         return
-    targets = {entry.target.arch for one in found.values() for box in one for entry in box.entries}
+    targets = {
+        entry.target.arch for containers in holding.values() for box in containers for entry in box.entries
+    }
     if targets == {arch}:
-        yield Check("gpu-code", "right", f"{len(found)} objects hold code for {arch} alone")
+        yield Check("gpu-code", "right", f"{len(holding)} objects hold code for {arch} alone")
     else:
-        text = f"{len(found)} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
+        text = f"{len(holding)} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
         yield Check("gpu-code", "wrong", text)
 
 
 def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     """What nvcc hands to the CPU's compiler: CXXFLAGS do not get there."""
     cuda = [command for command in commands if command.cuda]
-    without = [one for one in cuda if not set(isa.flags) <= set(one.host_flags)]
+    without = [command for command in cuda if not set(isa.flags) <= set(command.host_flags)]
     if without:
         text = f"the CPU's half of {len(without)} of {len(cuda)} CUDA units is compiled without"
         yield Check("host-half", "note", f"{text} {' '.join(isa.flags)}: nvcc gets no CXXFLAGS")
 
 
 def _names(commands: Sequence[ObjectCommand]) -> str:
-    return some_of([command.source.rpartition("/")[2] for command in commands], SHOWN)
+    return some_of([command.source.rpartition("/")[2] for command in commands], MOST_NAMES)

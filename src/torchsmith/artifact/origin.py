@@ -21,8 +21,8 @@ DATA_AT = 8  # where a wrapper keeps the address of its container
 END = b"__cudaUnregisterBinaryUtil"  # the only local function of a device link that was optimised
 TAKEN_IN = re.compile(rb"__cudaRegisterLinkedBinary(_\w+?_cu_\w+)E3__p$")  # names a unit in a device link
 OWN = re.compile(rb"N[KVRO]*(2at|3c10|4c10d|5torch)\d")  # names of torch itself
-TELLING = 3  # local functions of a unit that say where its code stands
-BESIDE = 8  # functions before and after these that are most likely of the same unit
+MOST_FUNCTIONS = 3  # local functions of a unit by which its place is known
+NEIGHBOURS = 8  # functions before and after these that are most likely of the same unit
 NAME = re.compile(rb"[^\0]{0,400}")
 
 
@@ -37,20 +37,20 @@ class _Unit:
 class _Symbols:
     """The symbol table, as far as it tells units with GPU code."""
 
-    def __init__(self, elf: Elf, strings: bytes, table: bytes) -> None:
+    def __init__(self, elf: Elf, strings: bytes, rows: Iterable[tuple[int, ...]]) -> None:
         self.strings = strings
         self.units: dict[int, _Unit] = {}  # by the address of the container
         self.wrappers: dict[bytes, int] = {}  # addresses by the unit's name
         functions: list[tuple[int, int]] = []
         sections = {index: part.name for index, part in enumerate(elf.sections) if part.name in SECTIONS}
         unit, linked = None, list[bytes]()
-        for name_at, info, _, section, address, _ in SYMBOL.iter_unpack(table):
+        for name_at, info, _, section, address, _ in rows:
             kind, local = info & 15, info >> 4 == LOCAL
             if kind == FILE:
                 unit, linked = None, []
             elif kind == FUNCTION and section:
                 functions.append((address, name_at))
-                if unit and local and len(unit.functions) < TELLING and self.name(name_at) != END:
+                if unit and local and len(unit.functions) < MOST_FUNCTIONS and self.name(name_at) != END:
                     unit.functions += [address] if not stands_apart(self.name(name_at)) else []
             elif section in sections and strings.startswith(CONTAINER, name_at):
                 if sections[section] == RELOCATABLE:
@@ -67,13 +67,13 @@ class _Symbols:
         self.names_at = [name_at for _, name_at in functions]
 
     def name(self, at: int) -> bytes:
-        found = NAME.match(self.strings, at)
-        return found[0] if found else b""
+        match = NAME.match(self.strings, at)
+        return match[0] if match else b""
 
     def library_of(self, unit: _Unit) -> str:
         """The library that the functions around a unit's are of; empty where it is torch's, or unknown."""
         places = (bisect_left(self.addresses, address) for address in unit.functions)
-        around = {at for place in places for at in range(max(place - BESIDE, 0), place + BESIDE + 1)}
+        around = {at for place in places for at in range(max(place - NEIGHBOURS, 0), place + NEIGHBOURS + 1)}
         names = (self.name(self.names_at[at]) for at in around if at < len(self.names_at))
         return _most_common(map(_library, names))
 
@@ -84,20 +84,21 @@ def origins_of(elf: Elf) -> dict[tuple[str, int], str]:
     table = elf.of_kind(SYMTAB)
     if table is None:
         return {}
-    strings, data = elf.strings_of(table), elf.bytes_of(table)
+    strings = elf.strings_of(table)
     if not any(pattern.search(strings) for pattern in _patterns().values()):
         return {}
-    symbols = _Symbols(elf, strings, data[: len(data) - len(data) % SYMBOL.size])
-    found = {address: symbols.library_of(unit) for address, unit in symbols.units.items() if not unit.linked}
-    links = {address: unit.linked for address, unit in symbols.units.items() if unit.linked}
+    symbols = _Symbols(elf, strings, elf.rows_of(table, SYMBOL))
+    units = symbols.units.items()
+    libraries = {address: symbols.library_of(unit) for address, unit in units if not unit.linked}
+    links = {address: unit.linked for address, unit in units if unit.linked}
     holds = loaded_addresses(elf) if links else {}
     for address, names in links.items():
         parts = (holds.get(symbols.wrappers.get(name, -DATA_AT) + DATA_AT, -1) for name in names)
-        found[address] = _most_common(found.get(part, "") for part in parts)
+        libraries[address] = _most_common(libraries.get(part, "") for part in parts)
     return {
         (section.name, address - section.address): library
         for section in elf.named(*SECTIONS)
-        for address, library in found.items()
+        for address, library in libraries.items()
         if library and 0 <= address - section.address < section.size
     }
 

@@ -1,7 +1,7 @@
 """Runs in another interpreter, beside the package under test: one JSON line on stdout per step.
 
 Only the standard library and the package itself are imported here. A step announces itself before it starts,
-so that a crash can be told from the step that caused it.
+so that the step of a crash is known.
 """
 
 import ctypes
@@ -28,8 +28,8 @@ def skip(why: str) -> bool:
     raise Skip(why)
 
 
-def tell(out: Any, **event: Any) -> None:
-    """One event for the parent."""
+def send(out: Any, **event: Any) -> None:
+    """Send an event to the parent."""
     out.write(json.dumps(event) + "\n")
     out.flush()
 
@@ -53,17 +53,17 @@ def quartered(value: Any) -> Any:
 
 
 def flat(value: Any) -> list[float]:
-    return [one for part in value for one in flat(part)] if isinstance(value, list) else [float(value)]
+    return [number for part in value for number in flat(part)] if isinstance(value, list) else [float(value)]
 
 
 def close(got: Any, want: Any, limit: float) -> str:
     """The largest error of all elements, by the largest number; AssertionError for one above the limit."""
-    found, wanted = flat(got.cpu().tolist()), flat(want)
-    if len(found) != len(wanted):
-        raise AssertionError(f"{len(found)} numbers instead of {len(wanted)}")
+    actual, wanted = flat(got.cpu().tolist()), flat(want)
+    if len(actual) != len(wanted):
+        raise AssertionError(f"{len(actual)} numbers instead of {len(wanted)}")
     scale = max(max(map(abs, wanted)), 1e-30)
     worst = 0.0
-    for place, (value, right) in enumerate(zip(found, wanted, strict=True)):
+    for place, (value, right) in enumerate(zip(actual, wanted, strict=True)):
         error = abs(value - right) / scale
         if not error <= limit:  # so that NaN is an error
             off = f"{error:.2g} of the largest, more than {limit:g}"
@@ -91,7 +91,7 @@ def in_both(
     torch: Any, device: str, name: str, action: Callable[[Callable[[Any], Any]], Any], want: Any
 ) -> str:
     """An operation in both floating-point types, against numbers that no torch computed."""
-    said = []
+    errors = []
     for dtype, limit in zip((torch.float32, torch.float64), LIMITS[name], strict=True):
         if dtype is torch.float64 and device == "mps":
             continue  # Metal has no such numbers
@@ -99,8 +99,8 @@ def in_both(
         def tensor(values: Any, dtype: Any = dtype) -> Any:
             return torch.tensor(values, dtype=dtype).to(device)
 
-        said.append(close(action(tensor), want, limit))
-    return ", ".join(said)
+        errors.append(close(action(tensor), want, limit))
+    return ", ".join(errors)
 
 
 def product(left: Grid, right: Grid) -> Grid:
@@ -186,8 +186,8 @@ def known_numbers() -> Any:
 def vision_ops(torch: Any, device: str) -> str:
     ops, known = importlib.import_module("torchvision").ops, known_numbers()
     boxes, scores = (torch.tensor(known["nms"][name]).to(device) for name in ("boxes", "scores"))
-    kept = ops.nms(boxes, scores, known["nms"]["limit"]).tolist()
-    if kept != known["nms"]["kept"]:
+    kept_boxes = ops.nms(boxes, scores, known["nms"]["limit"]).tolist()
+    if kept_boxes != known["nms"]["kept"]:
         raise AssertionError("nms keeps other boxes than its definition says")
     align = known["roi_align"]
 
@@ -217,7 +217,7 @@ def audio_transform(torch: Any, device: str) -> str:
 
 
 def compiled_targets(torch: Any) -> list[str]:
-    """The GPU targets of a build; get_arch_list() says nothing on a machine without a GPU."""
+    """The GPU targets of a build; get_arch_list() is empty on a machine without a GPU."""
     if torch.version.cuda is None and not hip_release(torch):
         return []
     return str(torch._C._cuda_getArchFlags()).split()
@@ -263,7 +263,7 @@ OPERATIONS = {"vision_ops": ("operators", vision_ops), "audio_transform": ("tran
 
 
 def own_trial(package: dict[str, Any]) -> Callable[[Any, str], str]:
-    """A trial that a packages.toml tells as Python; what it leaves in `detail` is shown."""
+    """A trial that a packages.toml holds as Python; its variable `detail` is shown."""
 
     def run(torch: Any, device: str) -> str:
         module = package["module"]
@@ -275,14 +275,14 @@ def own_trial(package: dict[str, Any]) -> Callable[[Any, str], str]:
 
 
 class Probe:
-    """The steps, in order, each told to the parent."""
+    """The steps, in order, each reported to the parent."""
 
     def __init__(self, out: Any) -> None:
         self.out = out
 
     def step(self, name: str, action: Callable[..., Any], *args: Any) -> Any:
         """Run one step; its value, or None when it was skipped or failed."""
-        tell(self.out, event="start", step=name)
+        send(self.out, event="start", step=name)
         start = time.monotonic()
         value, status, detail = None, "passed", ""
         try:
@@ -295,11 +295,11 @@ class Probe:
             detail = f"{type(error).__name__}: {error}"[:4000]
         except BaseException as error:  # whatever a broken build raises is the answer
             status, detail = "failed", f"{type(error).__name__}: {error}"[:4000]
-        tell(self.out, event="end", step=name, status=status, detail=detail, seconds=time.monotonic() - start)
+        send(self.out, event="end", step=name, status=status, detail=detail, seconds=time.monotonic() - start)
         return value if status == "passed" else None
 
     def skip(self, name: str, reason: str) -> None:
-        tell(self.out, event="end", step=name, status="skipped", detail=reason, seconds=0.0)
+        send(self.out, event="end", step=name, status="skipped", detail=reason, seconds=0.0)
 
     def run(self, packages: list[dict[str, Any]]) -> None:
         own = [package for package in packages if package["module"] != "torch"]
@@ -320,19 +320,19 @@ class Probe:
         self.gpus(torch, companions)
 
     def load(self, name: str) -> Any:
-        """Import a package and tell where it came from."""
+        """Import a package and send where it came from."""
         module = self.step(f"import {name}", importlib.import_module, name)
         if module is not None:
             version = str(getattr(module, "__version__", ""))
-            tell(self.out, event="module", file=str(module.__file__), version=version)
+            send(self.out, event="module", file=str(module.__file__), version=version)
         return module
 
     def facts(self, torch: Any) -> str:
-        """What the build says of itself, once it computes the same every time."""
+        """Report the facts of the build, once it computes the same every time."""
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
-        tell(
+        send(
             self.out,
             event="facts",
             torch=str(torch.__version__),
@@ -387,7 +387,7 @@ class Probe:
         elif not self.step("find GPUs", torch.mps.device_count):
             self.skip("GPU", "no GPU that Metal can see on this machine")
         else:
-            tell(self.out, event="gpu", device="mps", name="Apple", capability=[0, 0], arch="mps")
+            send(self.out, event="gpu", device="mps", name="Apple", capability=[0, 0], arch="mps")
             self.operations(torch, "mps", "the GPU")
             self.companions(torch, companions, "mps", "the GPU")
 
@@ -399,14 +399,14 @@ class Probe:
                 files = {line.split()[-1] for line in maps if "/libcuda.so" in line}
         except OSError:
             return
-        tell(self.out, event="driver", file=min(files, default=""))
+        send(self.out, event="driver", file=min(files, default=""))
 
     def device(self, torch: Any, device: str) -> str:
         name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
         arch = ""
         if hip_release(torch):  # gfx942:sramecc+:xnack-
             arch = str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
-        tell(self.out, event="gpu", device=device, name=name, capability=list(capability), arch=arch)
+        send(self.out, event="gpu", device=device, name=name, capability=list(capability), arch=arch)
         return f"{name}, {arch or f'capability {capability[0]}.{capability[1]}'}"
 
 
@@ -415,7 +415,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     Probe(out).run(json.loads(sys.argv[2]))
-    tell(out, event="done")
+    send(out, event="done")
 
 
 main()

@@ -21,18 +21,18 @@ from torchsmith.artifact.source import FileSlice
 from torchsmith.core.problem import Failed
 from torchsmith.core.process import Dialogue
 
-PIECE = 1 << 20  # bytes of code that are read in one go
-FUNCTION = 64  # what a function takes besides, so that a piece of empty ones is not endless
-WORTH = 8 << 20  # bytes of code that are worth another process, which takes a quarter of a second to start
+PIECE_BYTES = 1 << 20  # of code that are read in one go
+FUNCTION_BYTES = 64  # that a function counts besides, so that a piece of empty ones is not endless
+PROCESS_BYTES = 8 << 20  # of code that justify another process, which takes a quarter of a second to start
 MOST_PROCESSES = 8
-PATIENCE = 120.0  # seconds for a piece, of which one takes a tenth of a second
+PIECE_SECONDS = 120.0  # allowed for a piece, which takes a tenth of a second
 
 Row = tuple[int, int, int]  # a function: its place in the file, its bytes, its address
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Functions whose needs are asked for; all that a process has to know."""
+    """Functions to read, and all that a process needs for that."""
 
     source: FileSlice
     machine: ElfMachine
@@ -73,7 +73,7 @@ def _codes(piece: Piece) -> Iterator[tuple[bytes, int]]:
     """The code and the address of each function; where they lie side by side, read in one go."""
     begin = min(at for at, _, _ in piece.rows)
     length = max(at + size for at, size, _ in piece.rows) - begin
-    whole = piece.source.read(begin, length) if length <= 4 * PIECE else b""
+    whole = piece.source.read(begin, length) if length <= 4 * PIECE_BYTES else b""
     for at, size, address in piece.rows:
         yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size), address
 
@@ -108,7 +108,7 @@ def read_needs(
     """The features of each function, and whether it holds bytes that are no instruction."""
     pieces = Pieces(source, machine, sorted(outline), rows, _cuts(rows))
     if processes is None:
-        processes = min(_cores(), MOST_PROCESSES, sum(rows[1::3]) // WORTH)
+        processes = min(_cores(), MOST_PROCESSES, sum(rows[1::3]) // PROCESS_BYTES)
     known: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal ones are one value
     for needs in _read_all(pieces, processes - 1):
         features = [known.setdefault(names, names) for names in needs.features]
@@ -118,12 +118,12 @@ def read_needs(
 
 
 def _cuts(rows: array[int]) -> list[int]:
-    cuts, left = [0], PIECE
+    cuts, left = [0], PIECE_BYTES
     for index in range(0, len(rows), 3):
-        left -= rows[index + 1] + FUNCTION
+        left -= rows[index + 1] + FUNCTION_BYTES
         if left <= 0 or index + 3 == len(rows):
             cuts.append(index // 3 + 1)
-            left = PIECE
+            left = PIECE_BYTES
     return cuts
 
 
@@ -140,7 +140,7 @@ def _read_all(pieces: Pieces, helpers: int) -> list[Needs]:
     def ask(helper: Dialogue) -> None:
         while (index := _next(waiting)) is not None:
             try:
-                answer = helper.ask(msgspec.json.encode(pieces.piece(index)), PATIENCE)
+                answer = helper.ask(msgspec.json.encode(pieces.piece(index)), PIECE_SECONDS)
                 answers[index] = msgspec.json.decode(answer, type=Needs)
             except (OSError, msgspec.MsgspecError):
                 waiting.append(index)

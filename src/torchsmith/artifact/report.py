@@ -1,4 +1,4 @@
-"""What `verify` says about an artifact, as one value for a terminal and JSON, and against another one."""
+"""The report of `verify` about an artifact, for a terminal and JSON; and the comparison with another one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
-from torchsmith.artifact.cpu_promise import WORDS, combined
+from torchsmith.artifact.cpu_promise import GROUP_TITLES, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
-from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, words_of
+from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, target_names
 from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.verdict import judge
@@ -46,7 +46,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True)
 class CpuSummary:
-    """What the CPU code asks for, and how much of it was looked at."""
+    """The features that the CPU code needs, and how much of it was read."""
 
     looked_at: int  # functions outside dispatch
     complete: bool  # and these are all of them
@@ -160,7 +160,9 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},
         gpu_by_library={
-            one.name: words_of(gpu_code([one.containers]).rows) for one in seen.own if one.containers
+            library.name: target_names(gpu_code([library.containers]).rows)
+            for library in seen.own
+            if library.containers
         },
         needs=tuple(seen.needs),
     )
@@ -189,7 +191,7 @@ def _cpu_summary(seen: Inspection, catalog: Catalog) -> CpuSummary | None:
         shared_features=tuple(sorted(code.group("shared").features(code.machine) - code.features)),
         kinds=tuple(
             KindRow(kind, title, code.group(kind).functions, dict(sorted(code.group(kind).having.items())))
-            for kind, title in WORDS.items()
+            for kind, title in GROUP_TITLES.items()
             if code.group(kind).functions
         ),
         dispatched=tuple(sorted({name for cpu in looked for name in cpu.dispatched})),
@@ -240,7 +242,7 @@ def compare(this: Report, other: Report) -> Comparison:
         SizeRow(part.name.replace("_", " "), getattr(this.sizes, part.name), getattr(other.sizes, part.name))
         for part in fields(Sizes)
     ]
-    here, there = words_of(this.gpu), words_of(other.gpu)
+    here, there = target_names(this.gpu), target_names(other.gpu)
     served, served_there = _served(this), _served(other)
     return Comparison(
         this=this.path,
@@ -260,7 +262,7 @@ def _served(report: Report) -> list[str]:
 
 
 def _differences(this: Report, other: Report) -> list[str]:
-    """Single facts that differ, in words."""
+    """Single facts that differ, as text."""
     pairs = {
         "architecture": (this.machine, other.machine),
         **{

@@ -24,7 +24,7 @@ from torchsmith.matrix.variant import Accelerator, Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
-LAST_WORDS = 2000
+STDERR_TAIL = 2000  # characters
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 StepOutcome = Literal["passed", "failed", "skipped"]
@@ -53,7 +53,7 @@ class ImportedModule(msgspec.Struct, tag_field="event", tag="module"):
 
 
 class BuildFacts(msgspec.Struct, tag_field="event", tag="facts"):
-    """What a build says of itself."""
+    """The facts that a build reports about itself."""
 
     torch: str
     python: str
@@ -82,7 +82,7 @@ class LoadedDriver(msgspec.Struct, tag_field="event", tag="driver"):
 
 
 class Done(msgspec.Struct, tag_field="event", tag="done"):
-    """The last word."""
+    """The probe came to its end."""
 
 
 ProbeMessage = Start | End | ImportedModule | BuildFacts | Device | LoadedDriver | Done
@@ -117,8 +117,8 @@ def smoke_test(
     path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
 ) -> SmokeTest:
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
-    asked = [_asked(package) for package in _under_test(interpreter, variant, catalog)]
-    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(asked)]
+    requests = [_probe_request(package) for package in _under_test(interpreter, variant, catalog)]
+    argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(requests)]
     done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
     here = [file for file in driver.DRIVER_LIBRARIES if os.path.exists(file)]
     return interpret(path, interpreter, done, variant, catalog, here)
@@ -128,8 +128,8 @@ def _under_test(interpreter: Interpreter, variant: Variant | None, catalog: Cata
     return [variant.package] if variant else packages_at(interpreter.folders, catalog)
 
 
-def _asked(package: Package) -> dict[str, Any]:
-    """What the child is told of a package."""
+def _probe_request(package: Package) -> dict[str, Any]:
+    """What the probe needs to know of a package."""
     torch = package.is_torch or package.needs_torch
     return {"name": package.name, "module": _module(package), "trial": package.trial, "torch": torch}
 
@@ -146,7 +146,7 @@ def interpret(
     catalog: Catalog,
     here: Sequence[str] = (),
 ) -> SmokeTest:
-    """From what the child said, and how it ended, to results; `here` are this machine's driver libraries."""
+    """Results from the probe's messages and its exit; `here` are this machine's driver libraries."""
     events = list(_events(done.stdout))
     facts = next((event for event in events if isinstance(event, BuildFacts)), None)
     files = [event.file for event in events if isinstance(event, ImportedModule)]
@@ -178,13 +178,13 @@ def _events(text: str) -> Iterator[ProbeMessage]:
 
 
 def _readable(value: Any) -> Any:
-    """What a child said, without anything that could steer a terminal; lines stay lines."""
+    """A probe's output without control characters; lines stay lines."""
     if isinstance(value, str):
         return "\n".join(printable(line) for line in value.splitlines())
     if isinstance(value, list):
-        return [_readable(one) for one in value]
+        return [_readable(item) for item in value]
     if isinstance(value, dict):
-        return {printable(str(name)): _readable(one) for name, one in value.items()}
+        return {printable(str(name)): _readable(item) for name, item in value.items()}
     return value
 
 
@@ -206,14 +206,14 @@ def _ending(events: list[ProbeMessage], done: Finished, catalog: Catalog) -> Ste
     started = [event.step for event in events if isinstance(event, Start)]
     ended = {event.step for event in events if isinstance(event, End)}
     step = next((name for name in reversed(started) if name not in ended), "the run as a whole")
-    words = _readable(done.stderr.strip()[-LAST_WORDS:])
+    stderr = _readable(done.stderr.strip()[-STDERR_TAIL:])
     if done.timed_out:
         late = f"still running after {done.seconds:.0f} s, and ended"
         return StepResult(step, "failed", late, "raise --timeout")
     name = signal_name(done.code)
     how = f"crashed: {name}" if name else f"ended with exit code {done.code}"
-    last = words.splitlines()[-1] if "Traceback (most recent call last)" in words else words
-    return StepResult(step, "failed", f"{how}. {last}".strip(), explain(name or words, catalog))
+    last = stderr.splitlines()[-1] if "Traceback (most recent call last)" in stderr else stderr
+    return StepResult(step, "failed", f"{how}. {last}".strip(), explain(name or stderr, catalog))
 
 
 def _driver(loaded: str, here: Sequence[str]) -> StepResult:
@@ -269,19 +269,16 @@ def _promises(
         if isinstance(target, Cuda):
             yield _right_gpu(gpu, variant, target, catalog)
         elif isinstance(target, Accelerator):
-            step, words = (
-                f"{gpu.device} is the variant's GPU",
-                f"{gpu.name} is {gpu.arch or 'of another maker'}",
-            )
             right = gpu.arch == target.arch
-            text = words if right else f"{words}, the variant is for {target.arch}"
-            yield StepResult(step, "passed" if right else "failed", text)
+            text = f"{gpu.name} is {gpu.arch or 'of another maker'}"
+            text += "" if right else f", the variant is for {target.arch}"
+            yield StepResult(f"{gpu.device} is the variant's GPU", "passed" if right else "failed", text)
 
 
-def _same(what: str, found: str, wanted: str) -> StepResult:
-    if found == wanted:
-        return StepResult(what, "passed", found)
-    return StepResult(what, "failed", f"{found}, the variant's name says {wanted}")
+def _same(what: str, actual: str, wanted: str) -> StepResult:
+    if actual == wanted:
+        return StepResult(what, "passed", actual)
+    return StepResult(what, "failed", f"{actual}, the variant's name says {wanted}")
 
 
 def _arch_list(names: list[str], wanted: str) -> StepResult:
@@ -296,25 +293,25 @@ def _arch_list(names: list[str], wanted: str) -> StepResult:
 def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
     """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
     here = Sm.of_capability(*gpu.capability)
-    step, words = f"{gpu.device} is the variant's GPU", f"{gpu.name} is {here}"
+    step, what = f"{gpu.device} is the variant's GPU", f"{gpu.name} is {here}"
     if here == target.sm:
-        return StepResult(step, "passed", words)
+        return StepResult(step, "passed", what)
     better = variant.changed(target=Cuda(target.version, here)).name
     entry = catalog.gpus.get(here)
     built_for = catalog.gpus.get(target.sm)
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
-        return StepResult(step, "passed", f"{words}, which runs {target.sm} code; {better} is made for it")
-    return StepResult(step, "failed", f"{words}, the variant is for {target.sm}", f"use {better}")
+        return StepResult(step, "passed", f"{what}, which runs {target.sm} code; {better} is made for it")
+    return StepResult(step, "failed", f"{what}, the variant is for {target.sm}", f"use {better}")
 
 
-def junit(trial: SmokeTest) -> str:
-    """The results as JUnit XML, which every CI system can show; failed and skipped are told apart."""
-    from xml.etree import ElementTree  # only where it is asked for
+def junit(test: SmokeTest) -> str:
+    """The results as JUnit XML, which every CI system can show; failed and skipped steps are distinct."""
+    from xml.etree import ElementTree  # slow to import, and seldom used
 
-    results = trial.results
+    results = test.results
     suite = ElementTree.Element(
         "testsuite",
-        name=trial.variant or trial.path,
+        name=test.variant or test.path,
         tests=str(len(results)),
         failures=str(sum(result.outcome == "failed" for result in results)),
         skipped=str(sum(result.outcome == "skipped" for result in results)),

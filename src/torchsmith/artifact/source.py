@@ -29,17 +29,17 @@ class FileSlice:
     size: int
 
     def read(self, at: int, length: int) -> bytes:
-        """Exactly these bytes, or Damaged when they lie outside or the file ends before them."""
+        """Exactly these bytes. Raises Damaged when they lie outside or the file ends before them."""
         if at < 0 or length < 0 or at + length > self.size:
             raise Damaged(f"{length} bytes at {at:#x} lie outside its {self.size} bytes")
         try:
-            found = os.pread(self.handle, length, self.start + at)
-            while len(found) < length:  # one call gives 2 GiB at most
-                more = os.pread(self.handle, length - len(found), self.start + at + len(found))
+            data = os.pread(self.handle, length, self.start + at)
+            while len(data) < length:  # one call gives 2 GiB at most
+                more = os.pread(self.handle, length - len(data), self.start + at + len(data))
                 if not more:
-                    raise Damaged(f"the file ends at {at + len(found):#x}, while it was being read")
-                found += more
-            return found
+                    raise Damaged(f"the file ends at {at + len(data):#x}, while it was being read")
+                data += more
+            return data
         except OSError as error:
             raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
 
@@ -55,7 +55,7 @@ def open_file(path: Path) -> Iterator[FileSlice]:
 
 
 def open_regular(path: Path) -> int:
-    """The handle of a regular file; a Problem for everything else, which may never end."""
+    """The handle of a regular file. Raises CannotRead, and Invalid for anything else, which may never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

@@ -80,8 +80,8 @@ def spans_of(rows: list[Function], apart: Sequence[bool], units: int) -> list[tu
     spans: list[tuple[int, int]] = []
     for row, anchor, last in zip(rows, anchors, after, strict=True):
         before = anchor if anchor >= 0 else before
-        found = (row.unit, row.unit) if row.unit >= 0 else (before, last)
-        span = span if found == span else found  # neighbours share one value
+        stretch = (row.unit, row.unit) if row.unit >= 0 else (before, last)
+        span = span if stretch == span else stretch  # neighbours share one value
         spans.append(span)
     return spans
 

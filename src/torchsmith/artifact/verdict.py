@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu import JUDGED
-from torchsmith.artifact.cpu_promise import LINKS_ALONE, TELLING, cpu_promise, shared_copies
+from torchsmith.artifact.cpu_promise import DECIDING_HINT, MOST_LINKING_CODE, cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
 from torchsmith.artifact.inspect import Inspection
@@ -32,21 +32,22 @@ NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
 
 def variant_in(path: Path, catalog: Catalog) -> Variant | None:
-    """The variant that a path's own name, or a folder of the place behind it, promises."""
+    """The variant that a path's own name, or a folder of its resolved path, promises."""
     for text in (path.name, *reversed(Path(os.path.realpath(path)).parts)):
-        found = NAME.search(text)
-        words = found[0].split("-") if found else []
-        while len(words) > 3:  # a hash or `result` may come before the name, outputs and versions after it
-            starts = ("-".join(words[start:]) for start in range(len(words) - 3))
+        match = NAME.search(text)
+        parts = match[0].split("-") if match else []
+        while len(parts) > 3:  # a hash or `result` may come before the name, outputs and versions after it
+            starts = ("-".join(parts[start:]) for start in range(len(parts) - 3))
             named = next(filter(None, (Variant.try_parse(text, catalog) for text in starts)), None)
             if named is not None:  # torch's pname states its release, whatever its recipe is called
                 return replace(named, release=None) if named.package.is_torch else named
-            words.pop()
+            parts.pop()
     return None
 
 
 def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
-    """The variant that is asked for or that a path's name says; one of the catalog, or a Problem."""
+    """The variant of that name, or the one that a path's name promises. Raises NotKnown where the catalog
+    lacks its instruction set or GPU."""
     variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
     if variant is not None and variant.isa not in catalog.isas:
         raise NotKnown(f"unknown instruction set {variant.isa}", hint=did_you_mean(variant.isa, catalog.isas))
@@ -149,15 +150,15 @@ def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
 
 
 def _unjudged(seen: Inspection) -> Iterator[Check]:
-    """The package's libraries of whose code nothing was judged, by name: none of it is known for its own."""
+    """The package's libraries whose code was not judged: none of their functions is known as its own."""
     for library in seen.own:
-        if library.cpu is None or library.containers or library.fault or library.code <= LINKS_ALONE:
+        if library.cpu is None or library.containers or library.fault or library.code <= MOST_LINKING_CODE:
             continue
         if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
             text = (
                 f"nothing of {library.name} was judged: none of its functions is named as the package's own"
             )
-            yield Check("library", "unjudged", text, TELLING)
+            yield Check("library", "unjudged", text, DECIDING_HINT)
 
 
 def _one_release(seen: Inspection, catalog: Catalog) -> Iterator[Check]:

@@ -40,7 +40,7 @@ class NixBackend:
     results: Path  # links that keep results from being collected
     roots: Path  # the same for what jobs share, as long as a run goes on
     builders: Sequence[Builder] = ()
-    _missed: set[str] = field(default_factory=set)  # builders of whom it was told that they cannot be reached
+    _missed: set[str] = field(default_factory=set)  # unreachable builders that were reported
     _processes: Processes = field(default_factory=Processes)
 
     def command(self, job: Job, cores: int) -> list[str]:
@@ -63,18 +63,18 @@ class NixBackend:
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
 
-        def hear(line: str) -> None:
+        def on_line(line: str) -> None:
             for event in reader.read(line):
                 _write(file, event, job)
                 watched.take(event)
 
         with closing(LogFile(log)) as file:
-            code = self._processes.run(self.command(job, cores), env, hear)
+            code = self._processes.run(self.command(job, cores), env, on_line)
         note = self._root_others(job) if code == 0 else ""
         return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
 
     def _root_others(self, job: Job) -> str:
-        """Recipes that are the same derivation each keep it; what went wrong."""
+        """Root a derivation for each further recipe that has it. Returns why that failed, or nothing."""
         for name in job.recipes[1:]:
             done = self.nix.run(
                 realise_command(self.nix, job.targets, self.options, root=self.results / name)
@@ -89,7 +89,7 @@ class NixBackend:
 
 @dataclass
 class _Watched:
-    """A job's events out of Nix' ones: the last builder counts, and steps of the job's own build."""
+    """A job's events from Nix's: the last builder counts, and steps of the job's own build."""
 
     job: Job
     tell: Tell
@@ -112,10 +112,10 @@ class _Watched:
                 self.tell(JobSteps(job=key, done=done, total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
-            case LogLine("", text) if found := UNREACHABLE.match(text):
-                if found[1] not in self.missed:
-                    self.missed.add(found[1])
-                    self.tell(Remark(words=f"{found[1]} takes no builds: {found[2].splitlines()[0]}"))
+            case LogLine("", text) if match := UNREACHABLE.match(text):
+                if match[1] not in self.missed:
+                    self.missed.add(match[1])
+                    self.tell(Remark(words=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
             case _:
                 pass
 
@@ -135,7 +135,7 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
 
 
 def require_flox(instead: str = "") -> Path:
-    """Where flox is, or a Problem that says what would do instead."""
+    """The path of flox. Raises Lacking, with `instead` in its hint."""
     program = find("flox")
     if program is None:
         hint = f"install Flox{f', or {instead}' if instead else ''}"
@@ -175,19 +175,19 @@ class FloxBackend:
         """The result links of a package by name, `result-NAME` first; its log is none of them."""
         folder = self.root / job.repo
         first = f"result-{job.targets[0]}"
-        found: dict[str, Link] = {}
+        links: dict[str, Link] = {}
         for path in sorted(folder.glob(f"{first}*")):
             named = path.name == first or path.name.startswith(f"{first}-")
             if named and path.is_symlink() and path.name != f"{first}-log":
-                found[path.name] = (str(path.readlink()), path.lstat().st_mtime_ns)
-        return found
+                links[path.name] = (str(path.readlink()), path.lstat().st_mtime_ns)
+        return links
 
     def _repository(self, repo: str) -> threading.Lock:
         with self._lock:
             return self._locks.setdefault(repo, threading.Lock())
 
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
-        def hear(line: str) -> None:
+        def on_line(line: str) -> None:
             file.write(f"{line}\n")
             if steps := NINJA.search(line.partition("> ")[2] or line):
                 tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
@@ -196,7 +196,7 @@ class FloxBackend:
         config = f"{os.environ.get('NIX_CONFIG', '')}\ncores = {cores}\n"
         with closing(LogFile(log)) as file:
             env = os.environ | {"NIX_CONFIG": config}
-            return self._processes.run(self.command(job, cores), env, hear, both=True)
+            return self._processes.run(self.command(job, cores), env, on_line, both=True)
 
     def stop(self) -> None:
         self._processes.stop()

@@ -19,7 +19,7 @@ RUNNERS = {
     "aarch64-linux": ("Linux", "ARM64"),
     "aarch64-darwin": ("macOS", "ARM64"),
 }
-MOST = 256  # jobs that GitHub takes in one matrix
+MOST_JOBS = 256  # that GitHub takes in one matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from torchsmith.record import RunState
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    at: float = 0.0  # of events that the run itself tells
+    at: float = 0.0  # set for events of the run itself
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run-started"):
@@ -115,4 +115,4 @@ Event = (
 
 
 class Tick:
-    """Nothing happened for a moment: a screen may be drawn anew. No program is told."""
+    """Nothing happened for a moment: a screen may be drawn anew. Not part of `--json`."""

@@ -1,5 +1,4 @@
-"""The builders: what each can build, in Nix' own terms and by the instruction set that its CPU runs; and
-trying them."""
+"""Builders: what each can build, by Nix's settings and by its CPU's instruction sets; and checking them."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
 LOCAL = ""  # this machine's address
-TIMEOUT = 20.0
-MOST_DIGITS = 15  # of a figure that a machine gives
-LONGEST_ANSWER = 1 << 20  # bytes; a machine with a thousand cores says less
-ROOMY_GB = 25.0  # a torch build and its outputs
-# One connection answers everything; sections are told apart by their marks.
+SSH_SECONDS = 20.0
+MOST_DIGITS = 15  # of a number in a machine's answer
+MOST_ANSWER_BYTES = 1 << 20  # a machine with a thousand cores needs less
+FREE_GB = 25.0  # that a torch build and its outputs need
+# All questions in one connection; each answer begins with a mark.
 QUESTIONS = {
     "machine": "uname -sm",
     "nix": "nix-store --version",
@@ -40,7 +39,7 @@ QUESTIONS = {
     "cpu": "cat /proc/cpuinfo",
 }
 MARK = "==torchsmith=="
-# What ssh says, and what that means.
+# ssh's messages, and what to do about them.
 UNREACHABLE = {
     "Permission denied": "refuses our key: put the public key into its authorized_keys",
     "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
@@ -49,7 +48,7 @@ UNREACHABLE = {
     "Connection timed out": "cannot be reached",
     "No route to host": "cannot be reached",
 }
-Ask = Callable[[Sequence[str]], Finished]
+RunCommand = Callable[[Sequence[str]], Finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +122,12 @@ def able(builders: Iterable[Builder], job: Job) -> list[Builder]:
 
 def refusals(builders: Sequence[Builder], jobs: Iterable[Job]) -> dict[str, str]:
     """Jobs that no builder can build, each with the reason of every builder."""
-    found: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for job in jobs:
         if not able(builders, job):
             reasons = [f"{builder.name} {builder.refusal(job)}" for builder in builders]
-            found[job.name] = "; ".join(reasons) or "there is no builder"
-    return found
+            refused[job.name] = "; ".join(reasons) or "there is no builder"
+    return refused
 
 
 def machines_option(builders: Iterable[Builder]) -> str:
@@ -154,18 +153,18 @@ def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
 
 def read_machines(text: str, file: str) -> list[Builder]:
     """Nix' own list of machines, line by line."""
-    found = []
+    builders = []
     for number, line in enumerate(text.splitlines(), 1):
         for entry in line.partition("#")[0].split(";"):
-            words = entry.split()
-            if words and not words[0].startswith("@"):
-                found.append(_machine(words, Where(file, number)))
-    return found
+            fields = entry.split()
+            if fields and not fields[0].startswith("@"):
+                builders.append(_machine(fields, Where(file, number)))
+    return builders
 
 
-def _machine(words: Sequence[str], where: Where) -> Builder:
-    given = [*("" if word == "-" else word for word in words), *[""] * 8]
-    address, systems, key, jobs, speed, features, mandatory, host_key = given[:8]
+def _machine(fields: Sequence[str], where: Where) -> Builder:
+    padded = [*("" if word == "-" else word for word in fields), *[""] * 8]
+    address, systems, key, jobs, speed, features, mandatory, host_key = padded[:8]
     if not systems:
         hint = "the second word, such as x86_64-linux"
         raise Invalid(f"builder {address} names no system", hint=hint, where=where)
@@ -191,32 +190,32 @@ def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> li
 
 
 def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
-    """A Problem that names every job without a capable builder, and why."""
+    """Raise Lacking where jobs have no capable builder: every such job, and why."""
     refused = refusals(builders, jobs)
     if not refused:
         return
     reasons = grouped((why, name) for name, why in refused.items())
-    shown = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
+    lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
     raise Lacking(
-        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(shown),
+        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(lines),
         hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",
     )
 
 
 def _offer(refused: Collection[str], jobs: Sequence[Job]) -> str:
-    """What builds the rest: everything but the instruction sets that no builder runs, where that says it."""
+    """The command that builds the rest: without the instruction sets that no builder runs, if that does."""
     without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
     rest = [job for job in jobs if job.recipes and job.name not in refused]
     if not rest:
         return "select other cells"
     by_isa = bool(without) and not any(job.isa in without for job in rest)
-    words = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
+    selectors = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
     more = " ..." if not by_isa and len(rest) > 3 else ""
-    return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *words])}{more}"
+    return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *selectors])}{more}"
 
 
 class BuilderRow(msgspec.Struct, frozen=True):
-    """A builder as it answered, and what is wrong with it in words."""
+    """A builder as it answered, and its faults."""
 
     builder: str
     ok: bool
@@ -238,15 +237,17 @@ def ssh_command(builder: Builder, remote: str) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *more, *port, *key, "--", host, remote]
 
 
-def _ask(argv: Sequence[str]) -> Finished:
-    return run(argv, timeout=TIMEOUT, max_bytes=LONGEST_ANSWER)
+def _run(argv: Sequence[str]) -> Finished:
+    return run(argv, timeout=SSH_SECONDS, max_bytes=MOST_ANSWER_BYTES)
 
 
-def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:
-    """A builder's answers by question, and why there are none."""
+def ask(
+    builder: Builder, run_command: RunCommand = _run, only: Iterable[str] = QUESTIONS
+) -> tuple[dict[str, str], str]:
+    """A builder's answers by question; or none, and why."""
     script = "; ".join(f"echo {MARK}{name}; {QUESTIONS[name]}" for name in only)
     argv = ssh_command(builder, script) if builder.address else ["sh", "-c", script]
-    done = ask(argv)
+    done = run_command(argv)
     if MARK not in done.stdout:
         return {}, _unreachable(done)
     parts = (part.partition("\n") for part in done.stdout.split(MARK)[1:])
@@ -254,17 +255,19 @@ def ask(builder: Builder, ask: Ask = _ask, only: Iterable[str] = QUESTIONS) -> t
 
 
 def _unreachable(done: Finished) -> str:
-    """Why ssh did not get through, in words."""
+    """Why ssh did not get through."""
     if done.timed_out:
         return "did not answer in time"
-    said = done.stderr.strip()
-    found = next((words for sign, words in UNREACHABLE.items() if sign in said), "")
-    return found or f"cannot be reached: {said.splitlines()[-1] if said else f'ssh ended with {done.code}'}"
+    output = done.stderr.strip()
+    for sign, reason in UNREACHABLE.items():
+        if sign in output:
+            return reason
+    return f"cannot be reached: {output.splitlines()[-1] if output else f'ssh ended with {done.code}'}"
 
 
-def check_builder(builder: Builder, catalog: Catalog, question: Ask = _ask) -> BuilderRow:
-    """Try one builder."""
-    answers, why = ask(builder, question)
+def check_builder(builder: Builder, catalog: Catalog, run_command: RunCommand = _run) -> BuilderRow:
+    """Ask a builder everything, and compare its answers with its settings."""
+    answers, why = ask(builder, run_command)
     if why:
         return BuilderRow(builder.name, False, (why,))
     system = _system(answers)
@@ -284,27 +287,27 @@ def _faults(
     if not nix:
         yield "has no Nix on the PATH that ssh sees"
     if foreign := sorted(builder.systems - systems):
-        yield f"is said to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}"
+        yield f"is configured to build {', '.join(foreign)}, but is {', '.join(sorted(systems))}"
     offered = _setting(settings, "system-features")
     missing = sorted((builder.features | builder.mandatory) - offered) if offered else []
     if missing:
         yield f"does not offer {', '.join(missing)}: add it to system-features in its nix.conf"
-    if free < ROOMY_GB:
-        yield f"has {free:.0f} GB free where its store is; a torch build wants {ROOMY_GB:.0f} GB"
+    if free < FREE_GB:
+        yield f"has {free:.0f} GB free where its store is; a torch build wants {FREE_GB:.0f} GB"
     unable = sorted((builder.isas or frozenset()) - runs) if runs else []
     if unable:
-        yield f"is said to run {', '.join(unable)}, but its CPU does not"
+        yield f"is configured to run {', '.join(unable)}, but its CPU does not"
 
 
 def _setting(text: str, name: str) -> frozenset[str]:
-    found = re.search(rf"^{name} = (.*)$", text, re.MULTILINE)
-    return frozenset(found[1].split()) if found else frozenset()
+    match = re.search(rf"^{name} = (.*)$", text, re.MULTILINE)
+    return frozenset(match[1].split()) if match else frozenset()
 
 
 def _gib(kilobytes: str, text: str) -> float:
     """A figure of an answer; 0 where it has none."""
-    found = re.search(kilobytes, text)
-    return int(found[1][:MOST_DIGITS]) / (1 << 20) if found else 0.0
+    match = re.search(kilobytes, text)
+    return int(match[1][:MOST_DIGITS]) / (1 << 20) if match else 0.0
 
 
 def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
@@ -314,7 +317,7 @@ def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
 
 
 def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
-    """The instruction sets of a builder; None where it does not say."""
+    """The instruction sets of a builder; None where it does not answer."""
     answers, _ = ask(builder, only=("machine", "cpu"))
     return isas_of(answers.get("cpu", ""), catalog, _system(answers)) or None
 

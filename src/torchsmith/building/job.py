@@ -1,4 +1,4 @@
-"""One job, handed to a backend as a whole; Nix and Flox are two that build it and say how it went."""
+"""A job, its outcome, and the backends that build it: Nix and Flox."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Job:
 
     @property
     def derivation(self) -> str:
-        """That makes it; empty where Flox builds it, and tells none."""
+        """The derivation that it builds; empty with Flox, which does not report it."""
         return self.key if self.key.endswith(".drv") else ""
 
     @property
-    def told(self) -> JobName:
+    def event_fields(self) -> JobName:
         return {"job": self.key, "name": self.name}
 
     @property
@@ -63,7 +63,7 @@ class Outcome:
     outputs: tuple[str, ...] = ()
     builder: str = ""
     killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
-    said: str = ""  # the last lines of the log, where the file could not take them
+    log_tail: str = ""  # the last lines of the log, where the file could not take them
     note: str = ""  # something to know though it went well
 
 

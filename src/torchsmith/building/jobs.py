@@ -29,15 +29,17 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
     members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
-    jobs = {key: _job(key, paths, graph, named.get(key, []), catalog) for key, paths in members.items()}
-    found = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs.values()]
-    return _distinct_names(_ordered(found))
+    jobs = [
+        replace(_job(key, paths, graph, named.get(key, []), catalog), needs=_needs(key, members, graph, home))
+        for key, paths in members.items()
+    ]
+    return _distinct_names(_ordered(jobs))
 
 
 def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[str, tuple[str, ...]]:
     """For each build the explicit jobs that need it without another explicit job in between."""
     order = list(reversed(_dependencies_first(graph, wanted)))
-    bits = {path: 1 << at for at, path in enumerate(one for one in order if one in explicit)}
+    bits = {path: 1 << at for at, path in enumerate(drv for drv in order if drv in explicit)}
     masks: dict[str, int] = defaultdict(int)  # sets of jobs as numbers: what is low down is needed by all
     for path in order:
         passed_on = bits.get(path) or masks[path]
@@ -51,7 +53,7 @@ def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[s
 def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """The job that each build belongs to: itself, the only job that needs it, or a bundle for several."""
     home = {path: path for path in explicit}
-    bundles: dict[int, str] = {}  # by the set of users, of which equal ones are one
+    bundles: dict[int, str] = {}  # by the identity of the users' tuple: equal sets are one object
     for path in wanted - explicit:
         users = above.get(path, ())
         if len(users) == 1:
@@ -67,14 +69,14 @@ def _homes(explicit: set[str], wanted: set[str], above: Mapping[str, tuple[str, 
 def _needs(
     key: str, members: Mapping[str, Sequence[str]], graph: Graph, home: Mapping[str, str]
 ) -> frozenset[str]:
-    below = (home.get(one) for path in members[key] for one in graph.derivations[path].inputs)
-    return frozenset(one for one in below if one is not None and one != key)
+    below = (home.get(drv) for path in members[key] for drv in graph.derivations[path].inputs)
+    return frozenset(job for job in below if job is not None and job != key)
 
 
 def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], catalog: Catalog) -> Job:
     if key not in graph.derivations:
         own = [graph.derivations[path] for path in reversed(paths)]
-        name = some_of([one.name for one in own])
+        name = some_of([derivation.name for derivation in own])
         return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
     kind = kind_of(derivation) or OTHER
@@ -100,9 +102,9 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
 
 
 def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
-    """The recipes that need a job that is no recipe itself; jobs come in the order of their dependencies."""
+    """The recipes that need a job that is no recipe itself; `jobs` are ordered by their dependencies."""
     needing: set[str] = set()
-    found: list[str] = []
+    recipes: list[str] = []
     for job in jobs:
         if job.name == name:
             if job.recipes:
@@ -110,14 +112,14 @@ def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
             needing.add(job.key)
         elif job.needs & needing:
             needing.add(job.key)
-            found += job.recipes
-    return found
+            recipes += job.recipes
+    return recipes
 
 
 def outputs_of(derivation: Derivation) -> tuple[str, ...]:
     """Output paths, `out` first."""
-    found = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")
-    return tuple(output.path for _, output in found if output.path)
+    outputs = sorted(derivation.outputs.items(), key=lambda item: item[0] != "out")
+    return tuple(output.path for _, output in outputs if output.path)
 
 
 def _dependencies_first(graph: Graph, wanted: set[str]) -> list[str]:
@@ -139,11 +141,11 @@ def _ordered(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
-    """A name tells its job: with its system where two have the same, and at last with its key."""
-    for tell in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
+    """Jobs with unique names: equal names get their system, and where these are equal too, their key."""
+    for suffix in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
         counts = Counter(job.name for job in jobs)
         jobs = [
-            replace(job, name=f"{job.name} ({tell(job)})") if counts[job.name] > 1 else job for job in jobs
+            replace(job, name=f"{job.name} ({suffix(job)})") if counts[job.name] > 1 else job for job in jobs
         ]
     return list(jobs)
 
@@ -151,7 +153,7 @@ def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
 def jobs_of_recipes(
     recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str], catalog: Catalog
 ) -> list[Job]:
-    """Jobs without derivations, for Flox: one a recipe, a companion after its torch if that is asked for."""
+    """Jobs without derivations, for Flox: one per recipe, a companion after its torch if selected too."""
     names = {recipe.name for recipe in recipes}
     jobs = []
     for recipe in recipes:

@@ -123,26 +123,26 @@ def plan_with_nix(
     catalog: Catalog,
     past: Sequence[Past],
     machine: Machine,
-    means: Resources,
+    resources: Resources,
     options: StoreOptions,
 ) -> BuildPlan:
     """Hold the graph against the store and the binary caches, and estimate what is left."""
     graph = evaluation.graph
-    found = outlook(nix, list(graph.recipes.values()), options)
-    jobs = jobs_of(graph, found.build, catalog)
-    settled = {name: path for name, path in graph.recipes.items() if path not in found.build}
+    dry_run = outlook(nix, list(graph.recipes.values()), options)
+    jobs = jobs_of(graph, dry_run.build, catalog)
+    settled = {name: path for name, path in graph.recipes.items() if path not in dry_run.build}
     fetched = [
         name
         for name, path in settled.items()
-        if found.fetch.intersection(outputs_of(graph.derivations[path]))
+        if dry_run.fetch.intersection(outputs_of(graph.derivations[path]))
     ]
     return replace(
-        _plan(jobs, catalog, past, machine, means),
+        _plan(jobs, catalog, past, machine, resources),
         recipes=tuple(graph.recipes),
         present=tuple(name for name in settled if name not in fetched),
         fetched=tuple(fetched),
         broken=evaluation.broken,
-        download_mib=found.download_mib,
+        download_mib=dry_run.download_mib,
         graph=graph,
     )
 
@@ -152,7 +152,7 @@ def plan_with_flox(
     workspace: Workspace,
     past: Sequence[Past],
     machine: Machine,
-    means: Resources,
+    resources: Resources,
 ) -> BuildPlan:
     """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
     catalog = workspace.catalog
@@ -161,15 +161,15 @@ def plan_with_flox(
     }
     stabilities = {name: build.stability for name, build in builds.items() if build}
     jobs = jobs_of_recipes(recipes, workspace.home, stabilities, catalog)
-    plan = _plan(jobs, catalog, past, machine, means)
+    plan = _plan(jobs, catalog, past, machine, resources)
     return replace(plan, recipes=tuple(recipe.name for recipe in recipes))
 
 
 def _plan(
-    jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, means: Resources
+    jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, resources: Resources
 ) -> BuildPlan:
     per_core = memory_per_core(catalog, [job.work for job in jobs])
-    share = share_out(machine, per_core, means)
+    share = share_out(machine, per_core, resources)
     expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
     return BuildPlan(tuple(jobs), expected, share, per_core)
 
@@ -220,11 +220,11 @@ class Share:
     memory_gb: float  # for all jobs together
 
 
-def share_out(machine: Machine, per_core_gb: float, means: Resources) -> Share:
+def share_out(machine: Machine, per_core_gb: float, resources: Resources) -> Share:
     """Divide cores and memory; each job has at most as many compilers as its memory serves."""
-    all_cores = means.cores or machine.cores
-    all_memory = means.memory_gb or machine.memory_gb
-    side_by_side = means.jobs or max(1, all_cores // TYPICAL_CORES)
+    all_cores = resources.cores or machine.cores
+    all_memory = resources.memory_gb or machine.memory_gb
+    side_by_side = resources.jobs or max(1, all_cores // TYPICAL_CORES)
     served = int(all_memory / side_by_side / per_core_gb) if per_core_gb else all_cores
     return Share(side_by_side, max(1, min(all_cores // side_by_side, served)), all_memory)
 
@@ -244,8 +244,8 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
             f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
             hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
         )
-    store = sum(one.store_gb for one in expected)
-    largest = sorted((one.build_gb for one in expected), reverse=True)
+    store = sum(cost.store_gb for cost in expected)
+    largest = sorted((cost.build_gb for cost in expected), reverse=True)
     scratch = sum(largest[: share.jobs])
     if machine.one_disk:
         needs = [("for the store and the build folders together", store + scratch, machine.store_gb)]

@@ -1,5 +1,4 @@
-"""What no job builds is fetched, kept and written down as well; and what is done with a build beside the
-schedule: looked at where that was asked for, copied to a cache."""
+"""Fetching recipes that need no build, and what happens to builds afterwards: verified, copied to a cache."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from torchsmith.nix.store import StoreOptions, cache_address, realise_command, v
 from torchsmith.nix.tool import Nix
 from torchsmith.record import VerificationRow
 
-LookAt = Callable[[str, str], VerificationRow | None]  # a recipe's name and output; None: it promises nothing
+Verifier = Callable[[str, str], VerificationRow | None]  # of a recipe's name and output; None: no promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ def fetch_present(
     nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell
 ) -> list[PresentRecipe]:
     """Fetch what caches have, and keep all of it from being collected."""
-    found = []
+    recipes = []
     for name in (*plan.present, *plan.fetched):
         assert plan.graph is not None
         derivation = plan.graph.recipes[name]
@@ -47,12 +46,12 @@ def fetch_present(
         done = nix.run(realise_command(nix, [derivation], options, root=root))
         why = "" if done.ok else f"could not be fetched: {shorten(done.stderr).message}"
         outputs = outputs_of(plan.graph.derivations[derivation])
-        found.append(PresentRecipe(name, derivation, outputs, why))
-    return found
+        recipes.append(PresentRecipe(name, derivation, outputs, why))
+    return recipes
 
 
 def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
-    """Root derivations, so that collecting garbage in the middle of a run takes none; what went wrong."""
+    """Root derivations against garbage collection during a run. Returns why that failed, or nothing."""
     if not derivations:
         return ""
     root.parent.mkdir(parents=True, exist_ok=True)
@@ -82,19 +81,19 @@ class Copier:
     _processes: Processes = field(default_factory=Processes)
 
     def copy(self, paths: Sequence[str]) -> str:
-        """Copy paths with all that they need; what went wrong, or nothing."""
+        """Copy paths with their closures. Returns why that failed, or nothing."""
         if not paths:
             return ""
         command = self.nix.nix("copy", "--to", cache_address(self.cache, self.secret_key), *paths)
-        said: list[str] = []
+        output: list[str] = []
         try:
-            code = self._processes.run(command, self.nix.environment(), said.append)
+            code = self._processes.run(command, self.nix.environment(), output.append)
         except Stopped:
             return "was not copied to the cache: interrupted"
         if code == 0:
             return ""
-        words = shorten("\n".join(said)).message
-        return f"cannot copy to the cache {self.cache}: {words}; build again to repeat it"
+        reason = shorten("\n".join(output)).message
+        return f"cannot copy to the cache {self.cache}: {reason}; build again to repeat it"
 
     def stop(self) -> None:
         self._processes.stop()
@@ -102,31 +101,31 @@ class Copier:
 
 @dataclass(frozen=True, slots=True)
 class PostBuildResult:
-    """How it went: what was seen of each recipe, and what went wrong with the copy."""
+    """The verdict on each recipe, and what went wrong."""
 
     job: Job
     verdicts: tuple[VerificationRow, ...] = ()
-    words: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True)
 class PostBuild:
-    """In a thread of its own, so that neither the schedule nor a job's time waits for it."""
+    """Verifies and copies builds in a thread of its own, so that neither jobs nor their times include it."""
 
-    look: LookAt | None = None
+    verifier: Verifier | None = None
     copier: Copier | None = None
 
     def of(self, job: Job, outputs: Sequence[str]) -> PostBuildResult:
-        """Look at a build, then copy it; what does not keep the promise of its name stays here."""
+        """Verify a build, then copy it where it is what its name promises."""
         done = PostBuildResult(job)
         try:
-            if self.look is not None and outputs:
-                found = (self.look(name, outputs[0]) for name in job.recipes)
-                done = replace(done, verdicts=tuple(verdict for verdict in found if verdict is not None))
+            if self.verifier is not None and outputs:
+                verdicts = (self.verifier(name, outputs[0]) for name in job.recipes)
+                done = replace(done, verdicts=tuple(verdict for verdict in verdicts if verdict is not None))
             if self.copier is not None and outputs and all(verdict.ok for verdict in done.verdicts):
-                done = replace(done, words=self.copier.copy(outputs))
+                done = replace(done, failure=self.copier.copy(outputs))
         except Problem as problem:
-            done = replace(done, words=str(problem))
+            done = replace(done, failure=str(problem))
         return done
 
     def stop(self) -> None:

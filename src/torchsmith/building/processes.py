@@ -12,8 +12,8 @@ from typing import TextIO
 from torchsmith.core.process import Running
 from torchsmith.core.secrets import redactor
 
-TICK = 0.2  # seconds without a line after which a command is looked at again
-TAIL = 400  # lines of a log that are remembered, for the diagnosis
+POLL_SECONDS = 0.2  # without a line, before a command is looked at again
+TAIL_LINES = 400  # of a log that are remembered, for the diagnosis
 
 
 class Stopped(KeyboardInterrupt):
@@ -30,18 +30,23 @@ class Processes:
         self._stopped = False
 
     def run(
-        self, argv: Sequence[str], env: Mapping[str, str], hear: Callable[[str], None], *, both: bool = False
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        on_line: Callable[[str], None],
+        *,
+        both: bool = False,
     ) -> int:
-        """Run a command to its end, and hear its lines as they come, without secrets; its exit code."""
+        """Run a command, passing on its lines without secrets as they come. Returns its exit code."""
         with self._lock:
             if self._stopped:
                 raise Stopped
             running = Running(argv, env=env, both=both)
             self._running.add(running)
         try:
-            for line in running.lines(TICK):
+            for line in running.lines(POLL_SECONDS):
                 if line is not None:
-                    hear(self._redact(line))
+                    on_line(self._redact(line))
             return running.wait()
         finally:
             running.end()
@@ -61,7 +66,7 @@ class LogFile:
     a log, never the build."""
 
     def __init__(self, path: Path) -> None:
-        self._tail: deque[str] = deque(maxlen=TAIL)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._file: TextIO | None = None
         with contextlib.suppress(OSError):
             self._file = path.open("a", encoding="utf-8")

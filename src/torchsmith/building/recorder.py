@@ -1,4 +1,4 @@
-"""A run written down and told: the record, the log of each job, and events."""
+"""The record, the job logs and the events of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchsmith.record import Attempt, JobRow, Record
 
 @dataclass
 class Recorder:
-    """What happens in a run, on disk and for whoever listens; nothing here may cost a build."""
+    """Writes a run's record and logs and sends its events; an error here never fails a build."""
 
     record: Record
     number: int
@@ -69,7 +69,7 @@ class Recorder:
         return log.lost
 
     def set_log_aside(self, job: Job, attempt: int) -> None:
-        """What a failed attempt said must not be taken for the next one's own failure."""
+        """Move the log of a failed attempt away: the next attempt is diagnosed by its own log alone."""
         log = self.log_of(job)
         with contextlib.suppress(OSError):
             log.replace(log.with_suffix(f".attempt{attempt}.log"))
@@ -81,10 +81,10 @@ class Recorder:
         """Something to know of a job though it went well."""
         if text:
             self.notes.append(f"{job.name}: {self.redact(text)}")
-            self.say(Remark(**job.told, words=self.redact(text)))
+            self.say(Remark(**job.event_fields, words=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
-        """Write something down; a record that cannot be written costs its lines, never a build."""
+        """Write to the record; where that fails, the run goes on with a note."""
         try:
             write()
         except Problem as problem:

@@ -1,4 +1,4 @@
-"""A rehearsal: a recipe's own derivation that compiles a sample, and what that says of the whole."""
+"""A rehearsal: a recipe's own derivation that compiles a sample, and the whole build estimated from it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from torchsmith.workspace.checkout import RecipeFile
 
 KIND = "rehearsal"  # of such jobs, so that their times are no build's
 PREFIX = "rehearsal-of-"
-SHARE = 0.03  # of a build's time, before one was rehearsed: a guess
-SHORTEST = 30.0  # seconds
-# What a package is called does not reach its compiler.
-NAMES = frozenset(("name", "pname", "out", "dev", "lib", "cxxdev", "dist", "meta"))
+BUILD_SHARE = 0.03  # of a build's time that a rehearsal takes: a guess
+LEAST_SECONDS = 30.0
+# A package's names do not reach its compiler.
+NAME_VARIABLES = frozenset(("name", "pname", "out", "dev", "lib", "cxxdev", "dist", "meta"))
 
 
 class SampledUnit(msgspec.Struct, frozen=True):
@@ -78,13 +78,13 @@ def phase_of(sample: Rehearsal) -> str:
     here = files("torchsmith.building")
     program = here.joinpath("rehearse_child.py").read_text()
     known = msgspec.to_builtins(sample)
-    told = {name: known[name] for name in ("configure", "tree", "dispatched", "draw", "objects")}
+    parameters = {name: known[name] for name in ("configure", "tree", "dispatched", "draw", "objects")}
     text = here.joinpath("rehearse.sh").read_text()
-    return text.replace("@program@", program).replace("@sample@", json.dumps(told, indent=1))
+    return text.replace("@program@", program).replace("@sample@", json.dumps(parameters, indent=1))
 
 
 def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]:
-    """The phase of each recipe; a Problem for a package that nobody said how to rehearse."""
+    """The phase of each recipe. Raises NotKnown for a package that the catalog's rehearsals do not have."""
     phases = {}
     for recipe in recipes:
         package = recipe.variant.package.name if recipe.variant else ""
@@ -129,7 +129,8 @@ def choose_rehearsals(
 def configure_key(derivation: Derivation) -> str:
     """The same for derivations that a configure phase cannot tell apart: all but their names is equal."""
     own = {output.path or "" for output in derivation.outputs.values()}
-    env = {name: value for name, value in derivation.env.items() if name not in NAMES and value not in own}
+    names = derivation.env.keys() - NAME_VARIABLES
+    env = {name: value for name in names if (value := derivation.env[name]) not in own}
     stated = derivation.env.get("name", ""), derivation.env.get("pname", "")
     text = json.dumps([derivation.builder, derivation.args, env, sorted(derivation.inputs)], sort_keys=True)
     for name in sorted(filter(None, stated), key=len, reverse=True):
@@ -147,7 +148,9 @@ def as_rehearsals(plan: BuildPlan) -> BuildPlan:
 
 def _short(whole: Expected) -> Expected:
     guesses = tuple(dict.fromkeys(("seconds", *whole.guesses)))
-    return replace(whole, seconds=max(SHORTEST, SHARE * whole.seconds), basis="a guess", guesses=guesses)
+    return replace(
+        whole, seconds=max(LEAST_SECONDS, BUILD_SHARE * whole.seconds), basis="a guess", guesses=guesses
+    )
 
 
 def read_figures(output: Path) -> RehearsalFigures:

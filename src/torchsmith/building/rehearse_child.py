@@ -1,4 +1,4 @@
-"""Runs inside a build, on its configured tree: compiles a sample of objects, keeps them, tells their cost.
+"""Runs inside a build, on its configured tree: compiles a sample of objects, keeps them, reports their cost.
 
 Only the standard library is imported: this text is part of a derivation.
 """
@@ -28,8 +28,8 @@ kept = os.path.join(trees, str(len(os.listdir(trees))) + ".ninja")
 shutil.copy("build.ninja", kept)
 with open({marker!r}, "a") as marker:
     marker.write(json.dumps([os.getcwd(), kept]) + chr(10))
-told = subprocess.run([{ninja!r}, "-t", "compdb"], check=True, stdout=subprocess.PIPE).stdout
-for row in json.loads(told):
+listing = subprocess.run([{ninja!r}, "-t", "compdb"], check=True, stdout=subprocess.PIPE).stdout
+for row in json.loads(listing):
     if row.get("output", "").endswith(".o"):
         os.makedirs(os.path.dirname(row["output"]) or ".", exist_ok=True)
         shutil.copy({empty!r}, row["output"])
@@ -50,8 +50,8 @@ def configured(sample: dict[str, Any]) -> list[NinjaTree]:
     folder.mkdir(exist_ok=True)
     compiler = shlex.split(os.environ.get("CXX") or os.environ.get("CC") or "cc")
     subprocess.run([*compiler, "-x", "c++", "-fPIC", "-c", os.devnull, "-o", str(empty)], check=True)
-    words = {"python": sys.executable, "ninja": ninja, "marker": str(marker), "empty": str(empty)}
-    (folder / "ninja").write_text(STAND_IN.format(trees=str(top / "torchsmith-trees"), **words))
+    values = {"python": sys.executable, "ninja": ninja, "marker": str(marker), "empty": str(empty)}
+    (folder / "ninja").write_text(STAND_IN.format(trees=str(top / "torchsmith-trees"), **values))
     (folder / "ninja").chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", sample["configure"]], env=environment)
@@ -59,28 +59,28 @@ def configured(sample: dict[str, Any]) -> list[NinjaTree]:
         return [(tree, tree / "build.ninja")]
     if not marker.is_file():
         sys.exit(f"rehearsal: {sample['configure']} (exit code {done.returncode}) left no build.ninja")
-    found = [json.loads(line) for line in marker.read_text().splitlines()]
-    return [(Path(place), Path(kept)) for place, kept in found]
+    marked = [json.loads(line) for line in marker.read_text().splitlines()]
+    return [(Path(place), Path(file)) for place, file in marked]
 
 
-def ninja_in(tree: NinjaTree, *words: str) -> list[str]:
-    return ["ninja", "-C", str(tree[0]), "-f", str(tree[1].resolve()), *words]
+def ninja_in(tree: NinjaTree, *arguments: str) -> list[str]:
+    return ["ninja", "-C", str(tree[0]), "-f", str(tree[1].resolve()), *arguments]
 
 
 def objects(tree: NinjaTree) -> ObjectRows:
     """Every object that a tree would compile, by its output, with its command and source."""
-    told = subprocess.run(ninja_in(tree, "-t", "compdb"), check=True, stdout=subprocess.PIPE)
-    text = told.stdout.decode(errors="replace")
+    done = subprocess.run(ninja_in(tree, "-t", "compdb"), check=True, stdout=subprocess.PIPE)
+    text = done.stdout.decode(errors="replace")
     rows = json.loads(text[text.index("[") :])
-    found = {row["output"]: row for row in rows if row.get("output", "").endswith((".o", ".obj"))}
+    rows_by_output = {row["output"]: row for row in rows if row.get("output", "").endswith((".o", ".obj"))}
     if tree[1].parent != tree[0]:  # empty ones that the stand-in laid there
-        for output in found:
+        for output in rows_by_output:
             (tree[0] / output).unlink(missing_ok=True)
-    return found
+    return rows_by_output
 
 
 def kind_of(row: dict[str, str], dispatched: str) -> str:
-    """What an object costs depends on: its language, and whether it is one form of several."""
+    """What an object's cost depends on: its language, and whether it is dispatched by instruction set."""
     if row["file"].endswith(".cu"):
         return "CUDA"
     if dispatched and re.search(dispatched, row["output"]):
@@ -89,12 +89,12 @@ def kind_of(row: dict[str, str], dispatched: str) -> str:
 
 
 def chosen(rows: ObjectRows, sample: dict[str, Any]) -> dict[str, str]:
-    """What to compile, and why: what the sample names, and some of each kind, evenly spread."""
+    """The objects to compile, and why: those that the sample names, and some of each kind, evenly spread."""
     why: dict[str, str] = {}
-    for one in sample["objects"]:
-        found = sorted(output for output in rows if re.search(one["pattern"], output))
-        for output in found if one["each"] else found[:1]:
-            why.setdefault(output, one["what"])
+    for wanted in sample["objects"]:
+        matching = sorted(output for output in rows if re.search(wanted["pattern"], output))
+        for output in matching if wanted["each"] else matching[:1]:
+            why.setdefault(output, wanted["what"])
     kinds: dict[str, list[str]] = {}
     for output in sorted(rows):
         kinds.setdefault(kind_of(rows[output], sample["dispatched"]), []).append(output)
@@ -124,7 +124,7 @@ def seconds_of(step: tuple[str, ...]) -> float:
 
 
 def compiled(by_tree: list[tuple[NinjaTree, ObjectRows]], why: dict[str, str], cores: int) -> int:
-    """Compile what was chosen, tree by tree; 0, or how the first ninja that failed ended."""
+    """Compile the chosen objects. Returns 0, or the exit code of the first ninja that failed."""
     failed = 0
     for tree, rows in by_tree:
         wanted = [output for output in why if output in rows]
@@ -142,8 +142,8 @@ def main() -> None:
     trees = configured(sample)
     configure = before + time.monotonic() - began
     by_tree = [(tree, objects(tree)) for tree in trees]
-    rows = {output: row for _, found in by_tree for output, row in found.items()}
-    places = {output: tree[0] / output for tree, found in by_tree for output in found}
+    rows = {output: row for _, own in by_tree for output, row in own.items()}
+    places = {output: tree[0] / output for tree, own in by_tree for output in own}
     why = chosen(rows, sample)
     cores = int(os.environ.get("NIX_BUILD_CORES") or 0) or len(os.sched_getaffinity(0))
     say(f"configured in {configure:.0f} s; compiling {len(why)} of {len(rows)} objects")
@@ -164,7 +164,7 @@ def main() -> None:
         | {"cpu_seconds": seconds_of(taken[output]) * share if output in taken else 0.0}
         for output in made
     ]
-    told = {
+    figures = {
         "configure_seconds": configure,
         "compile_seconds": wall,
         "cpu_seconds": spent,
@@ -174,15 +174,15 @@ def main() -> None:
         "counts": dict(sorted(Counter(kinds.values()).items())),
         "compiled": units,
     }
-    (out / "rehearsal.json").write_text(json.dumps(told, indent=1))
+    (out / "rehearsal.json").write_text(json.dumps(figures, indent=1))
 
 
-def say(words: str) -> None:
-    print(f"rehearsal: {words}", flush=True)
+def say(message: str) -> None:
+    print(f"rehearsal: {message}", flush=True)
 
 
 def cpu_seconds() -> float:
-    """What all compilers so far have taken."""
+    """CPU seconds of all child processes so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -11,7 +11,7 @@ from torchsmith.building.job import Job, Outcome
 from torchsmith.core.clock import Clock
 from torchsmith.repair.diagnose import Diagnosis
 
-ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
+MOST_ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
 BACKOFF = (5.0, 20.0, 60.0, 180.0)  # seconds before each further attempt: a builder takes minutes to reboot
 
 
@@ -37,12 +37,12 @@ class Retries:
         now = self.clock.monotonic()
         return {key for key, due in self.not_before.items() if now < due}
 
-    def after(self, job: Job, outcome: Outcome, diagnosis: Diagnosis, cores: int) -> Retry | None:
-        """How a job goes on that failed with so many cores; None where retrying would not help."""
+    def decide(self, job: Job, outcome: Outcome, diagnosis: Diagnosis, cores: int) -> Retry | None:
+        """The next attempt of a job that failed with so many cores; None where retrying would not help."""
         fewer = diagnosis.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
         hopeless = diagnosis.policy == "stop" or (fewer and cores == 1)
         attempt = self.attempts[job.key]
-        if attempt >= ATTEMPTS or (hopeless and not outcome.killed):
+        if attempt >= MOST_ATTEMPTS or (hopeless and not outcome.killed):
             return None
         if fewer:
             return Retry(cores=max(1, cores // 2))

@@ -33,37 +33,37 @@ from torchsmith.core.problem import Problem
 from torchsmith.record import Attempt, JobState, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose
 
-PAUSE = 0.2
+TICK_SECONDS = 0.2
 Message = Event | Tick | PostBuildResult | Exception | tuple[Job, Outcome | BaseException]
 
 
 @dataclass
 class Run:
-    """Builds what a queue holds; threads tell the one that runs the loop how jobs went."""
+    """Builds the jobs of a queue; their threads send messages to the loop."""
 
     jobs: JobQueue
     retries: Retries
     recorder: Recorder
     backend: Backend
     errors: Collection[KnownError]
-    built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # e.g. write down what it was
-    after: PostBuild | None = None  # what is done with each build
+    built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # called after each build
+    post_build: PostBuild | None = None
     keep_going: bool = True
-    broken: int = 0  # recipes that were asked for and do not evaluate
+    broken: int = 0  # recipes that do not evaluate
     _failed: dict[str, Diagnosis] = field(default_factory=dict)  # by name
     _wrong: dict[str, str] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict)
-    _following: int = 0  # builds that are looked at or copied
+    _following: int = 0  # builds that are being verified or copied
     _to_follow: queue.SimpleQueue[tuple[Job, Sequence[str]] | None] = field(default_factory=queue.SimpleQueue)
     _messages: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
 
     def go(self) -> BuildReport:
-        """Build until nothing is left that can be; an interrupt ends what runs and leaves the rest."""
+        """Build until no job can start; an interrupt ends the running ones and leaves the rest."""
         jobs, recorder = self.jobs, self.recorder
         recorder.begin(jobs.jobs)
         recorder.say(RunStarted(counts=jobs.counts))
         pool = ThreadPoolExecutor(max(1, jobs.limits.total), thread_name_prefix="job")
-        # A daemon: nobody waits for a look at a build that an interrupt has made idle.
+        # A daemon: after an interrupt nobody waits for it.
         threading.Thread(target=self._follow, name="after", daemon=True).start()
         state: RunState = "stopped"
         try:
@@ -71,8 +71,8 @@ class Run:
             state = "failed" if jobs.failed or jobs.skipped or jobs.waiting or self.broken else "done"
         except KeyboardInterrupt:
             self.backend.stop()
-            if self.after is not None:
-                self.after.stop()
+            if self.post_build is not None:
+                self.post_build.stop()
             for job in jobs.running.values():
                 recorder.ended(job, Attempt(state="lost", error="interrupted"))
         finally:
@@ -106,7 +106,7 @@ class Run:
             if not jobs.running and not self._following and (not resumed or giving_up):
                 return
             try:
-                message = self._messages.get(timeout=PAUSE)
+                message = self._messages.get(timeout=TICK_SECONDS)
             except queue.Empty:
                 message = Tick()
             if isinstance(message, PostBuildResult):
@@ -126,7 +126,7 @@ class Run:
         self._began[job.key] = self.recorder.clock.monotonic()
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
         attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key].seconds
-        self.recorder.say(JobStarted(**job.told, cores=cores, attempt=attempt, expected=expected))
+        self.recorder.say(JobStarted(**job.event_fields, cores=cores, attempt=attempt, expected=expected))
         pool.submit(self._work, job, cores)
 
     def _work(self, job: Job, cores: int) -> None:
@@ -143,7 +143,7 @@ class Run:
         del self.jobs.running[job.key]
         seconds = self.recorder.clock.monotonic() - self._began[job.key]
         if isinstance(outcome, Problem):
-            outcome = Outcome(False, said=self.recorder.log_problem(job, outcome))
+            outcome = Outcome(False, log_tail=self.recorder.log_problem(job, outcome))
         if isinstance(outcome, BaseException):
             raise outcome
         if outcome.ok:
@@ -157,7 +157,7 @@ class Run:
         self.recorder.ended(job, attempt)
         self.recorder.keep(lambda: self.built(job, outcome))
         ended = JobEnded(
-            **job.told,
+            **job.event_fields,
             state="done",
             seconds=seconds,
             outputs=outcome.outputs,
@@ -166,15 +166,15 @@ class Run:
         )
         self.recorder.say(ended)
         self.recorder.remark(job, outcome.note)
-        if self.after is not None:
+        if self.post_build is not None:
             self._following += 1
             self._to_follow.put((job, outcome.outputs))
 
     def _follow(self) -> None:
-        while self.after is not None and (built := self._to_follow.get()) is not None:
+        while self.post_build is not None and (built := self._to_follow.get()) is not None:
             try:
-                self._messages.put(self.after.of(*built))
-            except Exception as error:  # else the run would wait for this look for ever
+                self._messages.put(self.post_build.of(*built))
+            except Exception as error:  # else the run would wait for it for ever
                 self._messages.put(error)
 
     def _followed(self, done: PostBuildResult) -> None:
@@ -185,14 +185,14 @@ class Run:
             self.recorder.say(RecipeVerified(name=verdict.name, ok=verdict.ok, words=verdict.detail))
             if not verdict.ok:
                 self._wrong[verdict.name] = verdict.detail
-        self.recorder.remark(done.job, done.words)
+        self.recorder.remark(done.job, done.failure)
 
     def _fail(self, job: Job, outcome: Outcome, seconds: float) -> None:
         """Try a failed job again where that may help; else skip what needs it."""
         jobs, recorder, key = self.jobs, self.recorder, job.key
-        diagnosis = diagnose(outcome.said or read_text(recorder.log_of(job), lenient=True), self.errors)
+        diagnosis = diagnose(outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.errors)
         summary = diagnosis.summary
-        retry = self.retries.after(job, outcome, diagnosis, jobs.cores[key])
+        retry = self.retries.decide(job, outcome, diagnosis, jobs.cores[key])
         state: JobState = "waiting" if retry else "failed"
         recorder.ended(job, Attempt(state=state, builder=outcome.builder, error=summary))
         if retry is not None:
@@ -200,15 +200,19 @@ class Run:
             jobs.waiting[key] = job
             attempt = self.retries.attempts[key]
             again = JobRetried(
-                **job.told, words=summary, attempt=attempt + 1, cores=retry.cores, seconds=retry.seconds
+                **job.event_fields,
+                words=summary,
+                attempt=attempt + 1,
+                cores=retry.cores,
+                seconds=retry.seconds,
             )
             recorder.say(again)
             recorder.set_log_aside(job, attempt)
             return
         jobs.failed[key] = job
         self._failed[job.name] = diagnosis
-        recorder.say(JobEnded(**job.told, state="failed", seconds=seconds, words=summary))
+        recorder.say(JobEnded(**job.event_fields, state="failed", seconds=seconds, words=summary))
         for user in jobs.skip_users(job):
             why = f"needs {job.name}, which failed"
             recorder.ended(user, Attempt(state="skipped", error=why))
-            recorder.say(JobEnded(**user.told, state="skipped", words=why))
+            recorder.say(JobEnded(**user.event_fields, state="skipped", words=why))

@@ -32,9 +32,9 @@ from torchsmith.building.plan import (
 )
 from torchsmith.building.post_build import (
     Copier,
-    LookAt,
     PostBuild,
     PresentRecipe,
+    Verifier,
     fetch_present,
     keep_derivations,
     long_builds,
@@ -73,14 +73,14 @@ class BuildSpec:
     selectors: tuple[str, ...] = ()
     backend: BackendName = "nix"
     trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
-    means: Resources = field(default_factory=Resources)
+    resources: Resources = field(default_factory=Resources)
     cache: str = ""
     sign: Path | None = None
     local: bool = False  # use no other machine
     keep_going: bool = True
     timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
     silent_timeout: int = 0  # seconds that it may say nothing
-    verify: bool = False  # look at each build, whoever built it
+    verify: bool = False  # each build, whoever built it
     rehearse: bool = False  # compile a sample of each in place of all
     small: bool = False  # nixpkgs is our sample: a build needs nothing near what estimates say
 
@@ -88,17 +88,17 @@ class BuildSpec:
         """What --resume needs to go on the same way; nothing here is secret."""
         trees = {rev: path.resolve() for rev, path in self.trees.items()}
         whole = replace(self, workspace=None, trees=trees, sign=self.sign.resolve() if self.sign else None)
-        return {"request": msgspec.json.encode(whole, enc_hook=str).decode()}
+        return {"spec": msgspec.json.encode(whole, enc_hook=str).decode()}
 
 
 def resumed(record: Record, workspace: Path | None) -> BuildSpec:
-    """The request of the last run, where it left something undone."""
+    """The spec of the last run, where it left something undone. Raises Empty, Invalid."""
     last = record.unfinished()
     if last is None:
         raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
     try:
-        told = last.options["request"]
-        request = msgspec.json.decode(told, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
+        text = last.options["spec"]
+        request = msgspec.json.decode(text, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
     except (KeyError, msgspec.MsgspecError) as error:
         raise Invalid(
             "the last run was started by another torchsmith, which wrote its options in another way",
@@ -114,7 +114,7 @@ def state_folder(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
-    """A workspace with its record; `read_only` for verbs that only tell."""
+    """A workspace with its record; `read_only` for verbs that only show it."""
     workspace = open_workspace(path)
     with closing(open_record(workspace.home, read_only=read_only)) as record:
         yield workspace, record
@@ -134,7 +134,7 @@ class Prepared:
     builders: Sequence[Builder] = field(default_factory=tuple)
     recipes: Sequence[RecipeFile] = ()
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
-    look: LookAt | None = None  # looks at a build, where that was asked for
+    verifier: Verifier | None = None  # of each build, where that was requested
     rehearsals: Rehearsals | None = None
     keeper: Keeper | None = None  # holds on to derivations until they have roots
 
@@ -155,8 +155,8 @@ class Prepared:
         if self.nix is None:
             return FloxBackend(self.workspace.home, require_flox())
         remote = [builder for builder in self.builders if builder.address]
-        folders = self.folder / "results", self.folder / ROOTS
-        return NixBackend(self.nix, self.options, *folders, self.builders if remote else ())
+        builders = self.builders if remote else ()
+        return NixBackend(self.nix, self.options, self.folder / "results", self.folder / ROOTS, builders)
 
     def limits(self) -> Limits:
         """How many jobs each system has room for."""
@@ -182,8 +182,8 @@ class Prepared:
             backend = self.backend()
             self.sources = sources_now(self.recipes)
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
-            after = PostBuild(self.look, copier)
-            settled = self._settle(after, tell)
+            post_build = PostBuild(self.verifier, copier)
+            present = self._take_present(post_build, tell)
             number = self.record.start_run(request.backend, request.selectors, request.options())
             finished = Run(
                 jobs=JobQueue(self.plan.jobs, self.plan.expected, self.limits()),
@@ -192,29 +192,29 @@ class Prepared:
                 backend=backend,
                 errors=self.workspace.catalog.errors.values(),
                 built=self._built,
-                after=after,
+                post_build=post_build,
                 keep_going=request.keep_going,
                 broken=len(self.plan.broken),
             ).go()
             if finished.state == "done":
                 shutil.rmtree(self.folder / ROOTS, ignore_errors=True)
-            wrong = {**settled.wrong, **finished.wrong}
+            wrong = {**present.wrong, **finished.wrong}
             jobs, results = self.plan.jobs, self.folder / "results"
             built = [name for job in jobs if job.name in finished.done for name in job.recipes]
-            right = (name for name in (*built, *settled.settled) if name not in wrong)
+            right = (name for name in (*built, *present.settled) if name not in wrong)
             return replace(
                 finished,
-                notes=(*settled.notes, *finished.notes),
-                settled=settled.settled,
+                notes=(*present.notes, *finished.notes),
+                settled=present.settled,
                 wrong=wrong,
-                broken={one.name: one.why for one in self.plan.broken},
+                broken={recipe.name: recipe.why for recipe in self.plan.broken},
                 jobs=len(jobs),
                 above={name: recipes_above(jobs, name) for name in finished.failed},
                 results={name: results / name for name in right if (results / name).exists()},
             )
 
-    def _settle(self, after: PostBuild, tell: Tell) -> BuildReport:
-        """Fetch, keep, write down, look at and copy what needs no build: whoever built it."""
+    def _take_present(self, post_build: PostBuild, tell: Tell) -> BuildReport:
+        """Fetch, root, record, verify and copy recipes that need no build."""
         if self.nix is None or self.plan.graph is None:
             return BuildReport("done")
         derivations = list(self.plan.graph.recipes.values())
@@ -222,31 +222,36 @@ class Prepared:
             tell(Remark(words=unkept))
         elif self.keeper is not None:
             self.keeper.close()
-        found = fetch_present(self.nix, self.plan, self.options, self.folder / "results", tell)
-        notes = [f"{one.name}: {one.failure}" for one in found if one.failure]
-        there = [one for one in found if not one.failure]
-        for one in there:
-            self._note(one.name, one.derivation, one.outputs)
-        wrong = {one.name: why for one in there if (why := self._why_wrong(one, tell))}
-        if after.copier is not None:
-            kept_here = {path for one in there if one.name in wrong for path in one.outputs}
-            paths = {*(path for one in there for path in one.outputs), *long_builds(self.nix, self.plan)}
-            notes += filter(None, [after.copier.copy(sorted(paths - kept_here))])
-        for words in notes:
-            tell(Remark(words=words))
-        return BuildReport("done", notes=tuple(notes), settled=tuple(one.name for one in there), wrong=wrong)
+        recipes = fetch_present(self.nix, self.plan, self.options, self.folder / "results", tell)
+        notes = [f"{recipe.name}: {recipe.failure}" for recipe in recipes if recipe.failure]
+        there = [recipe for recipe in recipes if not recipe.failure]
+        for recipe in there:
+            self._note(recipe.name, recipe.derivation, recipe.outputs)
+        wrong = {recipe.name: why for recipe in there if (why := self._why_wrong(recipe, tell))}
+        if post_build.copier is not None:
+            not_copied = {path for recipe in there if recipe.name in wrong for path in recipe.outputs}
+            paths = {
+                *(path for recipe in there for path in recipe.outputs),
+                *long_builds(self.nix, self.plan),
+            }
+            notes += filter(None, [post_build.copier.copy(sorted(paths - not_copied))])
+        for note in notes:
+            tell(Remark(words=note))
+        return BuildReport(
+            "done", notes=tuple(notes), settled=tuple(recipe.name for recipe in there), wrong=wrong
+        )
 
-    def _why_wrong(self, one: PresentRecipe, tell: Tell) -> str:
-        """What is wrong with a build that was there: by the record, else looked at now, where asked."""
-        if self.look is None or not one.outputs:
+    def _why_wrong(self, recipe: PresentRecipe, tell: Tell) -> str:
+        """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""
+        if self.verifier is None or not recipe.outputs:
             return ""
-        verdict = self.record.verdict_on(one.outputs[0], one.derivation)
+        verdict = self.record.verdict_on(recipe.outputs[0], recipe.derivation)
         if verdict is None:
-            verdict = self.look(one.name, one.outputs[0])
+            verdict = self.verifier(recipe.name, recipe.outputs[0])
             if verdict is None:
                 return ""
-            self.record.note_verdict(msgspec.structs.replace(verdict, derivation=one.derivation))
-        tell(RecipeVerified(name=one.name, ok=verdict.ok, words=verdict.detail))
+            self.record.note_verdict(msgspec.structs.replace(verdict, derivation=recipe.derivation))
+        tell(RecipeVerified(name=recipe.name, ok=verdict.ok, words=verdict.detail))
         return "" if verdict.ok else verdict.detail or "it is not what its name says"
 
     def _built(self, job: Job, outcome: Outcome) -> None:
@@ -267,7 +272,7 @@ def prepare(
     record: Record,
     *,
     tell: Listener = lambda _: None,
-    look: LookAt | None = None,
+    verifier: Verifier | None = None,
 ) -> Prepared:
     """Evaluate and plan; builds nothing."""
     if urlsplit(request.cache).password:
@@ -278,9 +283,9 @@ def prepare(
     if request.backend == "flox":
         require_flox("build with --backend nix")
         machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
-        plan = plan_with_flox(recipes, workspace, past, machine, request.means)
+        plan = plan_with_flox(recipes, workspace, past, machine, request.resources)
         plan = with_compile_cache(plan, workspace.catalog) if workspace.settings.ccache else plan
-        return Prepared(request, workspace, record, plan, machine, recipes=recipes, look=look)
+        return Prepared(request, workspace, record, plan, machine, recipes=recipes, verifier=verifier)
     nix = find_nix()
     keeper = Keeper(nix)
     options = _store_options(nix, request)
@@ -291,7 +296,7 @@ def prepare(
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
     machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
-    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.means, options)
+    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.resources, options)
     if request.rehearse:
         plan = as_rehearsals(plan)
     elif workspace.settings.ccache:
@@ -307,7 +312,7 @@ def prepare(
         options=options,
         builders=builders,
         recipes=recipes,
-        look=look,
+        verifier=verifier,
         rehearsals=rehearsals,
         keeper=keeper,
     )
@@ -328,7 +333,7 @@ def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPla
     remote = [] if request.local else configured(workspace.settings.builder)
     here = nix_settings(nix)
     own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
-    if request.means.jobs == 0:
+    if request.resources.jobs == 0:
         if not remote:
             hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"
             raise Conflict("--jobs 0 builds nothing here, and there is no other builder", hint=hint)
@@ -338,11 +343,11 @@ def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPla
 
 def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
     """A builder with the instruction sets that it runs; what this machine only emulates counts as run."""
-    found = ask_isas(builder, catalog) if builder.isas is None else None
-    if found is None:
+    isas = ask_isas(builder, catalog) if builder.isas is None else None
+    if isas is None:
         return builder
     foreign = {isa.name for isa in catalog.isas.values() if isa.platform != nix.current_system}
-    return replace(builder, isas=found if builder.address else found | foreign)
+    return replace(builder, isas=isas if builder.address else isas | foreign)
 
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
@@ -350,6 +355,6 @@ def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:
     revision = cache(lambda folder: head(readable_root(folder / "x.nix")))
     hashes = source_hashes(recipe.path for recipe in recipes)
     return {
-        one.name: Built(name=one.name, source=source, revision=revision(one.path.parent), outputs=())
-        for one, source in zip(recipes, hashes, strict=True)
+        recipe.name: Built(name=recipe.name, source=source, revision=revision(recipe.path.parent), outputs=())
+        for recipe, source in zip(recipes, hashes, strict=True)
     }

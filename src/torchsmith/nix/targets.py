@@ -1,4 +1,4 @@
-"""The GPUs that a derivation compiles for, by its variables and flags, and those that are not a cell's own."""
+"""GPUs that a derivation compiles for, by its variables and flags; and those that are not the cell's own."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Publisher:
             return {**self.changed(committed), **known}
 
     def _flox(self, recipe: RecipeFile, repo: Path) -> str:
-        """Publish one package. Returns why it failed; empty: it did not."""
+        """Publish one package. Returns why it failed, or nothing."""
         name = recipe.attr
         argv = [str(self.flox), "publish", "-d", str(repo), "-o", self.org, name]
         done = run(argv, timeout=HOUR)
