@@ -50,14 +50,11 @@ def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
 def addresses_in(elf: Elf, code: bytes, address: int) -> Iterator[int]:
     """The places whose address or content code loads: functions that are handed on, slots, and data."""
     if elf.machine == "x86_64":
-        for match in X86_ADDRESS.finditer(code):
-            at = match.start()
-            if at + 7 <= len(code):
-                yield address + at + 7 + int(RELATIVE.unpack_from(code, at + 3)[0])
-        for match in X86_SLOT.finditer(code):
-            at = match.start()
-            if at + 6 <= len(code):
-                yield address + at + 6 + int(RELATIVE.unpack_from(code, at + 2)[0])
+        for pattern, size in ((X86_ADDRESS, 7), (X86_SLOT, 6)):  # bytes of such an instruction
+            for match in pattern.finditer(code):
+                end = match.start() + size
+                if end <= len(code):
+                    yield address + end + int(RELATIVE.unpack_from(code, end - 4)[0])
         return
     pages: dict[int, int] = {}  # by register: others may stand between the two instructions
     for at in range(0, len(code) - 3, 4):
@@ -170,31 +167,28 @@ def _sites(elf: Elf, code: bytes, address: int, targets: set[int], slots: set[in
 
 def _slots(elf: Elf, names: Collection[str]) -> set[int]:
     """Where the loader puts the addresses of imported functions."""
-    table = elf.of_kind(DYNSYM)
-    if table is None:
-        return set()
-    strings, wanted = elf.strings_of(table), set(names)
-    if not any(b"\0" + name.encode() + b"\0" in strings for name in names):
-        return set()
-    symbols = {
-        index
-        for index, row in enumerate(elf.rows_of(table, SYMBOL))
-        if row[3] == 0 and row[0] < len(strings) and text_at(strings, row[0]) in wanted
-    }
-    return {offset for offset, info, _ in _relocations(elf) if info >> 32 in symbols}
+    symbols = {index for index, _ in _named_symbols(elf, DYNSYM, names, imported=True)}
+    return {offset for offset, info, _ in _relocations(elf) if info >> 32 in symbols} if symbols else set()
 
 
 def defined(elf: Elf, names: Collection[str]) -> Iterator[int]:
     """The addresses of what is linked in under these names."""
-    table = elf.of_kind(SYMTAB)
+    return (row[4] for _, row in _named_symbols(elf, SYMTAB, names, imported=False))
+
+
+def _named_symbols(
+    elf: Elf, kind: int, names: Collection[str], *, imported: bool
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The rows of a symbol table that have these names, with their places in it."""
+    table = elf.of_kind(kind)
     if table is None:
         return
     strings, wanted = elf.strings_of(table), set(names)
     if not any(b"\0" + name.encode() + b"\0" in strings for name in names):
         return
-    for name_at, _, _, section, address, _ in elf.rows_of(table, SYMBOL):
-        if section and name_at < len(strings) and text_at(strings, name_at) in wanted:
-            yield address
+    for index, row in enumerate(elf.rows_of(table, SYMBOL)):
+        if (row[3] == 0) is imported and row[0] < len(strings) and text_at(strings, row[0]) in wanted:
+            yield index, row
 
 
 def _plt_entries(elf: Elf, slots: Collection[int]) -> Iterator[tuple[int, int]]:

@@ -32,9 +32,8 @@ class _References:
         self.elf, self.rows = elf, rows
         self.resolvers = resolvers_of(elf)
         self.queries = call_sites(elf, CPU_QUERIES)
-        self.cpu_variables = {
-            place + at for place in defined(elf, CPU_VARIABLES) for at in range(CPU_VARIABLE_SIZE)
-        }
+        variables = defined(elf, CPU_VARIABLES)
+        self.cpu_variables = {start + at for start in variables for at in range(CPU_VARIABLE_SIZE)}
         self.judged: dict[int, bool] = {}
 
     def to(self, wanted: set[int]) -> dict[int, set[int]]:

@@ -255,10 +255,8 @@ def _refuse_bombs(members: Sequence[zipfile.ZipInfo], size: int) -> None:
     """A wheel of `size` bytes whose members together claim what such a wheel cannot hold."""
     if sum(member.compress_size for member in members) > size:
         raise Damaged("the wheel's members overlap: it claims more packed bytes than it has")
-    if (
-        sum(member.file_size for member in members if member.file_size <= HARMLESS)
-        > HARMLESS + MOST_RATIO * size
-    ):
+    small = sum(member.file_size for member in members if member.file_size <= HARMLESS)
+    if small > HARMLESS + MOST_RATIO * size:
         raise Damaged(f"the wheel unpacks to more than {MOST_RATIO} times its size: a zip bomb")
 
 

@@ -10,7 +10,7 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
 from torchsmith.artifact.cpu import FLAGGED, JUDGED, CodeBlock, CodeGroup, CpuCode, Hit, Tally
 from torchsmith.artifact.elf import ElfMachine
-from torchsmith.artifact.features import InstructionFacts, Level, closure, facts
+from torchsmith.artifact.features import Level, closure, facts
 from torchsmith.artifact.identity import StatedFlags, stated
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.catalog import Catalog, Isa
@@ -180,18 +180,15 @@ def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone:
         if inferred and legacy <= MOST_MISTAKEN * (modern + legacy):
             return "unjudged", "stripped, so that some host halves of CUDA units may count as C++ units"
         return "wrong", ""
-    unflagged = next((block for block in code.blocks if _lacks_flags(block, known)), None)
-    if unflagged is not None:
-        return "wrong", f"all of {unflagged.unit} {known.legacy_words}"
+    for block in code.blocks:
+        if block.unit and not block.having[known.modern] and block.having[known.legacy] >= FEWEST_IN_UNIT:
+            return "wrong", f"all of {block.unit} {known.legacy_words}"
     if not showing and not level.share:
         return "unjudged", "code for the set may hold no instruction of it"
     if older > MOST_OLDER * (showing + older):
-        text = (
-            f"{older} functions write a {level.older}, as compilers do that may not use {level.features[0]}"
-        )
-        return (
-            "wrong" if older > MOST_LEGACY * (showing + older) and older >= FEWEST_PROVING else "unjudged"
-        ), text
+        text = f"{older} functions write a {level.older}, as compilers do without {level.features[0]}"
+        proved = older > MOST_LEGACY * (showing + older) and older >= FEWEST_PROVING
+        return ("wrong" if proved else "unjudged"), text
     silent = silent_share(code.blocks, level, known.modern)
     some, most = SILENT_UNITS if _named(code.blocks, known.modern) else SILENT_NEIGHBOURS
     if silent <= some and showing:
@@ -210,12 +207,6 @@ def _named(blocks: Sequence[CodeBlock], modern: str) -> bool:
     return 2 * named > sum(block.having[modern] for block in blocks)
 
 
-def _lacks_flags(block: CodeBlock, known: InstructionFacts) -> bool:
-    return (
-        bool(block.unit) and not block.having[known.modern] and block.having[known.legacy] >= FEWEST_IN_UNIT
-    )
-
-
 def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> float:
     """The share of functions with vector code in units that show nothing of a level, less what is expected:
     of units in which each function shows it with the usual frequency, small ones may show nothing."""
@@ -231,17 +222,15 @@ def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> floa
     return max(excess / total, 0.0)
 
 
-def _arrived(
-    code: Combined, isa: Isa, statements: Sequence[StatedFlags], catalog: Catalog
-) -> Iterator[Check]:
+def _arrived(code: Combined, isa: Isa, flags: Sequence[StatedFlags], catalog: Catalog) -> Iterator[Check]:
     """Whether the compiler got the flags of the instruction set: by instructions, and by stated flags."""
     evidence = flag_evidence(code, isa)
-    summary = "; ".join([evidence.summary(code.machine), *(stated.text for stated in statements)])
+    summary = "; ".join([evidence.summary(code.machine), *(stated.text for stated in flags)])
     summary += f" ({evidence.why})" if evidence.why else ""
-    named = any(stated.names for stated in statements)
+    named = any(stated.names for stated in flags)
     # Flags that a build states reached all of its units: then code without such instructions is no proof.
     silent = evidence.status == "wrong" and not evidence.legacy and named
-    if (evidence.status == "wrong" and not silent) or any(stated.other for stated in statements):
+    if (evidence.status == "wrong" and not silent) or any(stated.other for stated in flags):
         yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {summary}")
         return
     for name, cpu in code.libraries.items():
@@ -281,15 +270,10 @@ def _host_halves(code: Combined) -> Iterator[Check]:
     tally, known = code.group("cuda"), facts(code.machine)
     modern, legacy = tally.having[known.modern], tally.having[known.legacy]
     if legacy > modern:
-        text = (
-            f"{GROUP_TITLES['cuda']} were compiled without the flags: {legacy} of {tally.functions} functions"
-        )
-        yield Check(
-            "host",
-            "note",
-            f"{text} {known.legacy_words}",
-            "they run on every CPU; NVCC_APPEND_FLAGS=-Xcompiler=... hands flags to nvcc's host compiler",
-        )
+        share = f"{legacy} of {tally.functions} functions {known.legacy_words}"
+        hint = "they run on every CPU; NVCC_APPEND_FLAGS=-Xcompiler=... hands flags to nvcc's host compiler"
+        text = f"{GROUP_TITLES['cuda']} were compiled without the flags: {share}"
+        yield Check("host", "note", text, hint)
 
 
 def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:

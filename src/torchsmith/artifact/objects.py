@@ -9,7 +9,6 @@ from pathlib import Path
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
-from torchsmith.artifact.container import Container
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.features import closure
@@ -82,9 +81,8 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
     if beyond:
         yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
     elif looked:
-        yield Check(
-            "cpu-code", "right", f"{looked} functions of the sample use {features}, within {isa.name}"
-        )
+        text = f"{looked} functions of the sample use {features}, within {isa.name}"
+        yield Check("cpu-code", "right", text)
 
 
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
@@ -106,26 +104,25 @@ def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
 
 def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
     """The GPU architecture in the GPU code of the objects that were compiled."""
-    holding: dict[str, list[Container]] = {}
+    holding, targets = 0, set[str]()
     for path in sorted(folder.rglob("*.o")):
         try:
             with open_file(path) as source:
-                containers = [container for container in containers_of(read_elf(source)) if container.entries]
+                archs = {
+                    entry.target.arch for part in containers_of(read_elf(source)) for entry in part.entries
+                }
         except Damaged as fault:
             yield Check("objects", "wrong", f"{path.name} cannot be read: {fault.message}")
             continue
-        if containers:
-            holding[path.name] = containers
+        holding += bool(archs)
+        targets |= archs
     if not holding:
         yield Check("gpu-code", "unjudged", "no object of the sample holds GPU code")
         return
-    targets = {
-        entry.target.arch for containers in holding.values() for box in containers for entry in box.entries
-    }
     if targets == {arch}:
-        yield Check("gpu-code", "right", f"{len(holding)} objects hold code for {arch} alone")
+        yield Check("gpu-code", "right", f"{holding} objects hold code for {arch} alone")
     else:
-        text = f"{len(holding)} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
+        text = f"{holding} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
         yield Check("gpu-code", "wrong", text)
 
 

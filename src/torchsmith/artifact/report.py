@@ -160,9 +160,7 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
         sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
         libraries={library.name: library.size for library in seen.libraries},
         gpu_by_library={
-            library.name: target_names(gpu_code([library.containers]).rows)
-            for library in seen.own
-            if library.containers
+            part.name: target_names(gpu_code([part.containers]).rows) for part in seen.own if part.containers
         },
         needs=tuple(seen.needs),
     )

@@ -205,7 +205,7 @@ def _notes(
 
 
 def _side(subject: BuildSubject, results: Measurements, index: int, catalog: Catalog) -> BuildSide:
-    facts = results.facts[index]
+    facts, loaded = results.facts[index], sum(results.libraries[index].values())
     return BuildSide(
         label=subject.label,
         path=str(subject.path),
@@ -214,9 +214,7 @@ def _side(subject: BuildSubject, results: Measurements, index: int, catalog: Cat
         cuda=facts["cuda"],
         cpu_capability=facts["capability"],
         environment=dict(subject.extra),
-        disk=disk_of(
-            Path(facts["file"]).parent, facts["gpu"], sum(results.libraries[index].values()), catalog
-        ),
+        disk=disk_of(Path(facts["file"]).parent, facts["gpu"], loaded, catalog),
     )
 
 

@@ -21,11 +21,7 @@ MOST_SECONDS = TURNS * TURN_SECONDS * 2  # what all turns of one build at an ope
 MOST_CALLS = 5000  # in a turn
 FINEST_CLOCK_STEP = TURN_SECONDS / 100  # the step of a clock that tells turns apart
 FEWEST_ROUNDS = 2  # rounds that can be judged at all, of a comparison that was stopped
-START_MEASURES = {
-    "import torch": "import",
-    "CPU time of the import": "import_cpu",
-    "memory after import": "memory",
-}
+STARTUP = {"import torch": "import", "CPU time of the import": "import_cpu", "memory after import": "memory"}
 FLOAT64_TOLERANCE = 1e-6  # how far two builds' float64 may be apart
 
 TurnClock = Literal["thread", "wall"]
@@ -153,7 +149,7 @@ def _round(
         facts = [loaded[0], loaded[1]]
         if round_ == 0:
             results.facts, results.clock = facts, clock_for(plan, facts)
-        for name, field_name in START_MEASURES.items():
+        for name, field_name in STARTUP.items():
             values["start", name] = ([facts[0][field_name]], [facts[1][field_name]])
         devices = ["cpu", *(["cuda"] if all(build["gpu"] for build in facts) else [])]
         for device in devices:
@@ -219,15 +215,13 @@ def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Mea
     for key in keys:
         device, name = key
         answers = [_ask(processes[label], key, "check", device=device, name=name) for label in (0, 1)]
-        failed = [
-            f"{'AB'[label]}: {answer['failed']}" for label, answer in enumerate(answers) if "failed" in answer
-        ]
-        if failed:
+        labelled = list(zip("AB", answers, strict=True))
+        if failed := [f"{label}: {answer['failed']}" for label, answer in labelled if "failed" in answer]:
             results.failed[key] = "; ".join(failed)
             continue
         problems = [
-            f"{'AB'[label]} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
-            for label, answer in enumerate(answers)
+            f"{label} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
+            for label, answer in labelled
             if not answer["right"]
         ]
         if not problems and not _agree(answers[0]["sample"], answers[1]["sample"]):

@@ -23,7 +23,7 @@ START = (
 )
 # For a torch with an allocator of its own; see the probe for malloc.
 KEEP_MEMORY = {"MIMALLOC_PURGE_DELAY": "-1"}
-MOST_ANSWER_BYTES = 1 << 20
+MOST_ANSWER = 1 << 20  # bytes
 STDERR_TAIL_BYTES = 2000
 
 
@@ -54,11 +54,12 @@ def subject(
 
 def variables(assignments: Iterable[str]) -> dict[str, str]:
     """Environment variables from NAME=VALUE assignments. Raises Invalid."""
-    pairs = {
-        name: value for name, sign, value in (text.partition("=") for text in assignments) if name and sign
-    }
-    if wrong := [text for text in assignments if text.partition("=")[0] not in pairs]:
-        raise Invalid(f"{wrong[0]} is not NAME=VALUE")
+    pairs = {}
+    for assignment in assignments:
+        name, sign, value = assignment.partition("=")
+        if not name or not sign:
+            raise Invalid(f"{assignment} is not NAME=VALUE")
+        pairs[name] = value
     return pairs
 
 
@@ -72,20 +73,13 @@ class BuildProcess:
         if subject.bytecode:
             environment.pop("PYTHONDONTWRITEBYTECODE", None)
             environment["PYTHONPYCACHEPREFIX"] = subject.bytecode
-        threads = str(len(pinned))
-        environment |= {
-            "OMP_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-            **KEEP_MEMORY,
-            **subject.extra,
-        }
-        cores_text = ",".join(map(str, pinned))
-        argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), cores_text]
+        environment |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(len(pinned)))
+        environment |= {**KEEP_MEMORY, **subject.extra}
+        affinity = ",".join(map(str, pinned))
+        argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), affinity]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
-            self._dialogue = Dialogue(
-                argv, max_bytes=MOST_ANSWER_BYTES, cwd="/", env=environment, stderr=self._errors
-            )
+            self._dialogue = Dialogue(argv, max_bytes=MOST_ANSWER, cwd="/", env=environment, stderr=self._errors)
         except Problem:
             self._errors.close()
             raise

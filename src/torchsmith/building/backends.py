@@ -63,13 +63,13 @@ class NixBackend:
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
 
-        def on_line(line: str) -> None:
+        def read_line(line: str) -> None:
             for event in reader.read(line):
                 _write(file, event, job)
                 watched.take(event)
 
         with closing(LogFile(log)) as file:
-            code = self._processes.run(self.command(job, cores), env, on_line)
+            code = self._processes.run(self.command(job, cores), env, read_line)
         note = self._root_others(job) if code == 0 else ""
         return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
 
@@ -187,7 +187,7 @@ class FloxBackend:
             return self._locks.setdefault(repo, threading.Lock())
 
     def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
-        def on_line(line: str) -> None:
+        def read_line(line: str) -> None:
             file.write(f"{line}\n")
             if steps := NINJA.search(line.partition("> ")[2] or line):
                 tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
@@ -196,7 +196,7 @@ class FloxBackend:
         config = f"{os.environ.get('NIX_CONFIG', '')}\ncores = {cores}\n"
         with closing(LogFile(log)) as file:
             env = os.environ | {"NIX_CONFIG": config}
-            return self._processes.run(self.command(job, cores), env, on_line, both=True)
+            return self._processes.run(self.command(job, cores), env, read_line, both=True)
 
     def stop(self) -> None:
         self._processes.stop()

@@ -242,12 +242,12 @@ def _run(argv: Sequence[str]) -> Finished:
 
 
 def ask(
-    builder: Builder, run_command: RunCommand = _run, only: Iterable[str] = QUESTIONS
+    builder: Builder, run: RunCommand = _run, only: Iterable[str] = QUESTIONS
 ) -> tuple[dict[str, str], str]:
     """A builder's answers by question; or none, and why."""
     script = "; ".join(f"echo {MARK}{name}; {QUESTIONS[name]}" for name in only)
     argv = ssh_command(builder, script) if builder.address else ["sh", "-c", script]
-    done = run_command(argv)
+    done = run(argv)
     if MARK not in done.stdout:
         return {}, _unreachable(done)
     parts = (part.partition("\n") for part in done.stdout.split(MARK)[1:])

@@ -47,7 +47,7 @@ class Job:
         return self.key if self.key.endswith(".drv") else ""
 
     @property
-    def event_fields(self) -> JobName:
+    def ids(self) -> JobName:
         return {"job": self.key, "name": self.name}
 
     @property

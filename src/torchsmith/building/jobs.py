@@ -29,10 +29,8 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
     members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
-    jobs = [
-        replace(_job(key, paths, graph, named.get(key, []), catalog), needs=_needs(key, members, graph, home))
-        for key, paths in members.items()
-    ]
+    jobs = [_job(key, paths, graph, named.get(key, []), catalog) for key, paths in members.items()]
+    jobs = [replace(job, needs=_needs(job.key, members, graph, home)) for job in jobs]
     return _distinct_names(_ordered(jobs))
 
 

@@ -30,12 +30,7 @@ class Processes:
         self._stopped = False
 
     def run(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        on_line: Callable[[str], None],
-        *,
-        both: bool = False,
+        self, argv: Sequence[str], env: Mapping[str, str], read: Callable[[str], None], *, both: bool = False
     ) -> int:
         """Run a command, passing on its lines without secrets as they come. Returns its exit code."""
         with self._lock:
@@ -46,7 +41,7 @@ class Processes:
         try:
             for line in running.lines(POLL_SECONDS):
                 if line is not None:
-                    on_line(self._redact(line))
+                    read(self._redact(line))
             return running.wait()
         finally:
             running.end()

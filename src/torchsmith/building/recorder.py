@@ -81,7 +81,7 @@ class Recorder:
         """Something to know of a job though it went well."""
         if text:
             self.notes.append(f"{job.name}: {self.redact(text)}")
-            self.say(Remark(**job.event_fields, words=self.redact(text)))
+            self.say(Remark(**job.ids, words=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
         """Write to the record; where that fails, the run goes on with a note."""

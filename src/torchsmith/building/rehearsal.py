@@ -148,9 +148,8 @@ def as_rehearsals(plan: BuildPlan) -> BuildPlan:
 
 def _short(whole: Expected) -> Expected:
     guesses = tuple(dict.fromkeys(("seconds", *whole.guesses)))
-    return replace(
-        whole, seconds=max(LEAST_SECONDS, BUILD_SHARE * whole.seconds), basis="a guess", guesses=guesses
-    )
+    seconds = max(LEAST_SECONDS, BUILD_SHARE * whole.seconds)
+    return replace(whole, seconds=seconds, basis="a guess", guesses=guesses)
 
 
 def read_figures(output: Path) -> RehearsalFigures:

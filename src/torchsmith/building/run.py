@@ -126,7 +126,7 @@ class Run:
         self._began[job.key] = self.recorder.clock.monotonic()
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
         attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key].seconds
-        self.recorder.say(JobStarted(**job.event_fields, cores=cores, attempt=attempt, expected=expected))
+        self.recorder.say(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=expected))
         pool.submit(self._work, job, cores)
 
     def _work(self, job: Job, cores: int) -> None:
@@ -157,7 +157,7 @@ class Run:
         self.recorder.ended(job, attempt)
         self.recorder.keep(lambda: self.built(job, outcome))
         ended = JobEnded(
-            **job.event_fields,
+            **job.ids,
             state="done",
             seconds=seconds,
             outputs=outcome.outputs,
@@ -200,19 +200,15 @@ class Run:
             jobs.waiting[key] = job
             attempt = self.retries.attempts[key]
             again = JobRetried(
-                **job.event_fields,
-                words=summary,
-                attempt=attempt + 1,
-                cores=retry.cores,
-                seconds=retry.seconds,
+                **job.ids, words=summary, attempt=attempt + 1, cores=retry.cores, seconds=retry.seconds
             )
             recorder.say(again)
             recorder.set_log_aside(job, attempt)
             return
         jobs.failed[key] = job
         self._failed[job.name] = diagnosis
-        recorder.say(JobEnded(**job.event_fields, state="failed", seconds=seconds, words=summary))
+        recorder.say(JobEnded(**job.ids, state="failed", seconds=seconds, words=summary))
         for user in jobs.skip_users(job):
             why = f"needs {job.name}, which failed"
             recorder.ended(user, Attempt(state="skipped", error=why))
-            recorder.say(JobEnded(**user.event_fields, state="skipped", words=why))
+            recorder.say(JobEnded(**user.ids, state="skipped", words=why))

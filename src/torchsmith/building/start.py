@@ -229,17 +229,14 @@ class Prepared:
             self._note(recipe.name, recipe.derivation, recipe.outputs)
         wrong = {recipe.name: why for recipe in there if (why := self._why_wrong(recipe, tell))}
         if post_build.copier is not None:
+            outputs = {path for recipe in there for path in recipe.outputs}
             not_copied = {path for recipe in there if recipe.name in wrong for path in recipe.outputs}
-            paths = {
-                *(path for recipe in there for path in recipe.outputs),
-                *long_builds(self.nix, self.plan),
-            }
-            notes += filter(None, [post_build.copier.copy(sorted(paths - not_copied))])
+            paths = {*outputs, *long_builds(self.nix, self.plan)} - not_copied
+            notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
             tell(Remark(words=note))
-        return BuildReport(
-            "done", notes=tuple(notes), settled=tuple(recipe.name for recipe in there), wrong=wrong
-        )
+        names = tuple(recipe.name for recipe in there)
+        return BuildReport("done", notes=tuple(notes), settled=names, wrong=wrong)
 
     def _why_wrong(self, recipe: PresentRecipe, tell: Tell) -> str:
         """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""

@@ -257,15 +257,11 @@ def _compare(
     new = grouped((name_of(path), path) for path in sorted(after.inputs.keys() - before.inputs.keys()))
     for name in sorted(old.keys() | new.keys()):
         gone, come = old.get(name, []), new.get(name, [])
-        for old_path, new_path in zip(gone, come, strict=False):
-            if old_path in derivations and new_path in derivations:
-                yield from _compare(
-                    derivations[old_path], derivations[new_path], derivations, (*below, name), seen
-                )
-        for old_path in gone[len(come) :]:
-            yield Difference(below, "input", name_of(old_path), None)
-        for old_path in come[len(gone) :]:
-            yield Difference(below, "input", None, name_of(old_path))
+        for was, now in zip(gone, come, strict=False):
+            if was in derivations and now in derivations:
+                yield from _compare(derivations[was], derivations[now], derivations, (*below, name), seen)
+        yield from [Difference(below, "input", name, None)] * (len(gone) - len(come))
+        yield from [Difference(below, "input", None, name)] * (len(come) - len(gone))
 
 
 def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
@@ -326,5 +322,5 @@ def changed_words(before: str, after: str) -> str:
 
 
 def _short(text: str | None) -> str:
-    words = " ".join((text or "").split())
-    return (words if len(words) <= 120 else f"{words[:119]}…") or "(empty)"
+    line = " ".join((text or "").split())
+    return (line if len(line) <= 120 else f"{line[:119]}…") or "(empty)"

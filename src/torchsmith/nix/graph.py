@@ -79,17 +79,14 @@ class Graph:
         masks: dict[str, int] = dict.fromkeys(self.derivations, 0)
         for at, path in enumerate(self.recipes.values()):
             masks[path] = masks.get(path, 0) | 1 << at
-        inputs = {
-            path: [drv for drv in derivation.inputs if drv in masks]
-            for path, derivation in self.derivations.items()
-        }
         above: dict[str, list[str]] = {path: [] for path in masks}
-        for path, below in inputs.items():
-            for drv in below:
-                above[drv].append(path)
-        for path in TopologicalSorter(above).static_order():  # whoever needs it before what is needed
-            for drv in inputs.get(path, ()):
-                masks[drv] |= masks[path]
+        for path, derivation in self.derivations.items():
+            for below in derivation.inputs:
+                if below in above:
+                    above[below].append(path)
+        for path in TopologicalSorter(above).static_order():  # users before what they use
+            for user in above[path]:
+                masks[path] |= masks[user]
         members = Members(list(self.recipes))
         return {path: members.of(mask) for path, mask in masks.items() if mask}
 
@@ -101,26 +98,18 @@ class Graph:
             for path, names in self.users.items()
             if path in self.derivations and (kind := kind_of(self.derivations[path])) is not None
         ]
-        order = list(HEAVY)
-        return tuple(
-            sorted(
-                builds, key=lambda build: (order.index(build.kind), -len(build.users), build.derivation.name)
-            )
-        )
+        kinds = list(HEAVY)
+        builds.sort(key=lambda build: (kinds.index(build.kind), -len(build.users), build.derivation.name))
+        return tuple(builds)
 
     @cached_property
     def own(self) -> frozenset[str]:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
         not be passed on, libraries for one target of ROCm, and whatever is built with any of them."""
-        seeds = {
-            path
-            for path, derivation in self.derivations.items()
-            if not derivation.fixed and NOT_CACHED.match(derivation.name)
-        }
+        derivations = self.derivations.items()
+        seeds = {path for path, drv in derivations if not drv.fixed and NOT_CACHED.match(drv.name)}
         todo = [*seeds, *self.recipes.values()]
-        above = grouped(
-            (below, path) for path, derivation in self.derivations.items() for below in derivation.inputs
-        )
+        above = grouped((below, path) for path, drv in derivations for below in drv.inputs)
         paths = set(todo)
         while todo:
             for path in above.get(todo.pop(), ()):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 SCOPE = "{ builtins, fetchTarball, import, __nixPath, torchsmithShared ? null }: "
 INHERIT = "{ inherit builtins fetchTarball import __nixPath torchsmithShared; }"
 MOST_NESTING = 16
+Arguments = Mapping[str, str] | None  # of a file, as closed text; None where they are not certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Preparation:
             self.jobs.append(plain)
             return
         work.note(syntax, path)
-        arguments: dict[str, str] | None = {} if _all_defaulted(syntax) else None
+        arguments: Arguments = {} if _all_defaulted(syntax) else None
         try:
             text = work.prepared(syntax, path, arguments, 0)
         except Open:
@@ -113,7 +114,7 @@ class _Work:
         for node in relative_paths(syntax):
             self.reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
 
-    def prepared(self, syntax: Syntax, path: Path, arguments: Mapping[str, str] | None, depth: int) -> str:
+    def prepared(self, syntax: Syntax, path: Path, arguments: Arguments, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
         edits = [
             Edit(closed.span.start, closed.span.end, f"torchsmithShared.{self._share(closed, path)}")
@@ -134,7 +135,7 @@ class _Work:
         return key
 
     def _nested(
-        self, syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None, depth: int
+        self, syntax: Syntax, node: Node, path: Path, arguments: Arguments, depth: int
     ) -> Edit | None:
         """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
         call, target = node.parent, imported_file(syntax, node, path)
@@ -175,9 +176,7 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
     return target / "default.nix" if target.is_dir() else target
 
 
-def _passed(
-    syntax: Syntax, call: Node, path: Path, arguments: Mapping[str, str] | None
-) -> dict[str, str] | None:
+def _passed(syntax: Syntax, call: Node, path: Path, arguments: Arguments) -> Arguments:
     """The arguments of a call as closed text; None where they are not certain."""
     outer = call.parent
     if outer is None or outer.type != "apply_expression" or part(outer, "argument") == call:
@@ -188,7 +187,7 @@ def _passed(
         return None
 
 
-def _set(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None) -> dict[str, str]:
+def _set(syntax: Syntax, node: Node, path: Path, arguments: Arguments) -> dict[str, str]:
     """The attributes of a set as closed text: a literal, what the file was given, or `a // b` of these."""
     match node.type:
         case "parenthesized_expression":
@@ -205,9 +204,7 @@ def _set(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | 
     raise Open(syntax.text(node))
 
 
-def _attributes(
-    syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None
-) -> Iterator[tuple[str, str]]:
+def _attributes(syntax: Syntax, node: Node, path: Path, arguments: Arguments) -> Iterator[tuple[str, str]]:
     for statement in statements(node):
         if statement.type == "inherit":
             for name in (syntax.text(attr) for attr in part(statement, "attrs").named_children):
@@ -219,14 +216,9 @@ def _attributes(
             raise Open(syntax.text(statement))
 
 
-def _inherited(syntax: Syntax, node: Node, name: str, path: Path, arguments: Mapping[str, str] | None) -> str:
+def _inherited(syntax: Syntax, node: Node, name: str, path: Path, arguments: Arguments) -> str:
     meaning = lookup(syntax, node, name)
-    if (
-        meaning.kind == "formal"
-        and meaning.home == syntax.root
-        and arguments is not None
-        and name in arguments
-    ):
+    if meaning.kind == "formal" and meaning.home == syntax.root and arguments and name in arguments:
         return arguments[name]
     if meaning.expression is None or (meaning.kind == "formal" and arguments is None):
         raise Open(name)

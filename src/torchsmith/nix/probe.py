@@ -80,13 +80,9 @@ def _ask(
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
         "backends": {
-            name: {
-                "set": backend.package_set,
-                "release": backend.release_of,
-                "archs": list(catalog.archs_of(backend)),
-            }
-            for name, backend in catalog.backends.items()
-            if backend.package_set
+            name: {"set": own.package_set, "release": own.release_of, "archs": list(catalog.archs_of(own))}
+            for name, own in catalog.backends.items()
+            if own.package_set
         },
         "gpus": {platform: _gpus(platform, catalog) for platform in catalog.backends[CUDA].systems},
         "systems": list(get_args(Platform)),

@@ -26,7 +26,7 @@ from torchsmith.workspace.load import Workspace
 NOT_PINNED = "it pins no nixpkgs, so that one given by --nixpkgs proves nothing of it"
 NO_HASH = "its pin states no sha256, so that nothing shows that the tree given by --nixpkgs is that nixpkgs"
 OTHER_TREE = (
-    "the tree given by --nixpkgs is not the nixpkgs of its pin: its hash is {found}, the pin's {stated}"
+    "the tree given by --nixpkgs is not the nixpkgs of its pin: its hash is {actual}, the pin's {stated}"
 )
 
 
@@ -124,5 +124,5 @@ def _of_another_nixpkgs(nix: Nix, recipes: Sequence[RecipeFile], trees: Mapping[
             if not pin.sha256:
                 reasons[recipe.name] = NO_HASH
             elif to_sri(pin.sha256) != hashes[tree]:
-                reasons[recipe.name] = OTHER_TREE.format(found=hashes[tree], stated=to_sri(pin.sha256))
+                reasons[recipe.name] = OTHER_TREE.format(actual=hashes[tree], stated=to_sri(pin.sha256))
     return reasons

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -86,14 +87,10 @@ class Publisher:
         return rows
 
     def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
-        problems = [
-            problem
-            for repo, own in repos.items()
-            for problem in missing(repo, [recipe.path for recipe in own])
-        ]
-        if stopping := [problem for problem in problems if not (self.push and problem.pushable)]:
+        lacks = (missing(repo, [recipe.path for recipe in own]) for repo, own in repos.items())
+        if stopping := [lack for lack in chain(*lacks) if not (self.push and lack.pushable)]:
             hint = "mend these, then publish again: nothing has left this machine"
-            if all(problem.pushable for problem in stopping):
+            if all(lack.pushable for lack in stopping):
                 hint = "--push commits what is not committed and pushes, once in each repository"
             raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
@@ -206,9 +203,8 @@ def _not_pushed(repo: Path, branch: str, remote: str) -> Iterator[Missing]:
     ref = git(repo, "config", f"branch.{branch}.merge").stdout.strip() or f"refs/heads/{branch}"
     reply = git(repo, "ls-remote", remote, ref)
     if not reply.ok:
-        yield Missing(
-            repo.name, "remote", f"{remote} does not answer: {_last_line(reply.stderr)}", "try again"
-        )
+        why = f"{remote} does not answer: {_last_line(reply.stderr)}"
+        yield Missing(repo.name, "remote", why, "try again")
         return
     tip = next((line.split()[0] for line in reply.stdout.splitlines() if line.split()[1:] == [ref]), "")
     if not tip or not (tip == head(repo) or git(repo, "merge-base", "--is-ancestor", "HEAD", tip).ok):

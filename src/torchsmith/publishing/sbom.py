@@ -151,41 +151,30 @@ def cyclonedx(inventory: Inventory, title: str) -> Bom:
         components=packages,
         dependencies=[
             Dependency(about.ref, sorted(set(roots.values()) & by_drv.keys())),
-            *(
-                Dependency(component.drv_path, sorted(set(component.inputs) & by_drv.keys()))
-                for component in by_drv.values()
-            ),
+            *(Dependency(drv, sorted(by_drv.keys() & package.inputs)) for drv, package in by_drv.items()),
         ],
     )
 
 
 def _component(component: Component) -> BomComponent:
-    name, version = component.pname or component.name, component.version
+    name, version, drv = component.pname or component.name, component.version, component.drv_path
     purl = f"pkg:nix/{quote(name, safe='')}" + (f"@{quote(version, safe='')}" if version else "")
     return BomComponent(
         "library",
         name,
-        component.drv_path,
+        drv,
         version,
         purl,
         [LicenseChoice(_license(license)) for license in component.licenses or ()],
         [Reference("website", component.homepage)] if component.homepage else [],
-        [
-            Named("nix:drv_path", component.drv_path),
-            *(Named("nix:output_path", path) for path in component.outputs),
-        ],
+        [Named("nix:drv_path", drv), *(Named("nix:output_path", path) for path in component.outputs)],
     )
 
 
 def _license(license: License) -> BomLicense:
-    return (
-        BomLicense(id=license.spdx, url=license.url)
-        if license.spdx
-        else BomLicense(name=license.title, url=license.url)
-    )
+    return BomLicense(license.spdx, None if license.spdx else license.title, license.url)
 
 
 def _title(component: Component) -> str:
-    return (
-        f"{component.pname} {component.version}" if component.pname and component.version else component.name
-    )
+    pname, version = component.pname, component.version
+    return f"{pname} {version}" if pname and version else component.name
