@@ -9,7 +9,14 @@ from typing import Annotated
 from torchsmith import __version__
 from torchsmith.api.fields import Option
 from torchsmith.api.options import Selectors, WorkspaceOption
-from torchsmith.building.ci import MOST_JOBS, ci_rows, github_workflow, hydra_jobset, hydra_spec, workflow_name
+from torchsmith.building.ci import (
+    MOST_JOBS,
+    ci_rows,
+    github_workflow,
+    hydra_jobset,
+    hydra_spec,
+    workflow_name,
+)
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
 from torchsmith.workspace import git
@@ -49,7 +56,9 @@ def github(request: CiRequest) -> CiReport:
     install = _install(workspace)
     rows = ci_rows(workspace.select(request.selectors or ()).cells, workspace.catalog)
     if len(rows) > MOST_JOBS:
-        raise TooLarge(f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer cells")
+        raise TooLarge(
+            f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer cells"
+        )
     text = github_workflow(rows, workspace.catalog, install, folder)
     return _report(request, repository / f".github/workflows/{workflow_name(folder)}.yml", text)
 

@@ -79,7 +79,9 @@ class BuildProcess:
         argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), affinity]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
-            self._dialogue = Dialogue(argv, max_bytes=MOST_ANSWER, cwd="/", env=environment, stderr=self._errors)
+            self._dialogue = Dialogue(
+                argv, max_bytes=MOST_ANSWER, cwd="/", env=environment, stderr=self._errors
+            )
         except Problem:
             self._errors.close()
             raise
