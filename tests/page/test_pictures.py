@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.artifact.gpu import TargetRow, taken
+from torchsmith.artifact.gpu import TargetRow, chosen_code
 from torchsmith.catalog import GpuTarget, Sm, builtin_catalog
 from torchsmith.page.document import PageJob, PageRevision, PageRun, SharedBuild
 from torchsmith.page.draw import NARROW, WIDTH, BarRow, Picture, bars, clipped, ticks
@@ -75,7 +75,7 @@ def test_a_gpu_uses_its_own_code_else_the_newest_that_runs_else_ptx() -> None:
     rows = [row("cubin", 80), row("cubin", 86), row("cubin", 90), row("ptx", 90)]
 
     def used(sm: int) -> list[str]:
-        return [f"{one.kind} {one.target}" for one in taken(rows, catalog.gpus[Sm(sm)], catalog)]
+        return [f"{one.kind} {one.target}" for one in chosen_code(rows, catalog.gpus[Sm(sm)], catalog)]
 
     assert used(86) == ["cubin 86"]
     assert used(89) == ["cubin 86"]

@@ -70,7 +70,7 @@ class _Bytes(Protocol):
 
 
 class _Unpacked:
-    """What was compressed, as it is unpacked: nothing that lies behind is kept."""
+    """A compressed bundle as it is unpacked; bytes that were read are dropped."""
 
     def __init__(self, chunks: Iterator[bytes], size: int) -> None:
         self.chunks, self.size, self.at, self.held = chunks, size, 0, b""
@@ -101,7 +101,7 @@ class _Unpacked:
 
 
 def bundle(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
-    """The bundle at a place: its code objects, and where it ends."""
+    """The bundle at a place: its code objects, and where it ends. Raises NoContainer, Damaged."""
     magic = source.read(at, min(len(MAGIC), end - at))
     if magic.startswith(COMPRESSED):
         return _compressed(source, at, end, place)
@@ -182,7 +182,7 @@ class _Packed:
         self.source, self.method, self.used = source, method, 0
 
     def chunks(self) -> Iterator[bytes]:
-        """What it unpacks to, piece by piece."""
+        """The unpacked bytes in chunks. Raises Damaged."""
         stream = _Inflater() if self.method == ZLIB else _zstd_stream()
         faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
         try:
@@ -195,7 +195,7 @@ class _Packed:
                 if chunk:
                     yield chunk
                 elif not block and self.used == self.source.size:
-                    return  # whoever reads knows how much is missing
+                    return  # the reader knows how much is missing
         except faults as error:
             raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
         self.used -= len(stream.unused_data)
@@ -248,7 +248,7 @@ def _named(name: str, head: bytes) -> tuple[CodeKind, NamedTarget]:
 
 
 def target_of(head: bytes) -> tuple[NamedTarget, bool]:
-    """The target that a code object's own header names, and whether it names the modes too."""
+    """The target in a code object's own header, and whether it has the modes too. Raises Damaged."""
     fields = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0, 0)
     ident, machine, flags = fields[0], fields[2], fields[-1]
     if ident[:4] != b"\x7fELF" or machine != AMDGPU:

@@ -19,7 +19,7 @@ RELATIVE = struct.Struct("<i")
 WORD = struct.Struct("<I")
 
 X86_CALL = re.compile(rb"[\xe8\xe9]")  # CALL and JMP with 32 bits of distance
-# LEA and MOV of what lies at a distance from the code: an address, or a slot that holds one.
+# LEA and MOV relative to the code: an address, or a slot that holds one.
 X86_ADDRESS = re.compile(rb"[\x48\x4c][\x8b\x8d][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]")
 X86_SLOT = re.compile(rb"\xff[\x15\x25]")  # CALL and JMP through a slot that the loader fills
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
@@ -92,7 +92,7 @@ def callers_of(elf: Elf, functions: Iterable[Function], wanted: list[set[int]]) 
 
 
 def resolvers_of(elf: Elf) -> frozenset[int]:
-    """Functions that the loader asks which implementation to use (IFUNC)."""
+    """Functions by which the loader chooses an implementation (IFUNC)."""
     kind = IRELATIVE[elf.machine]
     return frozenset(addend for _, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind)
 

@@ -19,7 +19,7 @@ PIPE_BYTES = 2 << 20  # two pipes, each as large as they can be made
 
 
 def watch(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Finished:
-    """Run a program to its own end, whoever still holds its pipes; then its whole process group is ended."""
+    """Run a program until it ends, even if others hold its pipes; then end its whole process group."""
     start = time.monotonic()
     pipe = subprocess.PIPE
     child = spawn(argv, cwd="/", env=dict(env), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
@@ -33,7 +33,7 @@ def watch(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Fin
             while not (ended := _ended(child)) and time.monotonic() - start < timeout:
                 _listen(selector, POLL_SECONDS)
             end_group(child)
-            left = PIPE_BYTES  # what it wrote last still lies in the pipes
+            left = PIPE_BYTES  # its last output is still in the pipes
             while left > 0 and (size := _listen(selector, 0)):
                 left -= size
     except BaseException:

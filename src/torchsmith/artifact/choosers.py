@@ -1,4 +1,4 @@
-"""Code that is chosen at run time: functions reached only through ones that ask the CPU what it has."""
+"""Code that is chosen at run time: functions reached only through ones that query the CPU's features."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class _References:
                 if places[place] != index:
                     referring[places[place]].add(index)
         for address in in_tables(self.elf, index_of):
-            referring[index_of[address]].add(-1)  # whoever reads the table
+            referring[index_of[address]].add(-1)  # the table's readers are not known
         return referring
 
     def chooses(self, index: int) -> bool:
-        """Whether a function asks the CPU, or calls one that does."""
+        """Whether a function queries the CPU's features, or calls one that does."""
         if index < 0:
             return False
         if index not in self.judged:
@@ -63,7 +63,7 @@ class _References:
         return self.judged[index]
 
     def asks(self, index: int) -> bool:
-        """Whether a function asks the CPU itself, or the loader asks it."""
+        """Whether a function queries the CPU's features itself, or the loader calls it to choose."""
         row = self.rows[index]
         first = bisect_left(self.queries, row.address)
         if row.address in self.resolvers or first < bisect_left(self.queries, row.address + row.size):

@@ -1,4 +1,4 @@
-"""GPU code of a library or a file: containers of one compilation each, whoever's format they are in."""
+"""GPU code of a library or a file: containers of one compilation each, in any vendor's format."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Reader = Callable[[FileSlice, int, int, str], tuple[tuple[CodeEntry, ...], int]]
 def read_at(
     read: Reader, source: FileSlice, at: int, end: int, place: str
 ) -> tuple[tuple[CodeEntry, ...], int]:
-    """What is at a place where a container must be."""
+    """The entries at a place where a container must be, and where they end. Raises Damaged."""
     try:
         return read(source, at, end, place)
     except NoContainer as fault:

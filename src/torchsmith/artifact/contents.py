@@ -1,4 +1,4 @@
-"""What lies at a path: one library, a wheel, or a folder such as a Nix result, with its files by name."""
+"""The contents of a path: one library, a wheel, or a folder such as a Nix result, with its files by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ArtifactKind = Literal["library", "wheel", "folder"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the artifact, opened only while it is looked at."""
+    """A file of the artifact, opened only while it is read."""
 
     name: str
     size: int
@@ -156,13 +156,13 @@ def _file(contents: Contents, name: str, path: Path, size: int) -> None:
     if TEXTS.search(name):
         try:
             with open_file(path) as part:
-                _keep(contents, name, part.read(0, min(part.size, MOST_TEXT)))
+                _add_text(contents, name, part.read(0, min(part.size, MOST_TEXT)))
         except Damaged as fault:
             if contents.owners.package_of(name) is not None:
                 contents.faults.append(f"{name}: {fault.message}")
 
 
-def _keep(contents: Contents, name: str, beginning: bytes) -> None:
+def _add_text(contents: Contents, name: str, beginning: bytes) -> None:
     if len(contents.texts) < MOST_TEXTS:
         contents.texts[name] = beginning.decode("utf-8", "replace")
 
@@ -189,7 +189,7 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
             contents.faults.append(f"{name}: {fault.message}")
         else:
             if beginning:
-                _keep(contents, name, beginning)
+                _add_text(contents, name, beginning)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 

@@ -45,7 +45,7 @@ LAUNCHES = (
     "__hipPopCallConfiguration",
 )
 MOST_EXAMPLES = 3  # of a feature, in a report
-MOST_SHARED = 64  # shared functions whose callers are looked for
+MOST_SHARED = 64  # shared functions whose callers are searched
 
 # What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
 # least one is compiled per capability.
@@ -73,7 +73,7 @@ def dispatch() -> Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class SymbolPatterns:
-    """Patterns over mangled names, as bytes: hundreds of thousands are looked at."""
+    """Patterns over mangled names, as bytes: a library has hundreds of thousands."""
 
     own: re.Pattern[bytes]
     of_own_types: re.Pattern[bytes]
@@ -201,7 +201,7 @@ class CpuCode:
 
     machine: ElfMachine
     stripped: bool
-    complete: bool  # every function was looked at
+    complete: bool  # every function was read
     groups: dict[CodeGroup, Tally]
     blocks: list[CodeBlock]  # of the groups that should have the flags
     host_halves_known: bool  # host halves of CUDA units, if there are any, could be identified
@@ -292,7 +292,8 @@ class _Reading:
     def done(self) -> CpuCode:
         self._read_needs()
         host_halves_known = self._find_host_halves()
-        for index in chosen_at_run_time(self.elf, self.rows, self._judged_needs()):
+        judged = {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
+        for index in chosen_at_run_time(self.elf, self.rows, judged):
             self.group[index] = None
         self._count()
         self._find_callers()
@@ -326,9 +327,6 @@ class _Reading:
     def _scan(self, index: int) -> Scan:
         row = self.rows[index]
         return scan(self.elf.machine, code_of(self.elf, row), row.address, self.outline)
-
-    def _judged_needs(self) -> dict[int, tuple[str, ...]]:
-        return {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
 
     def _find_host_halves(self) -> bool:
         """Functions of no known unit that lack the flags and stand where kernels are launched belong to host

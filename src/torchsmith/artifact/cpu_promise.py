@@ -284,18 +284,20 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
     called = sorted(code.features - allowed)
     names = ", ".join(beyond)
     if beyond and chooses:
-        text = f"some of its code needs {names}, beyond {isa.name}: {spot(first_of(judged, beyond))}"
+        text = f"some of its code needs {names}, beyond {isa.name}: {location(first_of(judged, beyond))}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
     elif beyond:
         first = first_of(judged, beyond)
-        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {spot(first)}"
+        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(first)}"
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     elif called:
         first = next(hit for hit in shared.hits[called[0]] if hit.caller)
         count = shared.having[first.feature]
         some, need, them = ("function", "needs", "it") if count == 1 else ("functions", "need", "them")
         text = f"{count} {some} that the linker took from dispatched units {need} {', '.join(called)},"
-        text += f" and code outside dispatch calls {them}: {spot(first)}, called by {clipped(first.caller)}"
+        text += (
+            f" and code outside dispatch calls {them}: {location(first)}, called by {clipped(first.caller)}"
+        )
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     else:
         text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
@@ -308,7 +310,7 @@ def first_of(tally: Tally, features: Sequence[str]) -> Hit:
     return tally.hits[features[0]][0]
 
 
-def spot(hit: Hit) -> str:
+def location(hit: Hit) -> str:
     """An instruction and its place, as text."""
     unit = f" of {hit.unit}" if hit.unit else ""
     return (
@@ -318,7 +320,7 @@ def spot(hit: Hit) -> str:
 
 
 def clipped(name: str) -> str:
-    """A function's name for a line of text: templates of C++ can fill a screen, and both ends tell most."""
+    """A function's name, shortened: templates of C++ can fill a screen, and both ends matter most."""
     half = LONGEST_NAME // 2
     return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
 
@@ -355,7 +357,7 @@ def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
     beyond = sorted(shared.features(code.machine) - allowed)
     if beyond:
         first = first_of(shared, beyond)
-        text = f"shared functions use {', '.join(beyond)} beyond the rest of the code: {spot(first)}"
+        text = f"shared functions use {', '.join(beyond)} beyond the rest of the code: {location(first)}"
         hint = (
             "inline copies that the linker took from a dispatched unit; no caller outside dispatch was found"
         )

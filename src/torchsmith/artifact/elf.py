@@ -63,12 +63,12 @@ class Function(NamedTuple):
     name_at: int
     section: int
     binding: int
-    unit: int  # the place of its source file among the units, -1 where the table does not say
+    unit: int  # the place of its source file among the units, -1 where the table has none
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What the dynamic section asks the loader for."""
+    """The dynamic section's requests to the loader."""
 
     needed: tuple[str, ...] = ()
     soname: str = ""
@@ -104,7 +104,7 @@ class Elf:
         return row.iter_unpack(data[: len(data) - len(data) % row.size])
 
     def strings_of(self, section: Section) -> bytes:
-        """The string table that a section's entries point into."""
+        """The string table that a section's entries point into. Raises Damaged."""
         if not 0 < section.link < len(self.sections) or self.sections[section.link].kind != STRTAB:
             raise Damaged(f"section {section.name} names no string table")
         return self.bytes_of(self.sections[section.link])
@@ -158,7 +158,7 @@ def _section(source: FileSlice, row: tuple[int, ...], names: bytes) -> Section:
 
 
 def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
-    """The text that starts at a place of a string table; printable, and not endless."""
+    """The text that starts at a place of a string table: printable, at most `most` bytes. Raises Damaged."""
     if at >= len(strings):
         raise Damaged(f"a name at {at:#x} lies outside its string table")
     return printable(_raw_at(strings, at, most).decode("utf-8", "replace"))
@@ -170,7 +170,7 @@ def _raw_at(strings: bytes, at: int, most: int) -> bytes:
 
 
 def links_of(elf: Elf) -> Links:
-    """The shared libraries a file asks for, its own name, and where it looks."""
+    """The shared libraries a file needs, its own name, and its search path."""
     section = elf.of_kind(DYNAMIC_KIND)
     if section is None:
         return Links()

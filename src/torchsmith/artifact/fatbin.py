@@ -28,7 +28,7 @@ MOST_CUBIN = 16 << 20
 
 
 def container(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
-    """The container at a place: its entries, and where it ends."""
+    """The container at a place: its entries, and where it ends. Raises NoContainer, Damaged."""
     if at + CONTAINER.size > end:
         raise NoContainer(f"a GPU code container is cut off at {place}")
     magic, version, header, size = CONTAINER.unpack(source.read(at, CONTAINER.size))
@@ -64,7 +64,7 @@ def _target(arch: int, form_flags: int) -> GpuTarget:
 
 def cubin(source: FileSlice) -> Container:
     """A file that is one cubin: its header names the target, in another place since CUDA 13, and a note how
-    ptxas was called, so its form."""
+    ptxas was called, so its form. Raises Damaged."""
     head = source.read(0, min(64, source.size))
     if len(head) < 64 or head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != CUBIN_MACHINE:
         raise Damaged("not a cubin")

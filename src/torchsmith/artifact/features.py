@@ -64,16 +64,6 @@ class X86(InstructionFacts, frozen=True):
     baseline: str
     iced: dict[str, str]
 
-    @property
-    def baseline_opcodes(self) -> frozenset[int]:
-        """The opcodes of `baseline`, which is written as `10-17 c2`."""
-        ranges = (part.partition("-") for part in self.baseline.split())
-        return frozenset(
-            opcode
-            for first, _, last in ranges
-            for opcode in range(int(first, 16), int(last or first, 16) + 1)
-        )
-
 
 class Word(Table, frozen=True):
     """Instruction words that have a value under a mask."""
@@ -138,7 +128,7 @@ def outline_atomics(code: bytes, address: int) -> Iterator[int]:
             yield address + (at - 4 if code[at - 4 : at] == BTI else at)
 
 
-def scan_aarch64(code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
+def scan_aarch64(code: bytes, address: int, outline: frozenset[int]) -> Scan:
     """The first word that needs each feature, calls of the outline atomics among them."""
     first: dict[str, Use] = {}
     for use in _aarch64_uses(code, address, outline):

@@ -123,10 +123,10 @@ def services(
 ) -> list[Service]:
     """How each GPU is served: as well as by the library that serves it worst."""
     parts = [alike(part) for part in map(launched, libraries) if part]
-    return [_together([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
+    return [_worst([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
 
 
-def _together(parts: list[Service], gpu: Gpu | Gfx) -> Service:
+def _worst(parts: list[Service], gpu: Gpu | Gfx) -> Service:
     verdicts = {part.verdict for part in parts}
     if len(verdicts) == 1:
         verdict = verdicts.pop()
@@ -149,8 +149,8 @@ def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu | Gfx, catalog:
     counts = {"native": 0, "jit": 0, "none": 0}
     own = 0
     for codes, count in containers.items():
-        ways = {way_of(*code, gpu, catalog) for code in codes}
-        counts["native" if "native" in ways else "jit" if "jit" in ways else "none"] += count
+        supports = {support_of(*code, gpu, catalog) for code in codes}
+        counts["native" if "native" in supports else "jit" if "jit" in supports else "none"] += count
         own += count * any(kind in MACHINE_CODE and target.arch == gpu.name for kind, target in codes)
     enough = NEARLY_ALL * containers.total()
     if counts["native"] + counts["jit"] == 0:
@@ -165,7 +165,7 @@ def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu | Gfx, catalog:
     return Service(gpu.name, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 
-def way_of(kind: CodeKind, target: CodeTarget, gpu: Gpu | Gfx, catalog: Catalog) -> str:
+def support_of(kind: CodeKind, target: CodeTarget, gpu: Gpu | Gfx, catalog: Catalog) -> str:
     """How a GPU takes a piece of code: native, jit or none."""
     if isinstance(target, NamedTarget):
         jit = kind == CodeKind.SPIRV and isinstance(gpu, Gfx)
@@ -178,12 +178,12 @@ def way_of(kind: CodeKind, target: CodeTarget, gpu: Gpu | Gfx, catalog: Catalog)
     return verdict.how if isinstance(verdict, Runs) else "none"
 
 
-def taken(pieces: Iterable[P], gpu: Gpu | Gfx, catalog: Catalog) -> list[P]:
+def chosen_code(pieces: Iterable[P], gpu: Gpu | Gfx, catalog: Catalog) -> list[P]:
     """The pieces that a GPU takes: machine code made for it, else the closest, else what it compiles."""
     ranked = grouped(
-        ((way == "native", piece.target.arch == gpu.name, _number(piece.target)), piece)
+        ((support == "native", piece.target.arch == gpu.name, _number(piece.target)), piece)
         for piece in pieces
-        if (way := way_of(piece.kind, piece.target, gpu, catalog)) != "none"
+        if (support := support_of(piece.kind, piece.target, gpu, catalog)) != "none"
     )
     return ranked[max(ranked)] if ranked else []
 

@@ -111,7 +111,7 @@ def text_of(code: bytes) -> str:
 
 
 def asks(code: bytes, address: int, places: Container[int]) -> bool:
-    """Whether a function asks the CPU what it has, or reads one of the places that keep the answer."""
+    """Whether a function queries the CPU's features, or reads one of the variables that hold them."""
     decoder = iced_x86.Decoder(64, code, ip=address)
     return any(
         instruction.code in (iced_x86.Code.CPUID, iced_x86.Code.XGETBV)
@@ -148,7 +148,11 @@ def _legacy(info: Any, features: list[str]) -> tuple[str, ...]:
 
 @cache
 def _baseline() -> frozenset[int]:
-    return x86_facts().baseline_opcodes
+    """The opcodes of the oldest CPU, which the data has as `10-17 c2`."""
+    ranges = (part.partition("-") for part in x86_facts().baseline.split())
+    return frozenset(
+        opcode for first, _, last in ranges for opcode in range(int(first, 16), int(last or first, 16) + 1)
+    )
 
 
 @cache

@@ -26,7 +26,7 @@ from torchsmith.artifact.identity import (
     toolkits_of,
     versions_of,
 )
-from torchsmith.artifact.known import Owners, Role, came_along, known
+from torchsmith.artifact.known import Owners, Role, is_bundled, known
 from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.origin import origins_of
@@ -35,7 +35,7 @@ from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 
-Progress = Callable[[str, int, int], None]  # what is looked at, bytes done, bytes in all
+Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
 LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
 LOADER_PLACES = tuple(
     Path(folder) / triple
@@ -55,7 +55,7 @@ class Library:
     name: str
     role: Role
     size: int
-    package: Package | None = None  # whose it is, as far as its place and its name tell
+    package: Package | None = None  # its owner, by its place and its name
     place: Path | None = None  # where it lies on disk
     machine: ElfMachine | None = None
     system: str = ""  # the oldest macOS that it runs on; empty: Linux
@@ -87,8 +87,8 @@ class Inspection:
     kind: str
     libraries: list[Library]
     versions: dict[Package, str]
-    packages: frozenset[Package]  # whose libraries these are, as far as their places tell
-    foreign: dict[str, str]  # of a wheel that is none of ours: what it says it is
+    packages: frozenset[Package]  # the owners of the libraries, by their places
+    foreign: dict[str, str]  # name and release of a wheel that is no known package
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
     toolkits: list[StatedToolkit]
     python: PythonBuild | None
@@ -143,12 +143,12 @@ def inspect(
     cpu: bool = True,
     only: Callable[[str], bool] = lambda name: True,
 ) -> Inspection:
-    """Look at everything at a path; of several packages there, only at `package` where it is named, and of
-    libraries that stand for each other at the `only` one."""
+    """Inspect everything at a path; of several packages only `package`, if one is named, and of libraries
+    that stand for each other the `only` one. Raises Invalid where there is no library of a known package."""
     with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
         items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
-        items = items or list(_anything(contents, package))
+        items = items or list(_all_libraries(contents, package))
         if contents.kind == "library" and contents.libraries:
             _refuse_other_files(contents.libraries[0])
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries
@@ -165,15 +165,16 @@ def inspect(
             owner = contents.owners.package_of(item.name)
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
-            _look(library, item, spaces)
+            _inspect_library(library, item, spaces)
+            vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
             # A tool that makes wheels portable moves a package's own libraries too.
-            if not recognised and library.containers and not _by_vendor(item.name):
+            if not recognised and library.containers and not vendor:
                 library.role = "own"
             libraries.append(library)
             done += item.size
         libraries += [_gpu_file(files) for files in gpu_files]
         read = {item.name for item, _ in items} | {item.name for files in gpu_files for item in files}
-        _check_the_rest(contents, read)
+        _check_unread(contents, read)
         progress("", total, total)
         return _inspection(contents, libraries, recognised)
 
@@ -191,7 +192,7 @@ def _refuse_other_files(item: Item) -> None:
 
 
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
-    """The libraries to look at; the one that was named is looked at whatever it is called."""
+    """The libraries to inspect; a path to a single library is always one of them."""
     if contents.kind == "library":
         return [(item, "own") for item in contents.libraries]
     owners = contents.owners
@@ -204,20 +205,16 @@ def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Ite
     return chosen if any(role == "own" for _, role in chosen) else []
 
 
-def _anything(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
+def _all_libraries(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
     """Every library of a wheel or folder that holds nothing of ours: what is there can still be listed."""
     if package is not None:
         return []
-    return [(item, "bundled" if came_along(item.name) else "own") for item in contents.libraries]
-
-
-def _by_vendor(name: str) -> bool:
-    return PurePosixPath(name).name.startswith(known().names.vendor)
+    return [(item, "bundled" if is_bundled(item.name) else "own") for item in contents.libraries]
 
 
 def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
     """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
-    together where they lie in one folder; of a package of ours only such files of its own are looked at."""
+    together where they lie in one folder; of a known package only such files of its own are read."""
     files: dict[str, list[Item]] = {}
     for item in contents.gpu_files:
         folder, _, name = item.name.rpartition("/")
@@ -249,8 +246,8 @@ def _gpu_file(files: Sequence[Item]) -> Library:
     return library
 
 
-def _check_the_rest(contents: Contents, read: Collection[str]) -> None:
-    """The members of a wheel that nobody opened: whether they are what its table says."""
+def _check_unread(contents: Contents, read: Collection[str]) -> None:
+    """Check the members of a wheel that were not opened yet against its table."""
     for item in (*contents.libraries, *contents.gpu_files) if contents.kind == "wheel" else ():
         if item.name not in read:
             try:
@@ -260,7 +257,7 @@ def _check_the_rest(contents: Contents, read: Collection[str]) -> None:
                 contents.faults.append(f"{item.name}: {fault.message}")
 
 
-def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
+def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     try:
         with item.open() as source:
@@ -278,7 +275,7 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
             if library.role == "own":
-                _look_closer(library, elf, spaces)
+                _inspect_own(library, elf, spaces)
     except NotElf as fault:
         library.fault = fault.message
     except Damaged as fault:
@@ -291,7 +288,7 @@ def _look(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
         library.fault = problem.message
 
 
-def _look_closer(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
+def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     names = known().names
     if names.cpu_code in library.name:
         library.flags = compile_flags(elf)

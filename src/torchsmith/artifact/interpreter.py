@@ -77,7 +77,7 @@ def _outputs(path: Path) -> Iterator[Path]:
 
 
 def _recorded(path: Path) -> Iterator[Path]:
-    """The outputs of the derivation that Nix says a store path was built from, as far as they are there."""
+    """The outputs that exist of the derivation that a store path was built from, by Nix's record."""
     if path.parent != _store() or find("nix-store") is None:
         return
     deriver = run(["nix-store", "--query", "--deriver", path], timeout=30).stdout.strip()
@@ -101,7 +101,7 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
         python = place / "bin" / "python3"
         if os.access(python, os.X_OK):
             return python
-    # A folder further up says nothing of it: a package may lie inside of somebody's environment.
+    # A folder further up does not count: a package may lie inside of another environment.
     homes = [folder.parent.name for folder in folders if folder.name == "site-packages"]
     version = next((name for name in homes if name.startswith("python3.")), "")
     if _by_nix(roots[0]):

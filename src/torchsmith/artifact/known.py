@@ -61,7 +61,7 @@ def known() -> Known:
 Role = Literal["own", "bundled", "other"]
 
 
-def came_along(name: str) -> bool:
+def is_bundled(name: str) -> bool:
     """Whether a library lies where the tools that make wheels portable put those of others."""
     return any(part.endswith(".libs") for part in name.split("/"))
 
@@ -94,7 +94,7 @@ class Owners:
             return "own"
         if package is not None:
             return "bundled" if path.name.startswith("lib") else "own"
-        return "bundled" if came_along(name) else "other"
+        return "bundled" if is_bundled(name) else "other"
 
     def spaces_of(self, package: Package | None) -> OwnSpaces:
         """The namespaces of a package's own code, torch's among them, by which its templates are known."""

@@ -22,7 +22,7 @@ def is_macho(source: FileSlice) -> bool:
 
 
 def read_macho(source: FileSlice) -> tuple[ElfMachine, str]:
-    """The CPU of a library and the oldest macOS that it runs on; Damaged says why neither is known."""
+    """The CPU of a library and the oldest macOS that it runs on. Raises Damaged."""
     if source.size < HEADER.size:
         raise Damaged(f"a Mach-O file cut off after {source.size} bytes")
     _, cpu, _, _, count, size, _, _ = HEADER.unpack(source.read(0, HEADER.size))

@@ -15,7 +15,7 @@ SYSTEMS = {0x81: "macos", 0x82: "ios", 0x83: "tvos", 0x84: "watchos", 0x86: "mac
 
 
 def metallib(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
-    """The Metal library at a place as one entry, and where it ends."""
+    """The Metal library at a place as one entry, and where it ends. Raises NoContainer, Damaged."""
     if at + HEADER.size > end:
         raise NoContainer(f"a Metal library is cut off at {place}")
     magic, _, _, _, _, system, major, minor, size = HEADER.unpack(source.read(at, HEADER.size))

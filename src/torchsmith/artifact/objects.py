@@ -72,7 +72,7 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
                     return
                 code = cpu_code(elf, path.name, spaces)
         except Damaged:
-            continue  # told where its GPU code is looked for
+            continue  # reported with its GPU code
         looked += sum(tally.functions for tally in code.groups.values())
         needs = {feature for tally in code.groups.values() for feature in tally.features(code.machine)}
         beyond |= needs - closure(code.machine, isa.features)

@@ -28,14 +28,14 @@ NAME = re.compile(rb"[^\0]{0,400}")
 
 @dataclass(slots=True)
 class _Unit:
-    """What the symbol table says of a unit with GPU code."""
+    """A unit with GPU code, by the symbol table."""
 
     functions: list[int] = field(default_factory=list)  # addresses of the first local ones
     linked: list[bytes] = field(default_factory=list)  # of a device link: the units that it takes in
 
 
 class _Symbols:
-    """The symbol table, as far as it tells units with GPU code."""
+    """The units with GPU code in a symbol table."""
 
     def __init__(self, elf: Elf, strings: bytes, rows: Iterable[tuple[int, ...]]) -> None:
         self.strings = strings

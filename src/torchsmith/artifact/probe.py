@@ -41,7 +41,7 @@ SIDE = 48  # of matrices whose eigenvalues are known
 
 
 def numbers(*shape: int) -> Any:
-    """Numbers of our own, nested as a shape says."""
+    """Pseudo-random numbers, nested by a shape."""
     if not shape:
         return NUMBERS.randint(-32, 32) / 8
     return [numbers(*shape[1:]) for _ in range(shape[0])]
@@ -178,7 +178,7 @@ def magma(torch: Any, device: str) -> str:
 
 
 def known_numbers() -> Any:
-    """Inputs of operators and what they give by definition, kept because the definitions are long."""
+    """Inputs of operators and their results by definition, stored because the definitions are long."""
     with open(os.path.join(os.path.dirname(sys.argv[1]), "data", "operators.json")) as file:
         return json.load(file)
 
@@ -244,7 +244,7 @@ def why_no_amd_gpu() -> str:
 
 
 def gpus_of_driver() -> int:
-    """How many GPUs the driver has, where no torch can say."""
+    """How many GPUs the driver has, without torch."""
     count = ctypes.c_int(0)
     try:
         driver = ctypes.CDLL("libcuda.so.1")

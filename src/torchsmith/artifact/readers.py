@@ -44,7 +44,7 @@ def containers_of(elf: Elf) -> Iterator[Container]:
 
 
 def _names_its_parts(elf: Elf) -> bool:
-    """Whether sections tell that there is no GPU code: not when they are gone, or a run time is linked."""
+    """Whether the sections prove that there is no GPU code: not if they are gone, or a run time is linked."""
     return bool(elf.sections) and not any(name.startswith(RUNTIMES) for name in links_of(elf).needed)
 
 

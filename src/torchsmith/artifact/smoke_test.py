@@ -246,7 +246,7 @@ def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResu
 def _promises(
     facts: BuildFacts | None, gpus: list[Device], variant: Variant | None, catalog: Catalog
 ) -> Iterator[StepResult]:
-    """What ran, against what the variant's name says."""
+    """The facts of the run against the variant's name."""
     if variant is None or facts is None:
         return
     python = ".".join(facts.python.split(".")[:2]) + ("t" if facts.free_threaded else "")

@@ -38,7 +38,7 @@ def _patterns() -> list[tuple[re.Pattern[str], UnitKind]]:
 
 
 def kind_of(unit: str) -> UnitKind:
-    """What a unit's name says of it."""
+    """The kind of a unit, by its name."""
     return next((kind for pattern, kind in _patterns() if pattern.search(unit)), "c++")
 
 
@@ -57,7 +57,7 @@ def stands_apart(name: bytes) -> bool:
 
 
 def of_nvcc(name: bytes) -> bool:
-    """Whether a function's name says that it is of the host half of a CUDA unit."""
+    """Whether a function is of the host half of a CUDA unit, by its name."""
     return bool(OF_NVCC.search(name))
 
 

@@ -103,7 +103,7 @@ def _for_mac(variant: Variant, catalog: Catalog) -> bool:
 
 
 def _system(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
-    """That its libraries are of the system that the name says: macOS, or Linux."""
+    """Whether its libraries are of the system that the name promises: macOS, or Linux."""
     libraries = [library for library in seen.own if library.machine]
     mac = _for_mac(variant, catalog)
     foreign = [library.name for library in libraries if bool(library.system) is not mac]
@@ -173,7 +173,7 @@ def _one_release(seen: Inspection, catalog: Catalog) -> Iterator[Check]:
 
 def _libraries(seen: Inspection) -> Iterator[Check]:
     missing = [need for need in seen.needs if need.found == "missing"]
-    spare = seen.alternatives  # whoever loads one has what it needs
+    spare = seen.alternatives  # what one needs is there when it is loaded
     for by in dict.fromkeys(need.by for need in missing):
         names = [need.name for need in missing if need.by == by]
         certain = seen.known and seen.kind != "library" and by not in spare
@@ -201,7 +201,7 @@ def _identity(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
 
 
 def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) -> Iterator[Check]:
-    """That it is built with the release of the backend that the name says, and with no other backend."""
+    """Whether it is built with the release of the backend that the name promises, and with no other."""
     wanted, name = variant.toolkit, _backend(variant)
     titles = {backend.name: backend.title for backend in catalog.backends.values()}
     foreign = next((toolkit for toolkit in stated if toolkit.backend != name), None)
@@ -212,7 +212,7 @@ def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) ->
         return
     own = [toolkit for toolkit in stated if toolkit.backend == name]
     if not own:
-        # Only torch says its release; others may have the run time linked in, as nvcc does by itself.
+        # Only torch states its release; others may have the run time linked in, as nvcc does by default.
         status: Status = "wrong" if variant.package.is_torch else "note"
         yield Check(name, status, f"it names no {titles[name]}, the name says {wanted}")
         return
@@ -259,16 +259,16 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
         return
     yield from _by_library(seen, gpu, backend, catalog)
     if variant.sm is None:
-        yield from _came_along(seen, gpu, catalog)
+        yield from _bundled_gpu_code(seen, gpu, catalog)
     spare = waste(code, gpu.name)
     if spare:
         others = dict.fromkeys(str(row.target) for row in code.rows if row.target.arch != gpu.name)
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_whose(seen, variant)}", hint)
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_origins(seen, variant)}", hint)
 
 
-def _whose(seen: Inspection, variant: Variant) -> str:
+def _origins(seen: Inspection, variant: Variant) -> str:
     """Which libraries that are linked in the code for other GPUs comes from, with bytes and containers."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -305,7 +305,7 @@ def _by_library(seen: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: 
         yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
 
 
-def _came_along(seen: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
+def _bundled_gpu_code(seen: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
     """The libraries of others beside the package's own that lack code for the GPU: CUDA's have it for all,
     but ROCm's may be loaded and of no use."""
     for library in seen.libraries:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from torchsmith.artifact.container import Container
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.gpu import taken
+from torchsmith.artifact.gpu import chosen_code
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
@@ -61,7 +61,7 @@ class BuildSide:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One measure of both builds: a typical round, spreads, A over B, and what may be said."""
+    """One measure of both builds: a typical round, spreads, A over B, and the outcome."""
 
     where: str  # start, cpu or cuda
     kind: str
@@ -246,5 +246,5 @@ def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: C
 
 def _used(container: Container, gpu: Gpu | Gfx, catalog: Catalog) -> int:
     """Bytes of the one piece that a GPU takes from a container."""
-    pieces = taken(container.entries, gpu, catalog)
+    pieces = chosen_code(container.entries, gpu, catalog)
     return max(pieces, key=lambda piece: (str(piece.target), piece.size)).size if pieces else 0

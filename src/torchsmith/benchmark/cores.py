@@ -9,16 +9,16 @@ from pathlib import Path
 
 from torchsmith.core.problem import Lacking, TooLarge
 
-SAMPLE_SECONDS = 0.5  # seconds between two looks at how busy each core is
+SAMPLE_SECONDS = 0.5  # between two readings of how busy each core is
 CPU = Path("/sys/devices/system/cpu")
 
 
-def busy_shares(seconds: float = SAMPLE_SECONDS) -> dict[int, float]:
-    """How much of each usable core others take, from 0 to 1."""
+def busy_shares() -> dict[int, float]:
+    """How much of each usable core others take, from 0 to 1. Raises Lacking where cores cannot be chosen."""
     if not hasattr(os, "sched_getaffinity"):
         raise Lacking("processes cannot be pinned to cores here: compare needs Linux")
     before = _times()
-    time.sleep(seconds)
+    time.sleep(SAMPLE_SECONDS)
     after = _times()
     usable = os.sched_getaffinity(0)
     shares = {}
@@ -59,7 +59,7 @@ def siblings(core: int) -> frozenset[int]:
 def choose(
     shares: Mapping[int, float], count: int, threads: Mapping[int, Iterable[int]] | None = None
 ) -> list[int]:
-    """The `count` idlest cores; a core whose sibling is busy or taken comes last."""
+    """The `count` idlest cores; a core whose sibling is busy or taken comes last. Raises TooLarge."""
     if count > len(shares):
         raise TooLarge(f"{count} cores were asked for, and {len(shares)} may be used here")
     together = {core: set(threads[core] if threads else siblings(core)) for core in shares}

@@ -19,7 +19,7 @@ FEWEST_TURNS = 6  # at one that takes long
 TURN_SECONDS = 0.002  # what a turn should last
 MOST_SECONDS = TURNS * TURN_SECONDS * 2  # what all turns of one build at an operation may last
 MOST_CALLS = 5000  # in a turn
-FINEST_CLOCK_STEP = TURN_SECONDS / 100  # the step of a clock that tells turns apart
+FINEST_CLOCK_STEP = TURN_SECONDS / 100  # the coarsest clock that can time a turn
 FEWEST_ROUNDS = 2  # rounds that can be judged at all, of a comparison that was stopped
 STARTUP = {"import torch": "import", "CPU time of the import": "import_cpu", "memory after import": "memory"}
 FLOAT64_TOLERANCE = 1e-6  # how far two builds' float64 may be apart
@@ -108,7 +108,7 @@ def measure(
     plans: dict[Key, TurnPlan] = {}
     done = 0
     with TemporaryDirectory(prefix="torchsmith-") as bytecode:
-        # one build may come with its Python compiled, another may lie where it cannot be kept
+        # a build may come with compiled Python, or lie where it cannot be written
         fair = [replace(subject, bytecode=bytecode) for subject in subjects]
         while done <= plan.runs:
             try:
@@ -265,7 +265,7 @@ def _take_turns(
 
 def paired_times(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     """One time for each build, from turns side by side: what slows a moment down slows both of its turns, so
-    that their ratio says more than the best turn of each."""
+    that their ratio is steadier than the best turn of each."""
     ratio = typical([log(left / right) for left, right in zip(a, b, strict=True)])
     middle = median([(log(left) + log(right)) / 2 for left, right in zip(a, b, strict=True)])
     return exp(middle + ratio / 2), exp(middle - ratio / 2)

@@ -229,7 +229,7 @@ def resident() -> int:
 
 
 def main() -> None:
-    """Answer until nobody asks; what libraries print goes to stderr."""
+    """Answer requests until the input ends; what libraries print goes to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     measured = Measured()

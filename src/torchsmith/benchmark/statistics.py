@@ -30,7 +30,7 @@ class RatioEstimate:
     ratio: float
     low: float  # of the interval that holds all ratios of a family together at the level
     high: float
-    chance: float  # that equal builds differ so, not yet corrected for how many were looked at
+    chance: float  # that equal builds differ so, not yet corrected for the number of operations
 
     @property
     def bounded(self) -> bool:
@@ -66,7 +66,7 @@ def chance(differences: Sequence[float]) -> float:
 
 
 def fewest_rounds(family: int) -> int:
-    """The rounds without which no difference among so many operations could be told."""
+    """The fewest rounds that can prove a difference among so many operations."""
     return math.ceil(math.log2(2 * max(family, 1) / LEVEL))
 
 
@@ -98,11 +98,11 @@ def _bound(differences: Sequence[float], outside: float, inside: float, level: f
     return outside
 
 
-def differing(chances: Mapping[str, float], level: float = LEVEL) -> set[str]:
+def differing(chances: Mapping[str, float]) -> set[str]:
     """Which of a family differ, so that the chance of one false claim among all stays at the level (Holm)."""
     names: set[str] = set()
     for place, name in enumerate(sorted(chances, key=lambda name: chances[name])):
-        if chances[name] > level / (len(chances) - place):
+        if chances[name] > LEVEL / (len(chances) - place):
             break
         names.add(name)
     return names

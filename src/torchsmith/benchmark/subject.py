@@ -33,7 +33,7 @@ class Died(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BuildSubject:
-    """One of the two builds, and what its processes find in their environment besides."""
+    """One of the two builds, and the extra environment of its processes."""
 
     label: str  # A or B
     path: Path
@@ -43,13 +43,11 @@ class BuildSubject:
     bytecode: str = ""  # a folder where its processes keep what they compile of Python
 
 
-def subject(
-    label: str, path: Path, catalog: Catalog, extra: Mapping[str, str], python: Path | None = None
-) -> BuildSubject:
+def subject(label: str, path: Path, catalog: Catalog, extra: Mapping[str, str]) -> BuildSubject:
     """An environment, a result link, a store path, or the interpreter that has the build."""
     if path.is_file() and os.access(path, os.X_OK):
         return BuildSubject(label, path, Interpreter(path.absolute(), ()), extra)
-    return BuildSubject(label, path, interpreter_for(path, catalog, python), extra)
+    return BuildSubject(label, path, interpreter_for(path, catalog), extra)
 
 
 def variables(assignments: Iterable[str]) -> dict[str, str]:

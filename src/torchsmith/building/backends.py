@@ -1,5 +1,5 @@
 """Building: with Nix one `nix-store --realise` a job, its events read as they come; with Flox one `flox build
-NAME`, its result links told from those of an older build."""
+NAME`, its result links compared with those from before."""
 
 from __future__ import annotations
 

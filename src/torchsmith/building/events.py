@@ -78,7 +78,7 @@ class JobRetried(_Event, frozen=True, kw_only=True, tag="retry"):
 
 
 class RecipeVerified(_Event, frozen=True, kw_only=True, tag="verified"):
-    """A recipe's build was looked at: whether it keeps the promise of its name, and what is wrong."""
+    """A recipe's build was verified: whether it is what its name promises, and what is wrong."""
 
     name: str
     ok: bool

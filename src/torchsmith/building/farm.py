@@ -61,7 +61,7 @@ class Builder:
     speed: float = 1.0
     features: frozenset[str] = frozenset()
     mandatory: frozenset[str] = frozenset()
-    isas: frozenset[str] | None = None  # None: not stated and not asked yet
+    isas: frozenset[str] | None = None  # None: not stated and not queried yet
     ssh_key: str = ""
     host_key: str = ""
 
@@ -100,7 +100,7 @@ class Builder:
 
 
 def checked_address(address: str, where: Where | None = None) -> str:
-    """An ssh address that can only be an address: no option in disguise, and a port that exists."""
+    """A full ssh address. Raises Invalid for an option in disguise, or without host or port."""
     full = address if "://" in address else f"ssh://{address}"
     target = full.partition("://")[2]
     try:
@@ -198,11 +198,11 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
     raise Lacking(
         f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(lines),
-        hint=f"add a [[builder]] to torchsmith.toml that can, or {_offer(refused, jobs)}",
+        hint=f"add a [[builder]] to torchsmith.toml that can, or {_rest_command(refused, jobs)}",
     )
 
 
-def _offer(refused: Collection[str], jobs: Sequence[Job]) -> str:
+def _rest_command(refused: Collection[str], jobs: Sequence[Job]) -> str:
     """The command that builds the rest: without the instruction sets that no builder runs, if that does."""
     without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
     rest = [job for job in jobs if job.recipes and job.name not in refused]

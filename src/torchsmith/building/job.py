@@ -33,7 +33,7 @@ class Job:
     needs: frozenset[str] = frozenset()  # keys of jobs that come first
     recipes: tuple[str, ...] = ()  # the names that it builds; empty for what recipes share
     outputs: tuple[str, ...] = ()
-    features: frozenset[str] = frozenset()  # what Nix asks of the builder, such as big-parallel
+    features: frozenset[str] = frozenset()  # that the builder must have, such as big-parallel
     isa: str = ""  # the instruction set that runs in its checks
     repo: str = ""  # the folder of its recipe
     stability: str = ""  # what `flox build --stability` needs

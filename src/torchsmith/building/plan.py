@@ -17,7 +17,7 @@ from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.store import StoreOptions, outlook
+from torchsmith.nix.store import StoreOptions, dry_run
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import memory_per_core
@@ -44,7 +44,7 @@ class BuildPlan:
     expected: Mapping[str, Expected]
     share: Share
     per_core_gb: float
-    recipes: tuple[str, ...] = ()  # all that were asked for
+    recipes: tuple[str, ...] = ()  # all that were selected
     present: tuple[str, ...] = ()  # in the store already
     fetched: tuple[str, ...] = ()  # in a binary cache
     broken: tuple[Broken, ...] = ()
@@ -128,13 +128,13 @@ def plan_with_nix(
 ) -> BuildPlan:
     """Hold the graph against the store and the binary caches, and estimate what is left."""
     graph = evaluation.graph
-    dry_run = outlook(nix, list(graph.recipes.values()), options)
-    jobs = jobs_of(graph, dry_run.build, catalog)
-    settled = {name: path for name, path in graph.recipes.items() if path not in dry_run.build}
+    needed = dry_run(nix, list(graph.recipes.values()), options)
+    jobs = jobs_of(graph, needed.build, catalog)
+    settled = {name: path for name, path in graph.recipes.items() if path not in needed.build}
     fetched = [
         name
         for name, path in settled.items()
-        if dry_run.fetch.intersection(outputs_of(graph.derivations[path]))
+        if needed.fetch.intersection(outputs_of(graph.derivations[path]))
     ]
     return replace(
         _plan(jobs, catalog, past, machine, resources),
@@ -142,7 +142,7 @@ def plan_with_nix(
         present=tuple(name for name in settled if name not in fetched),
         fetched=tuple(fetched),
         broken=evaluation.broken,
-        download_mib=dry_run.download_mib,
+        download_mib=needed.download_mib,
         graph=graph,
     )
 
@@ -154,7 +154,7 @@ def plan_with_flox(
     machine: Machine,
     resources: Resources,
 ) -> BuildPlan:
-    """One job a recipe: what Flox shares or fetches, it does not tell beforehand."""
+    """One job per recipe: what Flox shares or fetches is not known beforehand."""
     catalog = workspace.catalog
     builds = {
         cell.name: catalog.lines[cell.line].build_for(cell.variant.toolkit) for cell in workspace.matrix.cells
@@ -230,7 +230,7 @@ def share_out(machine: Machine, per_core_gb: float, resources: Resources) -> Sha
 
 
 def _size(gb: float) -> str:
-    """Gigabytes as people say them; of less than one, megabytes."""
+    """Gigabytes as text; less than one as megabytes."""
     return f"{gb:.0f} GB" if gb >= 1 else f"{gb * 1024:.1f} MB"
 
 

@@ -1,4 +1,4 @@
-"""Commands that a run has started: listened to in their threads, ended together from any, their logs kept."""
+"""The commands of a run: each read in its thread, all stopped together from any thread; and their logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Processes:
     def run(
         self, argv: Sequence[str], env: Mapping[str, str], read: Callable[[str], None], *, both: bool = False
     ) -> int:
-        """Run a command, passing on its lines without secrets as they come. Returns its exit code."""
+        """Run a command, passing on its lines without secrets. Returns its exit code. Raises Stopped."""
         with self._lock:
             if self._stopped:
                 raise Stopped

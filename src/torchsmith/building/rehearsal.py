@@ -22,7 +22,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Where
 from torchsmith.core.text import grouped
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, kind_of
-from torchsmith.nix.store import StoreOptions, outlook
+from torchsmith.nix.store import StoreOptions, dry_run
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected
 from torchsmith.workspace.checkout import RecipeFile
@@ -46,7 +46,7 @@ class SampledUnit(msgspec.Struct, frozen=True):
 
     @property
     def drawn(self) -> bool:
-        """Whether chance chose it: only those say what others of their kind cost."""
+        """Whether it was drawn at random: only these are typical of their kind."""
         return self.why.startswith("drawn ")
 
 
@@ -111,7 +111,7 @@ def choose_rehearsals(
     keyed = ((configure_key(graph.derivations[path]), name) for name, path in graph.recipes.items())
     groups = grouped(keyed)
     alike = {names[0]: tuple(names) for names in groups.values()}
-    unbuilt = outlook(nix, [graph.recipes[name] for name in alike], options).build if alike else frozenset()
+    unbuilt = dry_run(nix, [graph.recipes[name] for name in alike], options).build if alike else frozenset()
     waiting: dict[str, str] = {}
     for name in alike:
         torches = [
@@ -127,7 +127,7 @@ def choose_rehearsals(
 
 
 def configure_key(derivation: Derivation) -> str:
-    """The same for derivations that a configure phase cannot tell apart: all but their names is equal."""
+    """A key that is equal for derivations that configure alike: all but their names is equal."""
     own = {output.path or "" for output in derivation.outputs.values()}
     names = derivation.env.keys() - NAME_VARIABLES
     env = {name: value for name in names if (value := derivation.env[name]) not in own}
@@ -153,7 +153,7 @@ def _short(whole: Expected) -> Expected:
 
 
 def read_figures(output: Path) -> RehearsalFigures:
-    """What a rehearsal left."""
+    """The figures in a rehearsal's output. Raises Invalid."""
     path = output / "rehearsal.json"
     try:
         return msgspec.json.decode(read_text(path), type=RehearsalFigures)

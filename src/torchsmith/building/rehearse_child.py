@@ -34,7 +34,7 @@ for row in json.loads(listing):
         os.makedirs(os.path.dirname(row["output"]) or ".", exist_ok=True)
         shutil.copy({empty!r}, row["output"])
 """
-NinjaTree = tuple[Path, Path]  # a folder, and the file of ninja's that says what is made in it
+NinjaTree = tuple[Path, Path]  # a folder, and ninja's file for it
 ObjectRows = dict[str, dict[str, str]]
 
 
@@ -137,7 +137,7 @@ def compiled(by_tree: list[tuple[NinjaTree, ObjectRows]], why: dict[str, str], c
 def main() -> None:
     sample = json.loads(Path(sys.argv[1]).read_text())
     out, before = Path(sys.argv[2]), float(sys.argv[3])
-    os.environ["CCACHE_DISABLE"] = "1"  # what a compile cache gives says nothing of what compiling costs
+    os.environ["CCACHE_DISABLE"] = "1"  # objects from a compile cache have no cost to measure
     began = time.monotonic()
     trees = configured(sample)
     configure = before + time.monotonic() - began

@@ -79,10 +79,10 @@ class BuildSpec:
     local: bool = False  # use no other machine
     keep_going: bool = True
     timeout: int = 0  # seconds that a build may take; 0: as nix.conf says
-    silent_timeout: int = 0  # seconds that it may say nothing
-    verify: bool = False  # each build, whoever built it
+    silent_timeout: int = 0  # seconds without output
+    verify: bool = False  # each build, also those that were there
     rehearse: bool = False  # compile a sample of each in place of all
-    small: bool = False  # nixpkgs is our sample: a build needs nothing near what estimates say
+    small: bool = False  # nixpkgs is our sample: a build needs far less than estimates
 
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
@@ -271,7 +271,7 @@ def prepare(
     tell: Listener = lambda _: None,
     verifier: Verifier | None = None,
 ) -> Prepared:
-    """Evaluate and plan; builds nothing."""
+    """Evaluate and plan; builds nothing. Raises Invalid, Conflict, Lacking."""
     if urlsplit(request.cache).password:
         hint = "put it into the netrc file that Nix reads"
         raise Invalid("the cache's address holds a password", hint=hint)
@@ -326,7 +326,7 @@ def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
 
 
 def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
-    """This machine, and those that Nix may build on besides, with the instruction sets that they run."""
+    """This machine and Nix's other builders, with the instruction sets that they run."""
     remote = [] if request.local else configured(workspace.settings.builder)
     here = nix_settings(nix)
     own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]

@@ -1,1 +1,1 @@
-"""Nix, as far as torchsmith asks it: evaluating recipes, and reading the derivations they become."""
+"""Running Nix: evaluating recipes, and reading their derivations."""

@@ -1,4 +1,4 @@
-"""Results kept by content: the same recipe, files, nixpkgs and Nix give the same derivation."""
+"""Results cached by content: the same recipe, files, nixpkgs and Nix give the same derivation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 from torchsmith.core.files import cache_dir, write_atomic
 from torchsmith.core.problem import Problem
 
-FORMAT = 1  # raised when what is kept changes its meaning
+FORMAT = 1  # raised when a cached result changes its meaning
 DAY = 24 * 3600.0
 KEPT_DAYS = 30  # without being used
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class ResultCache:
         self.root = root or cache_dir() / "evaluations"
 
     def load(self, key: str, kind: type[T]) -> T | None:
-        """The kept result; None where there is none, or a damaged one."""
+        """The cached result; None where there is none, or a damaged one."""
         file = self._file(key)
         try:
             result = msgspec.json.decode(file.read_bytes(), type=kind)
@@ -106,7 +106,7 @@ class ResultCache:
             return
 
     def _sweep(self) -> None:
-        """Once a day, remove what nobody has used for long."""
+        """Once a day, remove results that were not used for KEPT_DAYS."""
         stamp = self.root / "swept"
         if stamp.exists() and _age(stamp) < DAY:
             return

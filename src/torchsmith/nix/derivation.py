@@ -306,7 +306,7 @@ def _hashes(derivation: Derivation) -> str:
 
 
 def changed_words(before: str, after: str) -> str:
-    """Two texts: short ones side by side, lists by their words, long ones by their lines."""
+    """The change of a text: short ones side by side, lists by their words, long ones by their lines."""
     if "\n" in before or "\n" in after:
         lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
         changes = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]

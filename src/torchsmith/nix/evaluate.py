@@ -158,7 +158,7 @@ def evaluate(
             memory.keep(jobs[result.name], result)
             done(result)
 
-        _work_off(session, known_trees, options.addresses, options.alone, finish)
+        _evaluate_pending(session, known_trees, options.addresses, options.alone, finish)
         pending = [request for request in pending if request.name in lost]
     return [results[request.name] for request in requests]
 
@@ -212,7 +212,7 @@ class _Memory:
             self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated, result.cause))
 
 
-def _work_off(
+def _evaluate_pending(
     session: Session, trees: Mapping[str, str], addresses: Collection[str], alone: bool, finish: Listener
 ) -> None:
     """Fetch what recipes pin, plan which of them go together, and evaluate them."""
@@ -229,7 +229,7 @@ def _work_off(
         own = {rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in trees.items()}
         session = replace(session, folder=place, trees=own, downloads=downloads)
         session.write()
-        _side_by_side(session, batches, finish)
+        _run_batches(session, batches, finish)
 
 
 def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
@@ -241,7 +241,7 @@ def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[Prep
     return sorted(batches, key=len, reverse=True)
 
 
-def _side_by_side(session: Session, batches: list[list[PreparedRecipe]], finish: Listener) -> None:
+def _run_batches(session: Session, batches: list[list[PreparedRecipe]], finish: Listener) -> None:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
         running: dict[Future[list[PreparedRecipe]], int] = {}

@@ -19,7 +19,7 @@ from torchsmith.core.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 
-# nixpkgs at a whole revision, whichever: where every pin lies. GitHub takes the name in any case.
+# nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
 NIXPKGS = re.compile(r"https://github\.com/(?i:NixOS/nixpkgs)/archive/([0-9a-f]{40})\.tar\.gz")
 
 
@@ -33,7 +33,7 @@ class Tarball:
 
     @property
     def key(self) -> str:
-        """By which the driver asks for it."""
+        """The key in the driver's table."""
         return f"{self.url} {self.sha256} {self.name}"
 
     def arguments(self) -> dict[str, str]:
@@ -49,7 +49,7 @@ class Download(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def nixpkgs_address(rev: str) -> str:
-    """Where nixpkgs at a revision lies."""
+    """The address of nixpkgs at a revision."""
     return f"https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
 
 

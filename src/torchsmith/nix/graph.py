@@ -1,4 +1,4 @@
-"""What lies below a set of recipes: how many builds, which of the long ones are shared, and every package
+"""The graph below a set of recipes: how many builds, which of the long ones are shared, and every package
 with its licences."""
 
 from __future__ import annotations

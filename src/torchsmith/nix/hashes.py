@@ -63,10 +63,10 @@ class Digest:
 
 
 def parse_hash(text: str) -> Digest | None:
-    """A hash in any spelling; None for text that is none. Without a name its length tells the algorithm."""
+    """A hash in any spelling; None for text that is none. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
-    dashed = named is not None and named[2] == "-"  # as SRI is, so that this is what was meant
+    dashed = named is not None and named[2] == "-"  # as in SRI
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
         size = SIZES[algorithm]
         if re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):

@@ -1,4 +1,4 @@
-"""What Nix says while it builds (`--log-format internal-json`), as typed events."""
+"""Nix's log of a build (`--log-format internal-json`) as typed events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Nix gave up, in its own words."""
+    """Nix failed; its own message."""
 
     text: str
 

@@ -43,11 +43,11 @@ Arguments = Mapping[str, str] | None  # of a file, as closed text; None where th
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecipe:
-    """One recipe to evaluate: where it lies, its prepared text, and what it shares with others."""
+    """One recipe to evaluate: its path, its prepared text, and what it shares with others."""
 
     name: str
     path: Path
-    text: str | None  # None: evaluated as it lies there
+    text: str | None  # None: evaluated unchanged
     shares: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # prepared files that it imports, by name
     reads: tuple[Path, ...] = ()  # everything in the workspace that its value depends on
@@ -69,7 +69,7 @@ class Preparation:
     def add(
         self, name: str, path: Path, *, system: str = "", alone: bool = False, build_phase: str = ""
     ) -> None:
-        """Prepare a recipe; `alone` leaves it as it lies there."""
+        """Prepare a recipe; `alone` leaves it unchanged."""
         self.readable.add(path)
         work = _Work(self)
         data = read_text(path).encode()
@@ -77,7 +77,7 @@ class Preparation:
         plain = PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
         try:
             syntax = parse(data, str(path))
-        except Unreadable:  # Nix may understand it; it is then evaluated as it lies there
+        except Unreadable:  # Nix may understand it; it is then evaluated unchanged
             self.jobs.append(plain)
             return
         work.note(syntax, path)
@@ -257,7 +257,7 @@ def source_hash(recipe: Path) -> str:
 
 
 def source_hashes(recipes: Iterable[Path]) -> Iterator[str]:
-    """The same of many, whose repositories are looked at once."""
+    """The hashes of many recipes; each repository is read once."""
     preparation, prints = Preparation(), Fingerprints()
     for recipe in recipes:
         preparation.add(recipe.name, recipe)

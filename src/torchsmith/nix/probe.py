@@ -1,4 +1,4 @@
-"""What a nixpkgs tree has: the facts of a pin, asked of Nix instead of believed."""
+"""The facts of a nixpkgs tree, for a pin, by evaluating it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PackageAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tree says of packages, by the name that they were asked by."""
+    """The packages of a tree, by name."""
 
     versions: dict[str, str | None]
     missing: dict[str, list[str]]

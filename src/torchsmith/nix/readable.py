@@ -14,9 +14,9 @@ from pathlib import Path
 from torchsmith.core.git import git
 from torchsmith.core.process import find
 
-PRIVATE = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # whoever tracks them
+PRIVATE = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # even if git tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes
-MOST_ENTRIES = 50_000  # entries of a folder that is looked through; a larger one is no folder of recipes
+MOST_ENTRIES = 50_000  # of a folder; a larger one is no folder of recipes
 
 
 def readable_root(recipe: Path) -> Path:

@@ -15,7 +15,7 @@ _UNITS = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class DryRun:
     """What realising some derivations would take."""
 
     build: frozenset[str]  # derivations
@@ -29,7 +29,7 @@ class StoreOptions:
 
     caches: tuple[str, ...] = ()
     public_keys: tuple[str, ...] = ()
-    builders: str = ""  # Nix' own list of machines; whatever nix.conf says
+    builders: str = ""  # Nix's list of machines, in place of that in nix.conf
     max_jobs: int | None = None  # builds on this machine
     extra: tuple[tuple[str, str], ...] = ()
 
@@ -46,8 +46,8 @@ class StoreOptions:
         return [argument for name, value in chosen for argument in ("--option", name, value)]
 
 
-def read_outlook(text: str) -> Outlook:
-    """What `nix-store --realise --dry-run` says it would do."""
+def read_dry_run(text: str) -> DryRun:
+    """The output of `nix-store --realise --dry-run`."""
     build: set[str] = set()
     fetch: set[str] = set()
     download = 0.0
@@ -63,15 +63,15 @@ def read_outlook(text: str) -> Outlook:
             into.add(line.strip())
         elif line.strip():  # such as paths that it does not know how to build
             into = None
-    return Outlook(frozenset(build), frozenset(fetch), download)
+    return DryRun(frozenset(build), frozenset(fetch), download)
 
 
-def outlook(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> Outlook:
+def dry_run(nix: Nix, derivations: Sequence[str], options: StoreOptions) -> DryRun:
     """Ask Nix what it would build and fetch."""
     if not derivations:
-        return Outlook(frozenset(), frozenset())
+        return DryRun(frozenset(), frozenset())
     plan = nix.command("nix-store", "--realise", "--dry-run", *options.arguments(), *derivations)
-    return read_outlook(nix.ask(plan, "Nix cannot plan the build").stderr)
+    return read_dry_run(nix.ask(plan, "Nix cannot plan the build").stderr)
 
 
 def realise_command(
@@ -99,7 +99,7 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     wanted = list(paths)
     if not wanted:
         return set()
-    # Where it fails it says nothing of any path, least of all that they are there.
+    # Where it fails, nothing is known of any path.
     query = nix.command("nix-store", "--check-validity", "--print-invalid", *wanted)
     return set(wanted) - set(nix.ask(query, "Nix cannot say what is in its store").stdout.split())
 
@@ -109,7 +109,7 @@ def damaged_paths(nix: Nix, paths: Sequence[str]) -> list[str]:
     return [path for path in paths if not nix.run(nix.command("nix-store", "--verify-path", path)).ok]
 
 
-def cache_address(cache: str, secret_key: Path | None = None) -> str:
+def cache_address(cache: str, secret_key: Path | None) -> str:
     """A binary cache as `nix copy --to` takes it, which signs where a key is given."""
     if secret_key is None:
         return cache
@@ -117,7 +117,7 @@ def cache_address(cache: str, secret_key: Path | None = None) -> str:
 
 
 def public_key(nix: Nix, secret_key: Path) -> str:
-    """The public half of a signing key."""
+    """The public half of a signing key. Raises CannotRead, Invalid."""
     try:
         secret = secret_key.read_text()
     except OSError as error:

@@ -107,7 +107,7 @@ def _version(program: Path, _changed: int) -> tuple[int, ...]:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """`nix-instantiate (Nix) 2.26.3` and its relatives, Lix and Determinate among them."""
+    """The version in `nix-instantiate (Nix) 2.26.3`, or in what Lix and Determinate print. Raises Lacking."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None:
         raise Lacking(f"cannot read the version of Nix from {text.strip()!r}")
@@ -119,7 +119,7 @@ def _usable_store(env: Mapping[str, str]) -> str:
     environment = {**os.environ, **env}
     if any(environment.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
         return ""
-    # Debian shows the daemon's socket to a group alone: whoever may not see it cannot use it either.
+    # Debian shows the daemon's socket to a group alone; others cannot use it either.
     if os.access(STATE / "db", os.W_OK) or os.access(STATE / "daemon-socket/socket", os.W_OK):
         return ""
     return f"local?root={cache_dir() / 'store'}"

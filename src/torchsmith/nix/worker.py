@@ -22,12 +22,12 @@ from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
 from torchsmith.nix.tool import Nix
 
-POLL_SECONDS = 0.05  # seconds between two looks at a silent worker's memory
+POLL_SECONDS = 0.05  # between two readings of a silent worker's memory
 ERROR = 0  # Nix' level of errors
 
 
 class License(msgspec.Struct, frozen=True):
-    """A licence as nixpkgs states it; None where it says nothing."""
+    """A licence as nixpkgs states it; None where it does not."""
 
     spdx: str | None = None
     short_name: str | None = None
@@ -55,7 +55,7 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class DerivationFacts(msgspec.Struct, frozen=True):
-    """What a recipe's value says about itself; None where it says nothing."""
+    """The facts that a recipe's value states; None where it does not."""
 
     pname: str | None = None
     version: str | None = None
@@ -74,7 +74,7 @@ class Evaluated(msgspec.Struct, frozen=True):
     system: str
     outputs: Mapping[str, str]
     facts: DerivationFacts
-    components: tuple[Component, ...] = ()  # where they were asked for, the package itself first
+    components: tuple[Component, ...] = ()  # where requested, the package itself first
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +226,12 @@ class _Worker:
             broken = self._broken_limit()
             if broken is not None:
                 self.running.end()
-                yield from self._over(broken)
+                yield from self._over_limit(broken)
                 return
         if self.running.wait() == 0 and not self.left():
             return
         if self._out_of_memory():
-            yield from self._over("memory")
+            yield from self._over_limit("memory")
         else:
             yield from self._failed()
 
@@ -277,7 +277,7 @@ class _Worker:
             return "time"
         return "memory" if self.running.memory() > limits.memory else None
 
-    def _over(self, limit: str) -> Iterator[EvalResult]:
+    def _over_limit(self, limit: str) -> Iterator[EvalResult]:
         """Time is the recipe's own fault; memory only when no other recipe used the process before it."""
         limits = self.session.limits
         if limit == "memory" and self.finished:

@@ -77,21 +77,21 @@ def _difference(recipe: RecipeFile, was: Built | None, now: EvalResult | None, n
     again = "; build and verify it again"
     if was is None:
         return "it was not built here"
-    if now is None:  # built by Flox, which tells no derivation
+    if now is None:  # built by Flox, which reports no derivation
         if source_hash(recipe.path) != was.source:
             at = f" at {was.revision[:12]}" if was.revision else ""
             return f"its recipe, or a file that it reads, is another in the commit than was built{at}{again}"
-        return _lost(was.outputs, nix)
+        return _missing_output(was.outputs, nix)
     if now.evaluated is None:
         return f"it does not evaluate: {now.cause.message if now.cause else ''}"
     if now.evaluated.drv_path != was.derivation:
         return f"the commit holds {now.evaluated.drv_path} and not {was.derivation}, which was built{again}"
     if not was.outputs or not {*was.outputs} <= {*now.evaluated.outputs.values()}:
         return f"the record names outputs that are not those of its derivation{again}"
-    return _lost(was.outputs, nix)
+    return _missing_output(was.outputs, nix)
 
 
-def _lost(outputs: Sequence[str], nix: Nix | None) -> str:
+def _missing_output(outputs: Sequence[str], nix: Nix | None) -> str:
     """Why outputs cannot be handed on: the store no longer has them, or something else in their place."""
     stored = os.environ.get("NIX_STORE_DIR") or "/nix/store"
     known = [path for path in outputs if nix is not None and Path(path).is_relative_to(stored)]

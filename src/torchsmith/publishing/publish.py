@@ -117,7 +117,7 @@ class Publisher:
 
 
 def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]:
-    """Recipes by the repository that they lie in."""
+    """Recipes by repository. Raises Invalid where one is in no Flox environment."""
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
             raise Invalid(f"{recipe.path} is in no Flox environment")
