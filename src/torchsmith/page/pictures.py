@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchsmith.artifact.check import megabytes
-from torchsmith.artifact.gpu import taken
+from torchsmith.artifact.gpu import chosen_code
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.facts import Gfx
@@ -69,7 +69,7 @@ def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
         gpu = gpus.get(service.sm)
         if service.verdict == "no" or gpu is None:
             continue
-        used = sum(row.size for row in taken(report.gpu, gpu, catalog))
+        used = sum(row.size for row in chosen_code(report.gpu, gpu, catalog))
         label = f"uses {megabytes(used)}, not {megabytes(total - used)}"
         rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, label, "b", total - used))
     rows.append("What there is")
@@ -85,7 +85,7 @@ def sizes_of(report: Report, catalog: Catalog) -> PageSizes:
     """What the page keeps of a verified build: its GPU code, and which of it its own GPU uses."""
     targets = {f"{row.kind} {row.target}": row.size for row in report.gpu}
     gpus = [gpu for name, gpu in _gpus(catalog).items() if f"-{name}-" in report.variant]
-    used = [row for gpu in gpus for row in taken(report.gpu, gpu, catalog)]
+    used = [row for gpu in gpus for row in chosen_code(report.gpu, gpu, catalog)]
     return PageSizes(targets, tuple(f"{row.kind} {row.target}" for row in used))
 
 
