@@ -83,49 +83,49 @@ class Combined:
         return (self.judged.features(self.machine) | called) - facts(self.machine).older
 
 
-def combined(seen: Inspection) -> Combined | None:
+def combined(build: Inspection) -> Combined | None:
     """The CPU code of an artifact; None where none was read."""
-    looked = {library.name: library.cpu for library in seen.own if library.cpu is not None}
-    if not looked or seen.machine is None:
+    looked = {library.name: library.cpu for library in build.own if library.cpu is not None}
+    if not looked or build.machine is None:
         return None
     groups: dict[CodeGroup, Tally] = {}
     for cpu in looked.values():
         for name, tally in cpu.groups.items():
             groups.setdefault(name, Tally()).join(tally)
-    return Combined(seen.machine, groups, looked)
+    return Combined(build.machine, groups, looked)
 
 
-def cpu_promise(seen: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
+def cpu_promise(build: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
     """The instruction set of the name was compiled for, and is enough to run the result."""
-    if seen.machine is None:
+    if build.machine is None:
         return
-    if not isa.platform.startswith(seen.machine):
-        text = f"its libraries are for {seen.machine}, the name says {isa.name} ({isa.platform})"
+    if not isa.platform.startswith(build.machine):
+        text = f"its libraries are for {build.machine}, the name says {isa.name} ({isa.platform})"
         yield Check("machine", "wrong", text)
         return
-    code = combined(seen)
+    code = combined(build)
     if code is None:
         return
-    stated_flags = [stated(text, by, code.machine, isa) for by, text in _stated_flags(seen)]
+    stated_flags = [stated(text, by, code.machine, isa) for by, text in _stated_flags(build)]
     statements = [flags for flags in stated_flags if flags is not None]
     if not code.judged.functions and not any(flags.names for flags in statements):
         text = "no function of the package's own is named: its instructions cannot be attributed"
-        empty = sum(library.code for library in seen.own) <= MOST_LINKING_CODE
+        empty = sum(library.code for library in build.own) <= MOST_LINKING_CODE
         yield Check("cpu", "note" if empty else "unjudged", text, DECIDING_HINT)
         return
     yield from _arrived(code, isa, statements, catalog)
     yield from _host_halves(code)
-    chooses = bool(seen.packages) and all(package.chooses for package in seen.packages)
+    chooses = bool(build.packages) and all(package.chooses for package in build.packages)
     yield from _within(code, isa, catalog, chooses=chooses)
 
 
-def _stated_flags(seen: Inspection) -> Iterator[tuple[str, str]]:
+def _stated_flags(build: Inspection) -> Iterator[tuple[str, str]]:
     """The flags that the compiler got, each with its source."""
-    embedded = next((library.flags for library in seen.own if library.flags), "")
+    embedded = next((library.flags for library in build.own if library.flags), "")
     if embedded:
         yield "embedded flags", embedded
-    if seen.derivation:
-        yield "derivation's flags", seen.derivation
+    if build.derivation:
+        yield "derivation's flags", build.derivation
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,9 +347,9 @@ def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
     return f"crashes (SIGILL) on {', '.join(lacking)}"
 
 
-def shared_copies(seen: Inspection, isa: Isa | None) -> Iterator[Check]:
+def shared_copies(build: Inspection, isa: Isa | None) -> Iterator[Check]:
     """Shared functions that use more and whose callers are not known: they may crash on older CPUs."""
-    code = combined(seen)
+    code = combined(build)
     if code is None:
         return
     allowed = closure(code.machine, isa.features if isa else code.features) | code.features

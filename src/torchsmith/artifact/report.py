@@ -101,9 +101,9 @@ def verify(
 ) -> Report:
     """Look at an artifact and judge it; `derivation` is the one that built it, where that is known."""
     package = variant.package if variant else None
-    seen = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
-    seen.derivation = derivation_flags(Path(derivation)) if derivation else ""
-    return report_of(seen, variant, catalog)
+    build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
+    build.derivation = derivation_flags(Path(derivation)) if derivation else ""
+    return report_of(build, variant, catalog)
 
 
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
@@ -120,13 +120,13 @@ def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
     return loaded
 
 
-def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Report:
+def report_of(build: Inspection, variant: Variant | None, catalog: Catalog) -> Report:
     """An inspection and its verdict, put together."""
-    checks = judge(seen, variant, catalog)
-    code = gpu_code(library.containers for library in seen.own)
-    own = sum(library.size for library in seen.own)
-    bundled = sum(library.size for library in seen.libraries if library.role != "own")
-    machine = seen.machine or ""
+    checks = judge(build, variant, catalog)
+    code = gpu_code(library.containers for library in build.own)
+    own = sum(library.size for library in build.own)
+    bundled = sum(library.size for library in build.libraries if library.role != "own")
+    machine = build.machine or ""
     nvidia = [
         gpu
         for gpu in catalog.gpus.values()
@@ -135,48 +135,48 @@ def report_of(seen: Inspection, variant: Variant | None, catalog: Catalog) -> Re
     makers = {isinstance(row.target, NamedTarget) for row in code.rows if row.kind != CodeKind.METALLIB}
     here = [*(nvidia if False in makers else ()), *(catalog.gfx.values() if True in makers else ())]
     return Report(
-        path=seen.path,
-        kind=seen.kind,
+        path=build.path,
+        kind=build.kind,
         variant=variant.name if variant else "",
         ok=passed(checks),
         verified=variant is not None and proved(checks),
         checks=tuple(checks),
         machine=machine,
-        versions={str(package): version for package, version in seen.versions.items()} | seen.foreign,
-        cuda=_releases(seen, "cuda"),
+        versions={str(package): version for package, version in build.versions.items()} | build.foreign,
+        cuda=_releases(build, "cuda"),
         releases={
             backend.title: stated
             for name, backend in catalog.backends.items()
-            if (stated := _releases(seen, name))
+            if (stated := _releases(build, name))
         },
-        python=str(seen.python or ""),
-        blas=_first(library.blas for library in seen.own),
-        magma=_first(library.magma for library in seen.own),
-        flags=_first(library.flags for library in seen.own),
+        python=str(build.python or ""),
+        blas=_first(library.blas for library in build.own),
+        magma=_first(library.magma for library in build.own),
+        flags=_first(library.flags for library in build.own),
         gpu=code.rows,
         containers=code.containers,
-        services=tuple(services((library.containers for library in seen.own), here, catalog)),
-        cpu=_cpu_summary(seen, catalog),
-        sizes=Sizes(code.size, own - code.size, bundled, seen.other_bytes),
-        libraries={library.name: library.size for library in seen.libraries},
+        services=tuple(services((library.containers for library in build.own), here, catalog)),
+        cpu=_cpu_summary(build, catalog),
+        sizes=Sizes(code.size, own - code.size, bundled, build.other_bytes),
+        libraries={library.name: library.size for library in build.libraries},
         gpu_by_library={
-            part.name: target_names(gpu_code([part.containers]).rows) for part in seen.own if part.containers
+            part.name: target_names(gpu_code([part.containers]).rows) for part in build.own if part.containers
         },
-        needs=tuple(seen.needs),
+        needs=tuple(build.needs),
     )
 
 
-def _releases(seen: Inspection, backend: str) -> str:
-    stated = [toolkit.release for toolkit in seen.toolkits if toolkit.backend == backend]
-    return ", ".join(map(str, stated[:1] if seen.known else stated))
+def _releases(build: Inspection, backend: str) -> str:
+    stated = [toolkit.release for toolkit in build.toolkits if toolkit.backend == backend]
+    return ", ".join(map(str, stated[:1] if build.known else stated))
 
 
 def _first(texts: Iterable[str]) -> str:
     return next((text for text in texts if text), "")
 
 
-def _cpu_summary(seen: Inspection, catalog: Catalog) -> CpuSummary | None:
-    code = combined(seen)
+def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
+    code = combined(build)
     if code is None:
         return None
     judged, looked = code.judged, code.libraries.values()

@@ -57,43 +57,43 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     return variant
 
 
-def judge(seen: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:
+def judge(build: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:
     """All checks that apply; the promises of a name only where there is one."""
-    checks = [*_intact(seen), *_whole(seen, variant), *_libraries(seen), *_one_release(seen, catalog)]
+    checks = [*_intact(build), *_whole(build, variant), *_libraries(build), *_one_release(build, catalog)]
     if variant is not None:
-        checks += _system(seen, variant, catalog)
-        checks += [*_identity(seen, variant, catalog), *_gpu_code(seen, variant, catalog)]
+        checks += _system(build, variant, catalog)
+        checks += [*_identity(build, variant, catalog), *_gpu_code(build, variant, catalog)]
         isa = catalog.isas.get(variant.isa)
         # The name of a build for a Mac promises no instruction set beyond the CPU's own.
         mac = _for_mac(variant, catalog)
         if isa is not None and not mac:
-            checks += cpu_promise(seen, isa, catalog)
-        if not mac and not any(library.cpu for library in seen.own):
+            checks += cpu_promise(build, isa, catalog)
+        if not mac and not any(library.cpu for library in build.own):
             text = f"whether its CPU code is {variant.isa} was not judged"
-            unreadable = seen.machine == "x86_64" and not iced.INSTALLED
+            unreadable = build.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
-        checks += _unjudged(seen)
-    checks += shared_copies(seen, catalog.isas.get(variant.isa) if variant else None)
+        checks += _unjudged(build)
+    checks += shared_copies(build, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
 
-def _intact(seen: Inspection) -> Iterator[Check]:
-    faults: list[tuple[Status, str]] = [("wrong", text) for text in seen.faults]
-    for library in seen.libraries:
+def _intact(build: Inspection) -> Iterator[Check]:
+    faults: list[tuple[Status, str]] = [("wrong", text) for text in build.faults]
+    for library in build.libraries:
         if library.fault:
-            own = library.role == "own" or seen.kind == "wheel"
+            own = library.role == "own" or build.kind == "wheel"
             faults.append(("wrong" if own else "note", f"{library.name}: {library.fault}"))
     faults.sort(key=lambda fault: fault[0] != "wrong")
     for status, text in faults[:MOST_FAULTS]:
         yield Check("intact", status, text)
     if len(faults) > MOST_FAULTS:
         yield Check("intact", faults[MOST_FAULTS][0], f"and {len(faults) - MOST_FAULTS} more")
-    for text in seen.remarks:
+    for text in build.remarks:
         yield Check("contents", "note", text)
-    machines = {library.machine for library in seen.own if library.machine}
+    machines = {library.machine for library in build.own if library.machine}
     if len(machines) > 1:
-        foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in seen.own))
-        names = [library.name for library in seen.own if library.machine == foreign]
+        foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in build.own))
+        names = [library.name for library in build.own if library.machine == foreign]
         yield Check("machine", "wrong", f"{', '.join(names[:3])} is for {foreign}, the rest is not")
 
 
@@ -102,9 +102,9 @@ def _for_mac(variant: Variant, catalog: Catalog) -> bool:
     return isa is not None and isa.platform.endswith("-darwin")
 
 
-def _system(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+def _system(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """Whether its libraries are of the system that the name promises: macOS, or Linux."""
-    libraries = [library for library in seen.own if library.machine]
+    libraries = [library for library in build.own if library.machine]
     mac = _for_mac(variant, catalog)
     foreign = [library.name for library in libraries if bool(library.system) is not mac]
     wanted = "macOS" if mac else "Linux"
@@ -119,9 +119,9 @@ def _system(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Ch
             yield Check("machine", "right", f"{len(libraries)} libraries for Apple silicon ({oldest})")
 
 
-def _metal(seen: Inspection) -> Iterator[Check]:
+def _metal(build: Inspection) -> Iterator[Check]:
     """Metal's libraries in a build for a Mac; a build may have none and compile its shaders when it runs."""
-    targets = {entry.target.arch for container in seen.containers for entry in container.entries}
+    targets = {entry.target.arch for container in build.containers for entry in container.entries}
     foreign = sorted(name for name in targets if not name.startswith("macos"))
     if foreign:
         yield Check("gpu", "wrong", f"it holds GPU code for {', '.join(foreign)}, the name says a Mac")
@@ -131,27 +131,27 @@ def _metal(seen: Inspection) -> Iterator[Check]:
         yield Check("gpu", "right", "no Metal library: its shaders are compiled when it runs")
 
 
-def _whole(seen: Inspection, variant: Variant | None) -> Iterator[Check]:
+def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     """That no part is missing without which the package cannot be imported; and what it is, if not ours."""
-    if not seen.known:
-        names = " and ".join(f"{name} {release}" for name, release in seen.foreign.items()) or "this"
-        what = "" if seen.libraries else ", and it holds no compiled code"
+    if not build.known:
+        names = " and ".join(f"{name} {release}" for name, release in build.foreign.items()) or "this"
+        what = "" if build.libraries else ", and it holds no compiled code"
         yield Check("package", "note", f"{names} is listed, not judged: no package of the catalog{what}")
         return
-    torch = next((package for package in seen.versions if package.is_torch), None)
-    if seen.kind == "library" or torch is None or (variant and not variant.package.is_torch):
+    torch = next((package for package in build.versions if package.is_torch), None)
+    if build.kind == "library" or torch is None or (variant and not variant.package.is_torch):
         return
     files = {
-        library.name.rsplit("/", 1)[-1].split(".so")[0].removesuffix(".dylib") for library in seen.libraries
+        library.name.rsplit("/", 1)[-1].split(".so")[0].removesuffix(".dylib") for library in build.libraries
     }
     missing = [name for name in known().names.required if name not in files]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
 
 
-def _unjudged(seen: Inspection) -> Iterator[Check]:
+def _unjudged(build: Inspection) -> Iterator[Check]:
     """The package's libraries whose code was not judged: none of their functions is known as its own."""
-    for library in seen.own:
+    for library in build.own:
         if library.cpu is None or library.containers or library.fault or library.code <= MOST_LINKING_CODE:
             continue
         if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
@@ -161,43 +161,43 @@ def _unjudged(seen: Inspection) -> Iterator[Check]:
             yield Check("library", "unjudged", text, DECIDING_HINT)
 
 
-def _one_release(seen: Inspection, catalog: Catalog) -> Iterator[Check]:
+def _one_release(build: Inspection, catalog: Catalog) -> Iterator[Check]:
     """That all that names a release of a backend names the same one."""
-    for name, (first, *others) in grouped((toolkit.backend, toolkit) for toolkit in seen.toolkits).items():
-        for other in others if seen.known and not seen.alternatives else ():
+    for name, (first, *others) in grouped((toolkit.backend, toolkit) for toolkit in build.toolkits).items():
+        for other in others if build.known and not build.alternatives else ():
             if not other.agrees(first.release):
                 text = f"{first.by} says {first.release}, {other.by} says {other.release}"
                 title = catalog.backends[name].title
                 yield Check(name, "wrong", f"it is built with two releases of {title}: {text}")
 
 
-def _libraries(seen: Inspection) -> Iterator[Check]:
-    missing = [need for need in seen.needs if need.found == "missing"]
-    spare = seen.alternatives  # what one needs is there when it is loaded
+def _libraries(build: Inspection) -> Iterator[Check]:
+    missing = [need for need in build.needs if need.found == "missing"]
+    spare = build.alternatives  # what one needs is there when it is loaded
     for by in dict.fromkeys(need.by for need in missing):
         names = [need.name for need in missing if need.by == by]
-        certain = seen.known and seen.kind != "library" and by not in spare
+        certain = build.known and build.kind != "library" and by not in spare
         status: Status = "wrong" if certain else "note"
         yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
-    machines = sorted(need.name for need in seen.needs if need.found == "unbundled")
+    machines = sorted(need.name for need in build.needs if need.found == "unbundled")
     if machines:
         text = f"the machine that runs it must have {', '.join(machines)}"
         yield Check("libraries", "note", text, "it uses libraries of the machine that built it")
-    for text in seen.strange_paths:
+    for text in build.strange_paths:
         yield Check("libraries", "note", text, "a place of the machine that built it")
-    if seen.needs and not missing and not machines:
-        yield Check("libraries", "right", f"all needed shared libraries are found ({len(seen.needs)})")
+    if build.needs and not missing and not machines:
+        yield Check("libraries", "right", f"all needed shared libraries are found ({len(build.needs)})")
 
 
-def _identity(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
-    if seen.versions and variant.package not in {*seen.versions, *seen.packages}:
-        having = ", ".join(f"{package} {version}" for package, version in seen.versions.items())
+def _identity(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+    if build.versions and variant.package not in {*build.versions, *build.packages}:
+        having = ", ".join(f"{package} {version}" for package, version in build.versions.items())
         yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
-    if seen.python is not None:
-        same = seen.python == PythonBuild(variant.python, free_threaded=False)
-        text = f"for Python {seen.python}" + ("" if same else f", the name says {variant.python}")
+    if build.python is not None:
+        same = build.python == PythonBuild(variant.python, free_threaded=False)
+        text = f"for Python {build.python}" + ("" if same else f", the name says {variant.python}")
         yield Check("python", "right" if same else "wrong", text)
-    yield from _toolkit(seen.toolkits, variant, catalog)
+    yield from _toolkit(build.toolkits, variant, catalog)
 
 
 def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) -> Iterator[Check]:
@@ -233,9 +233,9 @@ def _backend(variant: Variant) -> str:
     return CPU if toolkit is None else toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
 
 
-def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
+def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """The target of the name is there, throughout, and how much is there for others."""
-    code = gpu_code(library.containers for library in seen.own)
+    code = gpu_code(library.containers for library in build.own)
     backend = catalog.backends[_backend(variant)]
     if isinstance(variant.target, CpuOnly):
         if code.size:
@@ -244,7 +244,7 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
             yield Check("gpu", "right", "no GPU code, as the name says")
         return
     if _for_mac(variant, catalog):
-        yield from _metal(seen)
+        yield from _metal(build)
         return
     if not is_read(backend.code):
         yield Check("gpu", "unjudged", f"nothing here reads code of {backend.title} for {variant.arch}")
@@ -257,23 +257,23 @@ def _gpu_code(seen: Inspection, variant: Variant, catalog: Catalog) -> Iterator[
     if not code.containers:
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
         return
-    yield from _by_library(seen, gpu, backend, catalog)
+    yield from _by_library(build, gpu, backend, catalog)
     if variant.sm is None:
-        yield from _bundled_gpu_code(seen, gpu, catalog)
+        yield from _bundled_gpu_code(build, gpu, catalog)
     spare = waste(code, gpu.name)
     if spare:
         others = dict.fromkeys(str(row.target) for row in code.rows if row.target.arch != gpu.name)
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_origins(seen, variant)}", hint)
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_origins(build, variant)}", hint)
 
 
-def _origins(seen: Inspection, variant: Variant) -> str:
+def _origins(build: Inspection, variant: Variant) -> str:
     """Which libraries that are linked in the code for other GPUs comes from, with bytes and containers."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     itself = f"{variant.package.title} itself"
-    for library in seen.own:
+    for library in build.own:
         for container in library.containers:
             spare = sum(entry.size for entry in container.entries if entry.target.arch != variant.arch)
             if spare:
@@ -286,11 +286,11 @@ def _origins(seen: Inspection, variant: Variant) -> str:
     return f" ({', '.join(parts)})"
 
 
-def _by_library(seen: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: Catalog) -> Iterator[Check]:
+def _by_library(build: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: Catalog) -> Iterator[Check]:
     """One check for each library that does not hold the target throughout, or one for all that do."""
     right = total = 0
     wrong = []
-    for library in seen.own:
+    for library in build.own:
         containers = launched(library.containers)
         if not containers:
             continue
@@ -305,10 +305,10 @@ def _by_library(seen: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: 
         yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
 
 
-def _bundled_gpu_code(seen: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
+def _bundled_gpu_code(build: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
     """The libraries of others beside the package's own that lack code for the GPU: CUDA's have it for all,
     but ROCm's may be loaded and of no use."""
-    for library in seen.libraries:
+    for library in build.libraries:
         containers = launched(library.containers) if library.role != "own" else []
         if containers and service_of(alike(containers), gpu, catalog).verdict != "native":
             text = f"bundled {library.name} lacks code for {gpu.name}; whether it is used is not known"
