@@ -231,16 +231,16 @@ def split_flags(text: str) -> list[str]:
 
 def stated(text: str, by: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
     """Stated flags against those of a set; None where they name no set, as where a wrapper adds them."""
-    words = split_flags(text)
-    absent = [flag for flag in isa.flags if flag not in words]
+    all_flags = split_flags(text)
+    absent = [flag for flag in isa.flags if flag not in all_flags]
     allowed = closure(machine, (*isa.features, *isa.beyond_flags))
-    beyond = [flag for flag, feature in _single_features(words, machine) if feature not in allowed]
-    march = [word for word in words if word.startswith("-march=") and word not in isa.flags]
-    same = any(all(flag in words for flag in flags) for flags in isa.other_flags)
+    beyond = [flag for flag, feature in _single_features(all_flags, machine) if feature not in allowed]
+    march = [word for word in all_flags if word.startswith("-march=") and word not in isa.flags]
+    same = any(all(flag in all_flags for flag in flags) for flags in isa.other_flags)
     other = beyond + ([] if same else march)
     if not other and (not absent or same):
         return StatedFlags(names=True, other=False, text=f"its {by} name the set")
-    some = [flag for flag in isa.flags if flag in words]
+    some = [flag for flag in isa.flags if flag in all_flags]
     if not some and not other:
         return None
     parts = [f"name {' '.join([*some, *other])}"]
