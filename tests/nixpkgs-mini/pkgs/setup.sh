@@ -55,7 +55,10 @@ pythonPath() {
     case " $seen " in *" $one "*) continue ;; esac
     seen="$seen $one"
     if [ -d "$one/$sitePackages" ]; then path="$path${path:+:}$one/$sitePackages"; fi
-    if [ -f "$one/nix-support/propagated-build-inputs" ]; then todo="$todo $(cat "$one/nix-support/propagated-build-inputs")"; fi
+    if [ -f "$one/nix-support/propagated-build-inputs" ]; then
+      read -r one < "$one/nix-support/propagated-build-inputs"
+      todo="$todo $one"
+    fi
   done
   echo "$path"
 }
@@ -84,11 +87,19 @@ patchPhase() {
 configurePhase() { runHook preConfigure; runHook postConfigure; }
 buildPhase() { runHook preBuild; runHook postBuild; }
 
+# Where a package names what it propagates, if it does.
+supportFolder() {
+  support=
+  if [ -n "${propagatedBuildInputs:-}" ] || [ -n "${dev:-}" ]; then support=${dev:-$out}/nix-support; fi
+}
+
 # Those that are not there yet, by one program: hundreds of packages are built that hold nothing.
 makeOutputs() {
-  local output missing=()
+  local output missing=() support
+  supportFolder
   for output in $outputs; do if [ ! -e "${!output}" ]; then missing+=("${!output}"); fi; done
-  if [ ${#missing[@]} -gt 0 ]; then mkdir "${missing[@]}"; fi
+  if [ -n "$support" ] && [ ! -e "$support" ]; then missing+=("$support"); fi
+  if [ ${#missing[@]} -gt 0 ]; then mkdir -p "${missing[@]}"; fi
 }
 
 installPhase() {
@@ -100,10 +111,11 @@ installPhase() {
 fixupPhase() {
   runHook preFixup
   makeOutputs
-  if [ -n "${propagatedBuildInputs:-}" ] || [ -n "${dev:-}" ]; then
+  local support
+  supportFolder
+  if [ -n "$support" ]; then
     # The dev output stands for the whole package: it leads to `out`.
-    mkdir -p "${dev:-$out}/nix-support"
-    echo "${propagatedBuildInputs:-} ${dev:+$out}" >> "${dev:-$out}/nix-support/propagated-build-inputs"
+    echo "${propagatedBuildInputs:-} ${dev:+$out}" >> "$support/propagated-build-inputs"
   fi
   runHook postFixup
 }

@@ -3,9 +3,10 @@
 import os
 import re
 import shlex
-import struct
 import subprocess
 from pathlib import Path
+
+from fatbin import container, section
 
 
 def run(argv: list[str], step: tuple[int, int] | None = None) -> None:
@@ -106,24 +107,8 @@ def arch_names(arch_list: str) -> list[str]:
 
 def fatbin(arch_list: str, containers: int = 4) -> str:
     """An object file whose .nv_fatbin section holds one entry per target in every container."""
-    data = b"".join(container(arch_list, number) for number in range(containers))
+    data = b"".join(container(targets(arch_list), number) for number in range(containers))
     Path("fatbin.bin").write_bytes(data)
-    Path("fatbin.S").write_text(
-        '.section .nv_fatbin,"a"\n.balign 8\n.incbin "fatbin.bin"\n.section .note.GNU-stack,""\n'
-    )
+    Path("fatbin.S").write_text(section("fatbin.bin"))
     run([os.environ["CC"], "-c", "fatbin.S", "-o", "fatbin.o"])
     return "fatbin.o"
-
-
-def container(arch_list: str, number: int) -> bytes:
-    """A container of a fat binary with one entry for each target."""
-    entries = b""
-    for major, minor, form, ptx in targets(arch_list):
-        flags = {"": 0, "a": 0x100000, "f": 0x200000}[form]
-        for kind in (2, 1) if ptx else (2,):
-            body = f"kernel {number} for {major}.{minor}".encode().ljust(64, b"\0")
-            head = struct.pack(
-                "<HHIQIIHHIIIQ", kind, 0x101, 64, len(body), 0, 0, 0, 1, major * 10 + minor, 0, 0, flags | 1
-            )
-            entries += head.ljust(64, b"\0") + body
-    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
