@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 # Without bytecode each process that a test starts would compile what it imports again.
 unexport PYTHONDONTWRITEBYTECODE
+# Plugins are named: of those that it finds by itself, pytest would rewrite the packages, all of Hypothesis.
+PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist.plugin -p _hypothesis_pytestplugin \
+	-n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help matrix test test-all check lint pages site golden facts flips verify-real mutations faults load bench clean
 
@@ -43,11 +46,11 @@ matrix: $(VENV)/.installed
 
 test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
+	$(PYTEST) -m 'not long'
 
 test-all: $(VENV)/.dev-installed
 	sh tools/system-parts.sh
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .

@@ -105,12 +105,12 @@ def test_a_link_to_itself_is_a_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "code"), [(1 << 20, 1), (150 << 10, 0)])  # by its ratio a bomb, and not
 def test_thousands_of_version_files_take_no_memory(size: int, code: int, tmp_path: Path) -> None:
-    names = [f"d{index}/torch/version.py" for index in range(4000)]
+    names = [f"d{index}/torch/version.py" for index in range(2000)]
     path = copies(tmp_path / "torch-1.whl", names, os.urandom(1 << 10) + bytes(size))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("torch/lib/libtorch_cpu.so", GOOD)
     assert path.stat().st_size < 10 << 20
-    assert verify(path).code == code
+    assert verify(path, memory=MOST_MEMORY // 2).code == code  # they unpack to 293 MiB or more
 
 
 def test_a_table_of_contents_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:

@@ -6,15 +6,14 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.api.watch import Watch
 from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.problem import Problem, Refused
-from torchsmith.core.process import run
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
 from torchsmith.workspace.reconcile import UP_TO_DATE
@@ -281,19 +280,17 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     assert kept.why != UP_TO_DATE
 
 
-def test_the_verbs_print_the_plan_and_apply_it(drifted: Path) -> None:
-    program = Path(sys.executable).with_name("torchsmith")
-    shown = run([program, "plan", "-w", drifted])
+def test_the_verbs_print_the_plan_and_apply_it(drifted: Path, call: Call) -> None:
+    shown = call("plan", "-w", drifted)
     counts = "recipes: 40 to create, 1 to keep, 5 skipped"
-    assert counts in " ".join(shown.stdout.split())  # lines break where the folder's name lets them
-    table = json.loads(run([program, "plan", "-w", drifted, "--json"]).stdout)
+    assert counts in " ".join(shown.out.split())  # lines break where the folder's name lets them
+    table = json.loads(call("plan", "-w", drifted, "--json").out)
     assert sum(row["kind"] == "create" and row["recipe"] for row in table["changes"]) == 40
-    dry = run([program, "apply", "-w", drifted, "--dry-run"])
-    assert dry.ok
+    assert call("apply", "-w", drifted, "--dry-run").code == 0
     assert len(list((drifted / PKGS).glob("*.nix"))) == 6
-    assert run([program, "apply", "-w", drifted]).code == 1
-    assert run([program, "apply", "-w", drifted, "--adopt", "--yes"]).ok
-    assert run([program, "plan", "-w", drifted, "--check"]).ok
+    assert call("apply", "-w", drifted).code == 1
+    assert call("apply", "-w", drifted, "--adopt", "--yes").code == 0
+    assert call("plan", "-w", drifted, "--check").code == 0
 
 
 def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -> None:

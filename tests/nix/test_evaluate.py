@@ -30,9 +30,14 @@ format = 1
 cudatoolkit = ["13.0"]
 [[matrix]]
 python = ["3.13"]
-cuda = ["13.0", "12.8"]
+cuda = ["13.0"]
 sm = ["sm90", "sm120"]
 isa = ["avx2", "avx512"]
+[[matrix]]
+python = ["3.13"]
+cuda = ["12.8"]
+sm = ["sm90"]
+isa = ["avx2"]
 [[matrix]]
 python = ["3.13"]
 cuda = ["13.0"]
@@ -64,7 +69,7 @@ def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
     trees = {"default": MINI}
     shared = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees)))
     separate = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees, alone=True)))
-    assert len(shared) == 37
+    assert len(shared) == 28
     assert shared == separate
     assert all(drv and drv.endswith(".drv") for drv in shared.values())
 
@@ -99,8 +104,8 @@ def test_recipes_of_a_line_are_evaluated_in_one_process(make: Make) -> None:  # 
     batches = plan_batches(preparation.jobs, workers=1)
     told = sorted((len(batch), *{kind_in(job.name) for job in batch}) for batch in batches)
     # A GPU is named in the import, so that cells for one GPU share theirs.
-    gpus = [(6, "13_0"), (6, "13_0"), (6, "cuda12_8"), (6, "cuda12_8")]
-    assert told == [(3, "13_0"), (3, "cpu"), (3, "cpu"), (4, "13_0"), *gpus]
+    gpus = [(6, "13_0"), (6, "13_0")]
+    assert told == [(3, "13_0"), (3, "cpu"), (3, "cpu"), (3, "cuda12_8"), (4, "13_0"), *gpus]
 
 
 def test_wrappers_of_a_shared_file_share_its_import_too(make: Make) -> None:  # noqa: F811
@@ -258,10 +263,10 @@ SLOW = (
 
 def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write, ask: Ask) -> None:
     results = ask(
-        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=5)
+        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=2)
     )
     assert results["loop"].cause is not None
-    assert "5 s" in results["loop"].cause.message
+    assert "2 s" in results["loop"].cause.message
     assert results["one"].ok
     assert results["two"].ok
 
