@@ -125,6 +125,8 @@ def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: C
         (("list", "sm61"), "empty", "torchsmith explain sm61"),
         (("verify", "nothing"), "not-found", "give a wheel"),
         (("test", "no/where"), "not-found", "no/where"),
+        (("diagnose", "nothing"), "not-found", "give the file of a log"),
+        (("undo",), "usage", "torchsmith --help lists them"),
         (("facts", "--cuda", "12.7"), "not-known", "'12.7'"),
         (("init", "--profile", "raal"), "not-known", "real"),
         (("--install-completion", "nope"), "not-known", "--install-completion"),
@@ -246,3 +248,18 @@ def test_builders_are_checked_where_nothing_is_to_be_built(
     Path("machines").write_text("")
     result = call("farm", "check", "--machines", "machines")
     assert (result.code, "next:" in result.err) == (0, False)
+
+
+def test_a_word_that_is_no_path_is_not_only_called_a_selector(call: Call, tmp_path: Path) -> None:
+    toml = 'format = 1\ninclude = ["pytorch-python313-cpu-avx2"]\n'
+    (tmp_path / "torchsmith.toml").write_text(toml)
+    assert call("generate", cwd=tmp_path).code == 0
+    refused = call("audit", "nowhere")
+    assert (refused.error, "no such path" in refused.err) == ("not-known", True)
+
+
+def test_nothing_is_proposed_for_files_that_do_not_concern_torch(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text("format = 1\n")
+    (tmp_path / "shell.nix").write_text("{ pkgs }: pkgs.hello\n")
+    judged = call("audit", "shell.nix", cwd=tmp_path)
+    assert (judged.code, "next:" in judged.err) == (0, False)

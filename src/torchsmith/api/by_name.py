@@ -24,10 +24,7 @@ def build_named(named: Path, workspace: Workspace) -> Path:
     """A path as it is; for a cell's name the link to its last build, or what the record says that it was.
     Raises NotFound for a name that was never built here."""
     if not is_name(named) or workspace.root is None:
-        if not os.path.lexists(named) and str(named) != "-":
-            hint = "give a wheel, a folder or a library; in a workspace, the name of a build works too"
-            raise NotFound(f"there is no {named}", hint=hint)
-        return named
+        return _existing(named, "give a wheel, a folder or a library")
     from torchsmith.record import open_record
     from torchsmith.workspace.journal import STATE
 
@@ -49,6 +46,13 @@ def build_named(named: Path, workspace: Workspace) -> Path:
             hint="use the machine's store: join the group nix-users, or start nix-daemon (torchsmith doctor)",
         )
     return output
+
+
+def _existing(path: Path, hint: str) -> Path:
+    if os.path.lexists(path) or str(path) == "-":
+        return path
+    hint = f"{hint}; in a workspace, the name of a build works too"
+    raise NotFound(f"there is no file {path}", hint=hint)
 
 
 def _own_store(output: Path) -> Path | None:
@@ -84,7 +88,7 @@ def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
 def log_named(named: Path, workspace: Workspace) -> Path:
     """A path as it is; for a job's name the log of its last build."""
     if not is_name(named) or workspace.root is None:
-        return named
+        return _existing(named, "give the file of a log, or - for stdin")
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:

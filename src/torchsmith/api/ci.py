@@ -19,6 +19,7 @@ from torchsmith.building.ci import (
 )
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
+from torchsmith.core.text import shell_word
 from torchsmith.workspace import git
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -84,7 +85,8 @@ def _install(workspace: Workspace) -> str:
     """What pip installs in CI, as torchsmith.toml says: an address, or a wheel that is there."""
     install = workspace.settings.ci.torchsmith
     wheel = f"wheels/torchsmith-{__version__}-py3-none-any.whl"
-    make = "pip wheel --no-deps -w wheels PATH-OF-YOUR-CLONE"
+    wheels = shell_word(str(Path(workspace.source.name).parent / "wheels"))
+    make = f"pip wheel --no-deps -w {wheels} PATH-OF-YOUR-CLONE"
     if not install:
         raise Incomplete(
             f"{workspace.source.name} does not say what CI installs torchsmith from",

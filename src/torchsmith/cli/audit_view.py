@@ -59,7 +59,7 @@ def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Pat
     elif report.findings:
         first = reports.alike(report.findings)[0][0]
         next_step("audit", "--explain", first.rule, why="explains the rule")
-    else:
+    elif report.concerned or not report.searched:
         places = [workspace or Path(), *map(Path, paths)]
         own = [place for place in places if (place / FILE).is_file()]
         if own:

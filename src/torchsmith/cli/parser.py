@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.api.fields import Param
 from torchsmith.cli.group import Group
-from torchsmith.core.problem import Usage, did_you_mean
+from torchsmith.core.problem import Usage, did_you_mean, nearest
 
 HELP = ("--help", "-h")
 
@@ -109,10 +109,9 @@ def find_command(
     if verb not in verbs:
         if verb.startswith("-"):
             raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
-        raise Usage(
-            f"there is no verb {verb!r}",
-            hint=did_you_mean(verb, verbs, 0.6) or "torchsmith --help lists them",
-        )
+        near = nearest(verb, verbs, 0.6)
+        hint = f"did you mean {near}?" if near else "torchsmith --help lists them"
+        raise Usage(f"there is no verb {verb!r}", hint=hint)
     module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
     group = getattr(module, "app", None)
     if group is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
 from torchsmith.core.problem import Conflict, Incomplete
+from torchsmith.core.text import shell_word
 from torchsmith.matrix import Accepted, BadName, Cell, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.text import products_of
@@ -93,7 +94,7 @@ def align_repositories(paths: Sequence[Path], workspace: Path | None = None) -> 
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
             raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
-        hint = "name them: torchsmith align build-pytorch build-torchvision"
+        hint = f"name another: torchsmith align {shell_word(columns[0].label)} OTHER"
         raise Incomplete(f"there is one repository, {columns[0].label}: aligning takes two", hint=hint)
     variants = {cell: _variant(recipe) for column in columns for cell, recipe in column.recipes.items()}
     cells = sorted(variants, key=lambda cell: variants[cell].of(discovered.catalog.torch).sort_key)

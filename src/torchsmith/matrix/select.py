@@ -124,7 +124,7 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     hint = hardware_hint(text, catalog) or hardware_hint(selector, catalog)
     hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
     hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
-    raise NotKnown(f"selector {word!r} matches no axis", hint=hint)
+    raise NotKnown(f"unknown selector {word!r}", hint=hint)
 
 
 def _joins_axes(text: str, catalog: Catalog) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Empty, NotFound, Problem, did_you_mean
+from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable
 from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
@@ -157,9 +157,13 @@ class Checkout:
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
                 hint = did_you_mean(word, sorted(names))
                 raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
-        selector = Selector.parse(
-            [f"name:{word}" if word in names else word for word in selectors], self.catalog
-        )
+        try:
+            selector = Selector.parse(
+                [f"name:{word}" if word in names else word for word in selectors], self.catalog
+            )
+        except NotKnown as problem:
+            problem.message += ", and there is no such path"
+            raise
         matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not matching:
             raise Empty(f"no recipe in {where} matches {' '.join(selectors)}")

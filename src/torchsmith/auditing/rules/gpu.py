@@ -43,7 +43,7 @@ def _sm(word: str) -> Sm | None:
         return None
 
 
-@rule("TS401", "gpu target is not the one in the name")
+@rule("TS401", "GPU target is not the one in the name")
 def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """The kernels must be compiled for the SM in the name. Otherwise the package finds no kernel on the GPU
     it is named after."""
