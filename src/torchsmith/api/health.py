@@ -65,7 +65,7 @@ class DoctorRequest:
 
 
 Health = Literal["works", "warning", "does not work", "missing"]
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
 
 
@@ -90,7 +90,7 @@ def doctor(request: DoctorRequest) -> DoctorReport:
     return DoctorReport(list(examine(open_workspace(request.workspace))))
 
 
-def examine(workspace: Workspace, seconds: float = SECONDS) -> Iterator[HealthCheck]:
+def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[HealthCheck]:
     """All checks; one that fails in itself is a finding, not an end."""
     checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
         ("Python", _python),

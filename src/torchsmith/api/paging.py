@@ -22,7 +22,7 @@ from torchsmith.page.html import page as html
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
-CURVE = 12  # plans that are drawn
+PLANS_DRAWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,5 +103,5 @@ def _with_cover(source: PageInput, fleet: Path) -> PageInput:
     machines = read_fleet(fleet, catalog)
     workload = next(iter(catalog.workloads.values()))
     cover = Cover(machines, pickable(source), catalog, workload)
-    points = ((len(plan.cells), plan.best + plan.slower, plan.best) for plan in cover.curve(CURVE))
+    points = ((len(plan.cells), plan.best + plan.slower, plan.best) for plan in cover.curve(PLANS_DRAWN))
     return replace(source, cover=PageCover(machines.machines, tuple(points)))

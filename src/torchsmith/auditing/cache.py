@@ -23,7 +23,7 @@ from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
 
-MIN_FILES = 50  # files; fewer are judged again as quickly
+MIN_FILES = 50  # fewer are judged again as quickly
 RELATIVE = re.compile(rb"\.{1,2}/[\w./+~-]*")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Depth = Literal["text", "derivations"]
 Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
-LARGEST = 1_000_000  # characters of a file that is judged; recipes have some ten thousand
+MAX_CHARACTERS = 1_000_000  # of a file that is judged; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
 
 

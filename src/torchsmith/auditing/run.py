@@ -14,7 +14,7 @@ from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
-from torchsmith.auditing.rule import LARGEST
+from torchsmith.auditing.rule import MAX_CHARACTERS
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
@@ -202,7 +202,11 @@ def _mentions(path: Path, context: Context) -> bool:
         text = read_text(path)
     except Problem:
         return False  # no text says nothing of torch
-    return len(text) <= LARGEST and context.mentioned.search(text) is not None and owner_of(text) == "foreign"
+    return (
+        len(text) <= MAX_CHARACTERS
+        and context.mentioned.search(text) is not None
+        and owner_of(text) == "foreign"
+    )
 
 
 def _is_nix(path: Path) -> bool:
@@ -234,7 +238,7 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     except Problem as problem:
         return FileFindings(tuple(_unread(problem, label, context)), lasting=False)
     findings = list(context.findings("file", Where(label), path, text))
-    if not is_recipe or len(text) > LARGEST:
+    if not is_recipe or len(text) > MAX_CHARACTERS:
         return FileFindings(tuple(findings))
     name = package_name(path)
     concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None

@@ -30,7 +30,7 @@ WRITERS = {
     "github": reports.as_github,
     "junit": reports.as_junit,
 }
-SHOWN = 3  # files of a group that are named
+FILES_NAMED = 3  # of a group
 FEW, MANY = 4, 20  # rules and findings that need no table
 
 
@@ -86,9 +86,9 @@ def _print_group(group: Sequence[Finding]) -> None:
     places: dict[str, str] = {}  # the first of each file
     for finding in group:
         places.setdefault(finding.where.file, str(finding.where))
-    more = " files" if len(places) > SHOWN else ""
+    more = " files" if len(places) > FILES_NAMED else ""
     more += f" ({len(group)} places)" if len(group) > len(places) else ""
-    write(f"        {some_of([*places.values()], SHOWN)}{more}", "bold", hang=0)
+    write(f"        {some_of([*places.values()], FILES_NAMED)}{more}", "bold", hang=0)
     _print_about(group[0])
 
 

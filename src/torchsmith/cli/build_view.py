@@ -17,18 +17,18 @@ from torchsmith.api.building import BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
 from torchsmith.building.report import BuildReport
-from torchsmith.cli.console import GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
+from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.cli.verbs.diagnose import print_diagnosis
 from torchsmith.core.text import counted, duration, grouped, printable, some_of
 from torchsmith.workspace.load import open_workspace
 
-LISTED = 40  # jobs of a plan
-SHOWN = 6  # results, and recipes above a job that failed
+MAX_JOBS_LISTED = 40  # jobs of a plan
+MAX_SHOWN = 6  # results, and recipes above a job that failed
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
-NAMED = 24  # columns that a name needs to be told from others: CUDA, GPU and instruction set
+NAME_COLUMNS = 24  # that a name needs to be unique: CUDA, GPU and instruction set
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
@@ -165,7 +165,7 @@ class LiveView:
 
     def lines(self) -> list[str]:
         """The jobs that run or rest, and the sums."""
-        room = self.foot.room - 1 - sum(width + GAP for _, width in COLUMNS)
+        room = self.foot.room - 1 - sum(width + COLUMN_GAP for _, width in COLUMNS)
         now = time.monotonic()
         rows: list[list[Painted]] = [[(name.ljust(width), "cyan") for name, width in (*COLUMNS, ("job", 0))]]
         for key, job in self.running.items():
@@ -173,12 +173,12 @@ class LiveView:
             left = self.remaining.of(key, elapsed, job.done, job.total)
             steps = f"{job.done}/{job.total}" if job.total else ""
             where = f" on {job.builder}" if job.builder else ""
-            where = where if len(where) + NAMED <= room else ""
+            where = where if len(where) + NAME_COLUMNS <= room else ""
             name = cut(job.name, room - len(where)) + where
             rows.append([steps, duration(elapsed), duration(left), job.phase[:9], name])
         lines = laid_out(rows, stream=sys.stderr)
         for name, until in self.resting.values():
-            wait = f"{'':{COLUMNS[0][1] + GAP}}again in {duration(max(0.0, until - now))}  "
+            wait = f"{'':{COLUMNS[0][1] + COLUMN_GAP}}again in {duration(max(0.0, until - now))}  "
             lines.append(paint(wait + cut(name, self.foot.room - 1 - len(wait)), "yellow", sys.stderr))
         return [*lines, self._summary()]
 
@@ -231,7 +231,8 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
         line("   hours   memory     disk  job (~: a guess)", "cyan")
-    for job in sorted(plan.jobs, key=lambda job: not job.recipes)[:LISTED]:  # what was asked for comes first
+    jobs = sorted(plan.jobs, key=lambda job: not job.recipes)  # what was asked for comes first
+    for job in jobs[:MAX_JOBS_LISTED]:
         cost = job.expected
         hours, memory, disk = (
             f"{'~' if name in cost.guesses else ''}{figure}"
@@ -250,8 +251,8 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
         ]
         about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
         line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
-    if len(plan.jobs) > LISTED:
-        line(f"… and {counted(len(plan.jobs) - LISTED, 'more job')}", "dim")
+    if len(plan.jobs) > MAX_JOBS_LISTED:
+        line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
     line(
         f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
@@ -291,7 +292,7 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
     for name, diagnosis in report.failed.items():
         print_diagnosis(diagnosis, name, tell)
         if users := report.above.get(name):
-            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, SHOWN))
+            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
         tell(f"  {command('log', name, workspace=request.workspace)}", "dim", whole=True)
     if report.skipped:
         tell(f"not tried, because what they need failed: {', '.join(report.skipped)}")
@@ -309,11 +310,11 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
 def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     """Where builds are, and what is done with them next."""
     tell("results, kept from garbage collection:")
-    for link in list(results.values())[:SHOWN]:
+    for link in list(results.values())[:MAX_SHOWN]:
         tell(f"  {link} -> {link.readlink()}", whole=True)
     first, place = next(iter(results.items()))
-    if len(results) > SHOWN:
-        tell(f"  and {len(results) - SHOWN} more in {place.parent}", whole=True)
+    if len(results) > MAX_SHOWN:
+        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", whole=True)
     # Of several, publish tells itself which are ready.
     publish = [["publish", *(results if len(results) == 1 else ())]]
     org = open_workspace(request.workspace).settings.org

@@ -19,11 +19,11 @@ T = TypeVar("T")
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
-NARROW = 80
-GAP = 2  # between columns
-NARROWEST = 12  # a column that is broken
-REDRAWN = 0.1  # seconds
-LABEL = 12
+DEFAULT_WIDTH = 80
+COLUMN_GAP = 2  # between columns
+MIN_COLUMN = 12  # columns of one that is broken into lines
+REDRAW_SECONDS = 0.1
+LABEL_COLUMNS = 12
 
 
 def _colours(stream: TextIO) -> bool:
@@ -81,7 +81,7 @@ def width(stream: TextIO | None = None) -> int | None:
     if os.environ.get("COLUMNS", "").isdigit():
         return int(os.environ["COLUMNS"])
     try:
-        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or NARROW
+        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or DEFAULT_WIDTH
     except (OSError, ValueError):
         return None
 
@@ -96,7 +96,7 @@ def wrapped(text: str, columns: int | None, hang: int = 0) -> list[str]:
     line, room = " " * start, columns - start
     for word in text[start:].split(" "):
         fresh = not line.strip(" ")
-        label = not lines and " " not in line.strip(" ") and _seen(line) - start < LABEL
+        label = not lines and " " not in line.strip(" ") and _seen(line) - start < LABEL_COLUMNS
         needed = _seen(word) + (not fresh)
         if needed > room and not (fresh or label):
             lines.append(line.rstrip(" "))
@@ -172,8 +172,8 @@ def laid_out(
     ]
     widths = [max(len(row[at][0]) for row in cells if at < len(row)) for at in range(count)]
     flexible = [at for at in range(count) if (at in broken if broken is not None else at == count - 1)]
-    excess = sum(widths) + GAP * (count - 1) - room if room else 0
-    while excess > 0 and (shrinking := [at for at in flexible if widths[at] > NARROWEST]):
+    excess = sum(widths) + COLUMN_GAP * (count - 1) - room if room else 0
+    while excess > 0 and (shrinking := [at for at in flexible if widths[at] > MIN_COLUMN]):
         widths[max(shrinking, key=lambda at: widths[at])] -= 1
         excess -= 1
     lines = []
@@ -188,7 +188,7 @@ def laid_out(
                 text = part[number] if number < len(part) else ""
                 space = " " * (widths[at] - len(text))
                 painted = paint(text, style, stream)
-                line += (space + painted if at in right else painted + space) + " " * GAP
+                line += (space + painted if at in right else painted + space) + " " * COLUMN_GAP
             lines.append(line.rstrip(" "))
     return lines
 
@@ -197,7 +197,7 @@ class Foot:
     """Lines at the foot of a terminal that are drawn again and again; nothing where nobody watches."""
 
     def __init__(self) -> None:
-        self.room = width(sys.stderr) or NARROW
+        self.room = width(sys.stderr) or DEFAULT_WIDTH
         self._watched = sys.stderr.isatty()
         self._lines: list[str] = []
         self._drawn = 0.0
@@ -212,7 +212,7 @@ class Foot:
     @property
     def due(self) -> bool:
         """Whether it is long enough since the last drawing that the eye would see another."""
-        return self._watched and time.monotonic() - self._drawn > REDRAWN
+        return self._watched and time.monotonic() - self._drawn > REDRAW_SECONDS
 
     def draw(self, *lines: str) -> None:
         """Show these lines in place of the last ones."""

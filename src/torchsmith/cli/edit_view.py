@@ -7,7 +7,7 @@ from torchsmith.cli.console import tell, write
 from torchsmith.core.text import counted
 from torchsmith.edit.impact import summary
 
-SHOWN = 5
+MAX_SHOWN = 5
 
 
 def print_edit(report: EditReport) -> None:
@@ -17,10 +17,10 @@ def print_edit(report: EditReport) -> None:
         write(f"{done if report.written else would} {path}")
     # A package's own recipes come before those of its companions.
     recipes = sorted(report.recipes, key=lambda recipe: f"/{report.name}-" not in recipe.path)
-    for recipe in recipes[:SHOWN]:
+    for recipe in recipes[:MAX_SHOWN]:
         write(f"  {recipe.kind}  {recipe.path}")
-    if len(recipes) > SHOWN:
-        write(f"  … and {counted(len(recipes) - SHOWN, 'more recipe')}")
+    if len(recipes) > MAX_SHOWN:
+        write(f"  … and {counted(len(recipes) - MAX_SHOWN, 'more recipe')}")
     for file in report.blocked:
         write(f"  blocked  {file.path}: {file.why}", "yellow")
     if report.to_learn:

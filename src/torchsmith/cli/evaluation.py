@@ -10,12 +10,12 @@ from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.evaluate import exit_of
 
-NAMED = 3  # recipes with the same failure that are named; the rest is counted
+RECIPES_NAMED = 3  # with the same failure; the rest is counted
 
 
 def print_failed(failed: Mapping[str, str]) -> Exit:
     """The recipes that do not evaluate, by cause: one that many have in common is told once. Returns the
     exit code for them."""
     for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
-        print_problem(Problem(cause + paint(f" ({some_of(names, NAMED)})", "dim", sys.stderr)))
+        print_problem(Problem(cause + paint(f" ({some_of(names, RECIPES_NAMED)})", "dim", sys.stderr)))
     return exit_of(failed.values())

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torchsmith.cli.console import NARROW, paint, width, wrapped, write
+from torchsmith.cli.console import DEFAULT_WIDTH, paint, width, wrapped, write
 from torchsmith.cli.group import Group
 from torchsmith.cli.parser import Command, Parameter
 
-COLUMN = 28  # at most, of what stands before a description
-WIDEST = 100
+MAX_NAME_COLUMNS = 28  # at most, of what stands before a description
+MAX_WIDTH = 100
 
 
 def reflowed(text: str | None) -> str:
@@ -64,7 +64,7 @@ def _text(line: str) -> None:
 
 
 def _room() -> int:
-    return min(width() or NARROW, WIDEST)
+    return min(width() or DEFAULT_WIDTH, MAX_WIDTH)
 
 
 def _painted(text: str) -> str:
@@ -112,7 +112,7 @@ def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
     """Names and descriptions in a frame."""
     room = _room()
     inside = room - 4
-    column = min(max(len(name) for name, _ in rows), COLUMN)
+    column = min(max(len(name) for name, _ in rows), MAX_NAME_COLUMNS)
     write(paint(f"╭─ {title} " + "─" * (room - len(title) - 5) + "╮", "dim"), whole=True)
     for name, about in rows:
         lines = wrapped(about, inside - column - 2)

@@ -10,15 +10,15 @@ from torchsmith.api.watch import Watch
 from torchsmith.cli.console import Foot, paint, tell
 from torchsmith.cli.remaining import cut
 
-BAR = 30  # columns
-NAMED = 20  # columns that a name has at least
+BAR_COLUMNS = 30
+MIN_NAME_COLUMNS = 20
 
 
 def _bar(activity: str, done: float, total: float, figures: str, room: int) -> str:
     """A line such as `evaluating pytorch-… ━━━━━━      12/40`."""
-    filled = round(BAR * min(done / total, 1)) if total else 0
-    tail = f" {paint('━' * filled, 'green', sys.stderr)}{' ' * (BAR - filled)} {figures}"
-    return cut(activity, max(room - BAR - len(figures) - 3, NAMED)) + tail
+    filled = round(BAR_COLUMNS * min(done / total, 1)) if total else 0
+    tail = f" {paint('━' * filled, 'green', sys.stderr)}{' ' * (BAR_COLUMNS - filled)} {figures}"
+    return cut(activity, max(room - BAR_COLUMNS - len(figures) - 3, MIN_NAME_COLUMNS)) + tail
 
 
 class Terminal(Watch):

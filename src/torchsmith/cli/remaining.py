@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-ENOUGH = 0.05  # of the steps, before their pace says anything
+MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Remaining:
 
     def of(self, key: str, elapsed: float = 0.0, done: int = 0, total: int = 0) -> float:
         """Of one job; ninja's steps count for more than any estimate."""
-        if total and done >= total * ENOUGH:
+        if total and done >= total * MIN_STEP_SHARE:
             return elapsed * (total - done) / done
         from statistics import median  # many commands show progress, and few come here
 

@@ -26,7 +26,7 @@ KNOWN = (
     " system_profiler, scontrol, sinfo, pbsnodes, kubectl, Ansible's setup, torchsmith host --json"
 )
 
-LARGEST = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
+MAX_BYTES = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 
 
 class ReportFormat(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def _only(nodes: list[Node], name: str) -> HostFacts:
 def report_text(path: Path) -> str:
     """The text of a report. Bytes that are not UTF-8 are replaced: labels may be in any encoding."""
     try:
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > MAX_BYTES:
             raise TooLarge(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
         text = decode(path.read_bytes())
     except OSError as error:

@@ -18,7 +18,7 @@ from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
-CLOSE = 0.75  # h100 is not a misspelt sm100
+MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(selector, catalog)
-    hint = hint or did_you_mean(text, everything, CLOSE) or _known_alike(text, catalog)
+    hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
     hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"unknown selector {word!r}", hint=hint)
 

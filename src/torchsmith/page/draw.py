@@ -13,8 +13,8 @@ from torchsmith.page.markup import Child, Markup, tag
 
 STYLE = (files("torchsmith.page") / "assets" / "draw.css").read_text()
 COLOURS = ("a", "b", "c", "d4", "e", "f")
-LETTER = 7.0  # pixels: the width of a letter at 12 pixels, rather too much
-BOLD = 8.0
+LETTER_WIDTH = 7.0  # pixels: the width of a letter at 12 pixels, rather too much
+BOLD_WIDTH = 8.0
 ROW = 22  # pixels: the height of a row
 WIDTH, NARROW = 760, 350  # of pictures, and on a phone
 Place = Callable[[float, float], tuple[float, float]]  # where a point of an axis lies in a picture
@@ -44,7 +44,7 @@ class Picture:
         return tag("svg", title, first, self.content, class_="d picture", role="img", **about)
 
 
-def clipped(text: str, pixels: float, letter: float = LETTER) -> str:
+def clipped(text: str, pixels: float, letter: float = LETTER_WIDTH) -> str:
     """Text that fits, with its middle left out where it does not."""
     limit = max(1, int(pixels / letter))
     if len(text) <= limit:
@@ -87,8 +87,8 @@ def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Pictur
     colour alone. In a narrow picture a label stands above its bar."""
     own = [row for row in rows if isinstance(row, BarRow)]
     above = width <= NARROW
-    label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER + 12)
-    caption = max((len(row.caption) for row in own), default=0) * LETTER + 12
+    label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER_WIDTH + 12)
+    caption = max((len(row.caption) for row in own), default=0) * LETTER_WIDTH + 12
     room = max(60.0, width - label - caption)
     longest = max((row.value + row.rest for row in own), default=0) or 1
     parts: list[Markup] = []
@@ -145,7 +145,7 @@ def gantt(title: str, spans: Sequence[DrawnJob], width: int = WIDTH, caption: st
     """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap. Jobs whose
     bars have no room for a name are named below."""
     rows = _rows(spans)
-    label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER + 14)
+    label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER_WIDTH + 14)
     end = max((span.end for span in spans), default=0.0) or 1.0
     room = width - label - 16
     parts: list[Markup] = []
@@ -168,8 +168,8 @@ def gantt(title: str, spans: Sequence[DrawnJob], width: int = WIDTH, caption: st
             x, length = label + room * span.start / end, room * (span.end - span.start) / end
             parts.append(box(x, y + 3, length, ROW - 6, span.colour, f"{span.name} ({span.sign or 'done'})"))
             name = f"{span.sign} {short(span.name)}".strip()
-            if length > 6 * BOLD:
-                parts.append(write(x + 4, y + 15, clipped(name, length - 8, BOLD), "on"))
+            if length > 6 * BOLD_WIDTH:
+                parts.append(write(x + 4, y + 15, clipped(name, length - 8, BOLD_WIDTH), "on"))
             else:
                 unnamed.append(name)
     if unnamed:
@@ -207,7 +207,7 @@ def curve(
 ) -> Picture:
     """Lines over a common axis, each with its name at its end; `labels` stand below the axis."""
     height, left, top, bottom = 300, 70, 14, 256
-    right = width - max((len(line.name) for line in series), default=0) * LETTER - 16
+    right = width - max((len(line.name) for line in series), default=0) * LETTER_WIDTH - 16
     xs = [x for line in series for x, _ in line.points]
     low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
     highest = max((y for line in series for _, y in line.points), default=0) or 1
@@ -270,8 +270,8 @@ def sharing(title: str, links: Sequence[DrawnLink], width: int = WIDTH) -> Pictu
     builds.sort(key=lambda build: kinds.index(build[0]))  # one kind beside the other
     step_left, step_right = ROW - 4, max(ROW - 4.0, (ROW - 4) * len(users) / max(len(builds), 1))
     name = short if width <= NARROW else str
-    left = min(width * 0.42, max((len(name(user)) for user in users), default=0) * LETTER + 12)
-    right = width - min(width * 0.42, max((len(build) for _, build in builds), default=0) * LETTER + 40)
+    left = min(width * 0.42, max((len(name(user)) for user in users), default=0) * LETTER_WIDTH + 12)
+    right = width - min(width * 0.42, max((len(build) for _, build in builds), default=0) * LETTER_WIDTH + 40)
     ys = {user: number * step_left + 14 for number, user in enumerate(users)}
     zs = {build: number * step_right + 14 for number, build in enumerate(builds)}
     parts: list[Markup] = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from torchsmith.benchmark.compare import BuildComparison, MeasureRow
-from torchsmith.page.draw import LETTER, Picture, clipped, line, write
+from torchsmith.page.draw import LETTER_WIDTH, Picture, clipped, line, write
 from torchsmith.page.markup import Markup, tag
 
 WIDTH, LEFT, RIGHT, TOP, STEP = 900, 250, 150, 96, 20
@@ -14,8 +14,8 @@ COLOURS = {"lower": "b", "higher": "e", "same": "f", "noisy": "c"}
 MEANINGS = {"lower": "A takes less", "higher": "A takes more", "same": "same", "noisy": "too noisy to say"}
 PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
 TICKS = (0.1, 0.2, 0.25, 1 / 3, 0.5, 2 / 3, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 3, 4, 5, 10)
-APART = 34  # between two ticks' labels
-NEAREST = 0.06  # the scale shows at least this much on both sides of 1
+LABEL_PIXELS = 34  # between two ticks' labels
+MIN_REACH = 0.06  # the scale shows at least this much on both sides of 1
 
 
 def ratios_picture(comparison: BuildComparison) -> Picture:
@@ -33,7 +33,7 @@ class _Scale:
     def __init__(self, rows: Sequence[MeasureRow]) -> None:
         ratios = [abs(math.log(row.ratio)) for row in rows if row.ratio]
         bounds = [bound for row in rows for bound in (row.low, row.high) if bound and math.isfinite(bound)]
-        widest = max([*ratios, math.log(1 + NEAREST)])
+        widest = max([*ratios, math.log(1 + MIN_REACH)])
         ends = max((abs(math.log(bound)) for bound in bounds), default=widest)
         self.reach = max(widest, min(ends, widest + math.log(1.5))) * 1.05
 
@@ -54,7 +54,7 @@ def _head(comparison: BuildComparison) -> Iterator[Markup]:
         facts = ", ".join(filter(None, (f"torch {side.version}", cuda, side.cpu_capability)))
         extra = " ".join(f"{name}={value}" for name, value in side.environment.items())
         about = f" ({facts}) {extra}".rstrip()
-        path = clipped(side.path, room - len(f"{side.label}: {about}") * LETTER)
+        path = clipped(side.path, room - len(f"{side.label}: {about}") * LETTER_WIDTH)
         yield write(16, 42 + 16 * index, f"{side.label}: {path}{about}", "dim")
     x = WIDTH - RIGHT + 14
     for index, (kind, meaning) in enumerate(MEANINGS.items()):
@@ -66,7 +66,7 @@ def _axis(scale: _Scale, height: int) -> Iterator[Markup]:
     labelled: dict[float, float] = {}
     for tick in sorted(TICKS, key=lambda tick: abs(math.log(tick))):  # 1 comes first
         x = scale.at(tick)
-        if scale.holds(tick) and all(abs(x - other) >= APART for other in labelled.values()):
+        if scale.holds(tick) and all(abs(x - other) >= LABEL_PIXELS for other in labelled.values()):
             labelled[tick] = x
     for tick, x in labelled.items():
         yield line(f"M{x} {TOP - 8}V{height - 16}", "lf thin" if tick == 1 else "axis")

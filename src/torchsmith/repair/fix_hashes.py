@@ -27,7 +27,7 @@ from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import wanted_repos
 
 UNFETCHED = "could not be fetched"
-ROUNDS = 5  # a wrong pin hides the sources behind it
+MAX_ROUNDS = 5  # a wrong pin hides the sources behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class HashFixer:
         if write:
             with writing(self.root, "fix-hashes") as writer:
                 fixes.recovered = writer.recovered
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             survey = self.look()
             fixes.unplaced, fixes.unchecked = list(survey.unplaced), list(survey.unchecked)
             fixes.unseen = list(survey.unseen)
@@ -119,7 +119,7 @@ class HashFixer:
                 break
             self._write(changes)
         else:
-            raise Refused(f"hashes still do not match after {ROUNDS} rounds")
+            raise Refused(f"hashes still do not match after {MAX_ROUNDS} rounds")
         return fixes
 
     def look(self) -> HashSurvey:

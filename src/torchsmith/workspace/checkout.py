@@ -27,7 +27,7 @@ from torchsmith.workspace.subject import Subject
 
 SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
-DEEPEST = 4  # levels below a folder at which repositories are looked for
+MAX_LEVELS = 4  # below a folder, at which repositories are searched
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -284,7 +284,7 @@ class _Reader:
 
     def below(self, path: Path) -> Iterator[Repository]:
         """A repository, those of a workspace, or a plain folder of recipes."""
-        roots = repositories_below(path, DEEPEST if self.search else 1)
+        roots = repositories_below(path, MAX_LEVELS if self.search else 1)
         yield from map(self.repository, roots)
         if self.search and path not in roots:
             files = [

@@ -13,7 +13,7 @@ from torchsmith.core.problem import Failed, Invalid, Lacking, NotFound, Problem
 from torchsmith.core.process import Finished, find
 
 MIN_PACKED_FILES = 50  # that are added at once
-LOCK_TRIES = 50
+MAX_LOCK_TRIES = 50
 # Many new files go into one pack at once, as they are: in a quarter of the time that a file for each takes.
 # The first repack finds how alike recipes are. Like such files, the pack is not waited for to be on the disk.
 PACKED = (
@@ -69,7 +69,7 @@ def _git(
     repo: Path, *args: str, stdin: str | None = None, settings: Sequence[tuple[str, str]] = ()
 ) -> Finished:
     done = ask(repo, *args, stdin=stdin, settings=settings)
-    for _ in range(LOCK_TRIES):
+    for _ in range(MAX_LOCK_TRIES):
         if done.ok or "index.lock" not in done.stderr:
             break
         time.sleep(0.1)  # the git of a run that was stopped may still be at work

@@ -158,7 +158,7 @@ def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
 
 
-ABOUT = 16  # characters from the start of a text in which it says what it is about; later it mentions others
+SUBJECT_CHARACTERS = 16  # from the start of a text, in which it names its subject; later it mentions others
 
 
 @rule("TS607", "prose names another package", WARNING, sure=LIKELY)
@@ -171,7 +171,7 @@ def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> I
             named = Variant.try_parse(claim.value, subject.catalog)
             if named is None or named.cell not in cells:
                 yield Defect(f"the {place} names {claim.word}", span)
-        elif place != "comment" and claim.start < ABOUT:
+        elif place != "comment" and claim.start < SUBJECT_CHARACTERS:
             package = claim.value.split()[0]
             if package not in (variant.package.name, TORCH):
                 message = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"

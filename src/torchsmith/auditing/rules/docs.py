@@ -28,7 +28,7 @@ PART = re.compile(
     r"|GPU|CPU|ARM|x86)\b|[×=]",
     re.IGNORECASE,
 )
-SHORT = 4  # words of a line that says nothing else
+SHORT_LINE_WORDS = 4  # of a line that holds nothing else
 SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.;!?](?=\s)|$)", re.MULTILINE)
 # A line about another branch, or about what is still to come.
 ELSEWHERE = re.compile(
@@ -64,7 +64,7 @@ def counts_are_right(repo: Repo) -> Iterator[Defect]:
 
 
 def _of_all(line: str, repo: Repo) -> bool:
-    alone = len(line.split()) <= SHORT
+    alone = len(line.split()) <= SHORT_LINE_WORDS
     if not (alone or WHOLE.search(line)) or PART.search(line):
         return False
     part = ("sm", "cuda", "isa", "python", "generation", "part", "name", "system", "release")

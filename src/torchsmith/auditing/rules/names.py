@@ -15,7 +15,7 @@ from torchsmith.recipe.read import Bound
 from torchsmith.workspace.checkout import FLOX_NAME
 from torchsmith.workspace.subject import Subject
 
-NEAR = 0.8  # how alike a word and a package's name are when one is a typo of the other
+MIN_SIMILARITY = 0.8  # how alike a word and a package's name are when one is a typo of the other
 
 
 @rule("TS101", "file name off the convention", WARNING, unless=("reading",))
@@ -27,7 +27,7 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
         return
     first = subject.name.split("-")[0]
     packages = subject.catalog.packages
-    near = any(SequenceMatcher(None, first, package).ratio() > NEAR for package in packages)
+    near = any(SequenceMatcher(None, first, package).ratio() > MIN_SIMILARITY for package in packages)
     if not near and not any(first.startswith(package) for package in packages):
         return
     try:

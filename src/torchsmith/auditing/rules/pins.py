@@ -13,7 +13,7 @@ from torchsmith.core.text import grouped
 from torchsmith.matrix import Variant
 from torchsmith.workspace.subject import Subject
 
-FORGOTTEN = 0.1  # of the recipes of a package; more are a second release beside the first
+MAX_FORGOTTEN_SHARE = 0.1  # of the recipes of a package; more are a second release beside the first
 
 
 @rule("TS201", "wrong nixpkgs pin")
@@ -84,7 +84,7 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
         common = max(lines, key=lambda line: len(lines[line]), default="")
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
-            if () < version_key(line) < version_key(common) and len(recipes) <= total * FORGOTTEN:
+            if () < version_key(line) < version_key(common) and len(recipes) <= total * MAX_FORGOTTEN_SHARE:
                 for recipe in recipes:
                     message = (
                         f"builds torch {line}, while {len(lines[common])} of {total} recipes of {package}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import LARGEST, WARNING, Defect, rule
+from torchsmith.auditing.rule import MAX_CHARACTERS, WARNING, Defect, rule
 from torchsmith.core.problem import Problem
 from torchsmith.recipe.read import Recipe
 from torchsmith.workspace.checkout import PKGS, root_of
@@ -17,8 +17,8 @@ from torchsmith.workspace.subject import Subject
 @rule("TS004", "file too large to be judged", WARNING, over="file")
 def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
     """A file of more than a million characters is not checked; recipes have about ten thousand."""
-    if len(text) > LARGEST:
-        yield Defect(f"it has {len(text):,} characters: more than {LARGEST:,} are not judged")
+    if len(text) > MAX_CHARACTERS:
+        yield Defect(f"it has {len(text):,} characters: more than {MAX_CHARACTERS:,} are not judged")
 
 
 @rule("TS001", "file that cannot be read", over="unread")

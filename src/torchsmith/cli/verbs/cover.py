@@ -18,7 +18,7 @@ from torchsmith.core.text import counted
 from torchsmith.host.matrix_file import check_free
 
 EXAMPLE = "torchsmith cover sample --curve 8"
-SHOWN = 12  # entries not read, and machines that a plan leaves behind
+MAX_SHOWN = 12  # entries not read, and machines that a plan leaves behind
 
 
 def run(
@@ -64,10 +64,10 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
     entries = "1 entry" if report.entries == 1 else f"{report.entries:,} entries"
     say(f"{_machines(report.machines)} in {entries}, of {counted(report.different, 'kind')}")
     say(counted(report.candidates, "candidate"))
-    for unread in report.not_read[:SHOWN]:
+    for unread in report.not_read[:MAX_SHOWN]:
         warn(f"not read: {unread.where}: {unread.why}")
-    if len(report.not_read) > SHOWN:
-        warn(f"not read: {len(report.not_read) - SHOWN} more")
+    if len(report.not_read) > MAX_SHOWN:
+        warn(f"not read: {len(report.not_read) - MAX_SHOWN} more")
     if report.columns_not_used:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
@@ -114,10 +114,10 @@ def _print_shortcomings(report: CoverReport) -> None:
         if rows:
             say()
             say(title, "bold")
-        for row in rows[:SHOWN]:
+        for row in rows[:MAX_SHOWN]:
             say(f"  {row.machines:,} x {row.label}: {row.why}")
-        if len(rows) > SHOWN:
-            say(f"  {len(rows) - SHOWN} more (all of them with --json)")
+        if len(rows) > MAX_SHOWN:
+            say(f"  {len(rows) - MAX_SHOWN} more (all of them with --json)")
     if report.create:
         say("to make what is missing:")
         print_commands(report.create)

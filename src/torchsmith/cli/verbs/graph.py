@@ -18,7 +18,7 @@ from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
-NAMED = 3  # recipes that are named; more are counted
+RECIPES_NAMED = 3  # more are counted
 Drawing = Literal["dot", "mermaid"]
 
 
@@ -61,7 +61,7 @@ def _print_graph(report: GraphReport) -> None:
     width = max((len(build.name) for build in report.heavy), default=0)
     for build in report.heavy:
         count = len(build.recipes)
-        users = ", ".join(build.recipes) if count <= NAMED else f"{count} recipes"
+        users = ", ".join(build.recipes) if count <= RECIPES_NAMED else f"{count} recipes"
         kind = paint(f"{build.kind:7}", "bold")
         write(f"{kind}{build.name:{width}}  {paint(f'below {users}', 'dim')}", hang=9)
     counts = Counter(build.kind for build in report.heavy)

@@ -21,7 +21,7 @@ from torchsmith.cli.console import columns, exit_if, paint, print_commands, prin
 from torchsmith.core.problem import Conflict
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
-NOTES = 3  # that are shown without --explain
+MAX_NOTES = 3  # that are shown without --explain
 
 
 def run(
@@ -167,7 +167,7 @@ def _print_drivers(report: PickReport) -> None:
 def _print_notes(report: PickReport, *, everything: bool) -> None:
     """What was not used, and why: the first few, unless all of them are asked for."""
     notes = [note for note in report.host.notes if report.choice or not note.gpu]
-    shown = notes if everything or len(notes) <= NOTES else notes[: NOTES - 1]
+    shown = notes if everything or len(notes) <= MAX_NOTES else notes[: MAX_NOTES - 1]
     for note in shown:
         warn(f"note: {note}")
     if len(shown) < len(notes):

@@ -10,7 +10,7 @@ from torchsmith.cli.progress import Terminal
 from torchsmith.core.text import counted, some_of
 from torchsmith.publishing.sbom import CUDA_TERMS, Terms, holds_cuda
 
-NAMED = 6  # packages under a free licence that are named; the rest is counted
+PACKAGES_NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith sbom -w b sm120 avx512 --nixpkgs sample"
 )
@@ -57,5 +57,5 @@ def _print_license(terms: Terms) -> None:
     write(f"{len(terms.packages):5}  {paint(license.title, 'bold red' if terms.bound else 'bold')}{stated}")
     if terms.bound and license.url:
         write(f"       {license.url}", whole=True)
-    count = len(terms.packages) if terms.bound else NAMED
+    count = len(terms.packages) if terms.bound else PACKAGES_NAMED
     write(f"       {some_of(terms.packages, count)}", "dim", hang=0)
