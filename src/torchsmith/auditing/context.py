@@ -167,7 +167,7 @@ def _placed(file: str, at: Span | None) -> Where:
 def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
-    severity = max(defect.severity or rule.severity, sure.most, key=lambda severity: severity.rank)
+    severity = max(defect.severity or rule.severity, sure.worst, key=lambda severity: severity.rank)
     safe = defect.fix is not None and (sure is Sure.CERTAIN or defect.fix.prose)
     fix = defect.fix if keep_fix and safe else None
     return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)

@@ -1,4 +1,4 @@
-"""One finding: which rule, how bad, where, in which words; and what mends many of them, file by file."""
+"""One finding: which rule, how bad, where, its message; and what mends many of them, file by file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sure(StrEnum):
     GUESS = "guess"  # by our own conventions, or by a missing fact
 
     @property
-    def most(self) -> Severity:
+    def worst(self) -> Severity:
         """The worst that a finding of this kind can be."""
         return list(Severity)[list(Sure).index(self)]
 

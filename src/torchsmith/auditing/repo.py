@@ -63,9 +63,8 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     code = FLAGS.sub("", forms.blank(subject.name, subject.code))
     plain = re.sub(r"\s+", " ", PROSE.sub("", code)) + arguments
     section = TORCH_SECTION.search(forms.blank(subject.name, body.text))
-    torch = (
-        re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) + arguments if section else ""
-    )
+    section_code = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) if section else ""
+    torch = section_code + arguments if section else ""
     return RecipeFacts(
         file=subject.file,
         name=subject.name,

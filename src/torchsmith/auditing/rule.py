@@ -73,7 +73,7 @@ class Rule:
     @property
     def worst(self) -> Severity:
         """How bad its findings are at most."""
-        return max(self.severity, self.sure.most, key=lambda severity: severity.rank)
+        return max(self.severity, self.sure.worst, key=lambda severity: severity.rank)
 
     @property
     def documentation(self) -> str:

@@ -289,7 +289,7 @@ def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
     """A finding that may be the fault of our reader, as grave as that allows."""
     if sure is None:
         return finding
-    severity = max(finding.severity, sure.most, key=lambda severity: severity.rank)
+    severity = max(finding.severity, sure.worst, key=lambda severity: severity.rank)
     return replace(finding, sure=sure, severity=severity)
 
 

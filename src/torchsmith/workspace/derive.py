@@ -1,6 +1,6 @@
 """Cells that flakes, overlays and modules of a repository are about: read off their targets, CUDA, Python and
 flags. What they do not state is taken from the catalog, and reported; what recipes of ours would not hold is
-said too."""
+reported too."""
 
 from __future__ import annotations
 
