@@ -70,7 +70,7 @@ class ApplyRequest:
     profile: ProfileOption = None
     dry_run: ListOnly = False
     adopt: Annotated[
-        bool, Option("Also rewrite, replace and delete recipes that torchsmith does not manage.")
+        bool, Option("Also do what the plan skips, to files that torchsmith does not manage.")
     ] = False
     per_file: Annotated[bool, Option("A commit for each file, not each phase.")] = False
     commit: Annotated[bool, Option("--commit/--no-commit", "Commit in each repository.")] = True
