@@ -481,3 +481,11 @@ def test_repositories_further_down_are_found(tmp_path: Path) -> None:
         (pkgs := tmp_path / place / ".flox/pkgs").mkdir(parents=True)
         (pkgs / f"{NAME}.nix").write_text(RIGHT[NAME])
     assert audit((tmp_path,)).recipes == 2
+
+
+def test_recipes_that_were_just_generated_carry_no_note(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    generate(GenerateRequest(workspace=tmp_path, git=False))
+    report = audit((tmp_path,))
+    assert report.recipes
+    assert report.findings == ()

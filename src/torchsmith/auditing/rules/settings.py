@@ -11,10 +11,11 @@ from torchsmith.matrix import Variant
 from torchsmith.workspace.subject import Subject
 
 
-@rule("TS801", "CMake flags that have no effect", NOTE, unless=("scratch",))
+@rule("TS801", "CMake flags that have no effect", NOTE, unless=("scratch", "generated"))
 def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
-    setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead."""
+    setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead. Generated recipes keep theirs, with
+    the reason beside them: without them every torch would be compiled again."""
     for name in ("cmakeFlags", "ninjaFlags"):
         for binding in subject.bound(name):
             yield Defect(f"{name} of torch has no effect", binding.span)
