@@ -299,6 +299,7 @@ def test_what_comes_near_is_for_the_same_gpu_where_a_build_for_it_can_be_made(ca
         return [row["name"] for row in report["nearest"]]
 
     assert near("GTX 1060", "535.104") == []
+    assert near("V100", "550") == []
     assert all("-sm120-" in name for name in near("RTX 5090", "570"))
     assert near("RTX 5090", "570")
 
@@ -342,6 +343,23 @@ def test_a_gpu_beside_this_machines_cpu_is_said_to_be_so(call: Call) -> None:
     mixed = json.loads(call("pick", "--gpu", "RTX 4090", "--json").out)["machine"]
     other = json.loads(call("pick", "--gpu", "RTX 4090", "--cpu", "zen4", "--json").out)["machine"]
     assert [("--cpu" in text) for text in (own, mixed, other)] == [False, True, False]
+
+
+@pytest.mark.parametrize(("gpu", "sm"), [("RTX 4090", "sm89"), ("GTX 1060", "sm61")])
+def test_an_old_driver_is_told_once_with_the_build_for_the_gpu(call: Call, gpu: str, sm: str) -> None:
+    report = json.loads(call("pick", "--cpu", "zen4", "--gpu", gpu, "--driver", "470", "--json").out)
+    [row] = report["nearest"]
+    assert f"-{sm}-" in row["name"]
+    assert row["why"].count("update the driver") == 1
+    Path("fleet.csv").write_text(f"name,cpu,gpu,driver\nold,zen4,{gpu},470\n")
+    [served] = json.loads(call("cover", "fleet.csv", "--json").out)["served"]
+    assert f"-{sm}-" in served["why"]
+
+
+@pytest.mark.parametrize("system", ["windows", "macos", "riscv64"])
+def test_a_system_that_nothing_is_built_for_is_named_with_those_that_are(call: Call, system: str) -> None:
+    result = call("pick", "--system", system)
+    assert (result.code, "x86_64 or aarch64" in result.err) == (2, True)
 
 
 def test_an_empty_gpu_is_an_error(call: Call) -> None:

@@ -365,16 +365,10 @@ def _unknown_gpus(answer: host.Pick) -> list[str]:
 
 
 def _nearest(answer: host.Pick) -> list[CandidateRow]:
-    """Misses that concern what is not served: GPU builds for a GPU, any build for a CPU. Builds for other
-    GPUs are of no use where one for this GPU can be made."""
-    unserved = answer.choice.unserved
-    own = [miss for miss in answer.ranking.misses if miss.variant.sm in unserved]
-    misses = grouped(
-        ("; ".join(map(str, miss.reasons)), miss.variant.name)
-        for miss in own or (() if answer.wanted else answer.ranking.misses)
-        if not unserved or miss.variant.sm
-    )
-    return [CandidateRow(some_of(names), why) for why, names in misses.items()][:FEW]
+    """What comes nearest, those alike in a row; of builds that a newer driver would run, the first."""
+    misses = grouped(("; ".join(map(str, miss.reasons)), miss.variant.name) for miss in answer.near)
+    by_driver = answer.near and {reason.code for reason in answer.near[0].reasons} == {"driver"}
+    return [CandidateRow(some_of(names), why) for why, names in misses.items()][: 1 if by_driver else FEW]
 
 
 def _title(sm: Sm, catalog: Catalog) -> str:

@@ -10,9 +10,10 @@ from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.bill import Bill, bill
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
-from torchsmith.host.pick import PickedVariants, cells_to_make, possible_fits, stack_of
+from torchsmith.host.pick import PickedVariants, cells_to_make, nearest_misses, possible_cells, stack_of
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.read_pci import OTHERS
+from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
 
@@ -147,8 +148,8 @@ class Cover:
         """The cell that would serve what no candidate serves: the same that pick would make."""
         if demand.costs:
             return None
-        python = max((cell.variant.python for cell in self.cells), default=max(self.catalog.pythons))
-        fits = possible_fits(demand.host, python, self.stack, self.catalog, self.workload)
+        cells = self._possible(demand.host)
+        fits = rank(demand.host, cells, self.catalog, self.workload, able=True).fits
         makeable = cells_to_make(demand.host, Ranking(), PickedVariants(), lambda: fits)
         return next((fit.cell for fit in makeable if fit.used or not demand.host.archs), None)
 
@@ -161,11 +162,22 @@ class Cover:
             return f"{cell.name} would serve it and is not in this matrix"
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
             return f"{', '.join(demand.host.others)}: {OTHERS}"
-        candidates = [cell for cell in self.cells if cell.variant.cuda or not demand.host.sms]
-        misses = rank(demand.host, candidates, self.catalog, self.workload).misses
+        host = demand.host
+        candidates = [cell for cell in self.cells if cell.variant.cuda or not host.sms]
+        misses = nearest_misses(
+            host.sms or (),
+            rank(host, candidates, self.catalog, self.workload),
+            (),
+            lambda: rank(host, self._possible(host), self.catalog, self.workload).misses,
+        )
         if not misses:
             return "there is no candidate"
         return f"nearest is {misses[0].variant.name}: {'; '.join(map(str, misses[0].reasons))}"
+
+    def _possible(self, host: Capability) -> Iterable[Cell]:
+        """Every cell that could be built for a machine."""
+        python = max((cell.variant.python for cell in self.cells), default=max(self.catalog.pythons))
+        return possible_cells(host, python, self.stack, self.catalog)
 
     def _plan(self, solution: Solution) -> FleetPlan:
         chosen = self._preferred(solution.chosen)

@@ -14,7 +14,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
 from torchsmith.host.bill import Bill, bill
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.rank import Compatible, Ranking, driver_steps, rank
+from torchsmith.host.rank import Compatible, Incompatible, Ranking, driver_steps, rank
 from torchsmith.host.resolve import Capability, GpuArch, capability_of, resolve
 from torchsmith.matrix import (
     Accelerator,
@@ -103,6 +103,7 @@ class Pick(msgspec.Struct, frozen=True):
     exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
+    near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
     by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
 
     @property
@@ -167,7 +168,12 @@ def pick(
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
     def possible(packages: Stack) -> tuple[Compatible, ...]:
-        return possible_fits(host, python, packages, catalog, workload)
+        cells = possible_cells(host, python, packages, catalog)
+        return rank(host, cells, catalog, workload, able=True).fits
+
+    def possible_misses() -> Sequence[Incompatible]:
+        cells = possible_cells(host, python, stack, catalog)
+        return rank(host, cells, catalog, workload).misses
 
     wanted = cells_to_make(host, ranking, choice, lambda: possible(stack))
     bundled = (title for variant in variants for title in stack.bundled(variant, has, catalog))
@@ -183,6 +189,9 @@ def pick(
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
         barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch))),
+        near=()
+        if choice.variants and not choice.unserved
+        else nearest_misses(choice.unserved, ranking, wanted, possible_misses),
         by_driver=tuple(
             _by_driver(
                 host,
@@ -209,6 +218,22 @@ def choose(host: Capability, ranking: Ranking) -> PickedVariants:
         assigned.append(Assigned(fit, tuple(arch for arch in gpus if arch in fit.used)))
         gpus = tuple(arch for arch in gpus if arch not in fit.used)
     return PickedVariants(tuple(assigned), unserved)
+
+
+def nearest_misses(
+    unserved: Sequence[Sm],
+    ranking: Ranking,
+    wanted: Sequence[Compatible],
+    possible: Callable[[], Sequence[Incompatible]],
+) -> tuple[Incompatible, ...]:
+    """What comes nearest to a machine: builds for its own GPU, in the matrix or not, before those for others,
+    which are of no use where one for it can be made."""
+    own = [miss for miss in ranking.misses if miss.variant.sm in unserved]
+    if not own and unserved and not wanted:
+        own = [miss for miss in possible() if miss.variant.sm in unserved]
+    if own or wanted:
+        return tuple(own)
+    return tuple(miss for miss in ranking.misses if not unserved or miss.variant.sm)
 
 
 def _by_driver(
@@ -260,13 +285,6 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             if decision.buildable(candidate):
                 yield Cell(candidate, decision.line.name, decision.warnings)
                 break
-
-
-def possible_fits(
-    host: Capability, python: PythonVersion, stack: Stack, catalog: Catalog, workload: Workload
-) -> tuple[Compatible, ...]:
-    """All that could be built and runs on a machine, the best first."""
-    return rank(host, possible_cells(host, python, stack, catalog), catalog, workload, able=True).fits
 
 
 def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:

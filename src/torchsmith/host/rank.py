@@ -191,14 +191,16 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
     cure = f"update the driver to {needed} or newer"
     verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     case.native = not isinstance(verdict, Runs) or verdict.how == "native"
-    case.add("driver", verdict, cure)
-    if driver_reaches(host.driver, needed) is None:
+    reached = driver_reaches(host.driver, needed)
+    if reached is False:
+        on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
+        text = f"CUDA {toolkit.version}{on} needs driver {needed} or newer; this one is {host.driver}"
+        case.contra.append(Reason("driver", text, cure))
+    else:
+        case.add("driver", verdict, cure)
+    if reached is None:
         text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
         case.provided.append(Reason("driver", text))
-    for gpu in gpus:
-        if driver_reaches(host.driver, gpu.min_driver) is False:
-            text = f"driver {host.driver} does not know {gpu.name}, which needs {gpu.min_driver} or newer"
-            case.contra.append(Reason("driver", text, cure))
 
 
 def driver_condition(

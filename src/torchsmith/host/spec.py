@@ -29,7 +29,7 @@ from torchsmith.catalog.names import (
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.resolve import resolve
+from torchsmith.host.resolve import KINDS, resolve
 from torchsmith.host.traces import traces
 
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
@@ -132,7 +132,11 @@ _LABELS = {
 
 def _system(word: str) -> str:
     machine, dash, _ = word.lower().partition("-")
-    return word.lower() if dash else system_of_machine(machine)
+    system = word.lower() if dash else system_of_machine(machine)
+    if not dash and system not in KINDS:
+        hint = "x86_64 or aarch64; aarch64-darwin for a Mac; Windows runs x86_64 builds in WSL2"
+        raise NotKnown(f"unknown system {word!r}", hint=hint)
+    return system
 
 
 def _driver(word: str, catalog: Catalog) -> DriverVersion:
