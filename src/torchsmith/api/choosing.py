@@ -268,7 +268,7 @@ def _why_older(cell: Cell, catalog: Catalog) -> str:
         return f"torch {own.torch}; {span} cannot be built{for_} yet: torchsmith line list says why"
     decision = assess(cell.variant, catalog, newest.name)
     reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
-    why = reasons[0].text if reasons else "this matrix does not ask for it"
+    why = reasons[0].text if reasons else "no candidate has it"
     return f"torch {own.torch}; {newest.torch}: {why}"
 
 
@@ -324,17 +324,17 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
         return [], [], []
     barred = [CandidateRow(left.variant.name, "; ".join(map(str, left.reasons))) for left in answer.barred]
     if not answer.ranking.fits and not answer.ranking.misses:
-        return [f"no cell of this matrix has {' and '.join(map(str, answer.stack))}"], [], barred
+        return [f"no candidate has {' and '.join(map(str, answer.stack))}"], [], barred
     if machine.unknown_gpus and not unserved:
         return _unknown_gpus(answer), [], []
     if not unserved:
-        return ["no variant of this matrix runs on this machine"], _nearest(answer), barred
+        return ["no candidate runs on this machine"], _nearest(answer), barred
     retired = [sm for sm in unserved if sm in catalog.retired]
     texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
     if machine.unknown_gpus and not answer.has_variant:
         texts += _unknown_gpus(answer)
     if left := [_title(sm, catalog) for sm in unserved if sm not in retired]:
-        texts.append(f"no variant of this matrix can use {', '.join(left)} on this machine")
+        texts.append(f"no candidate can use {', '.join(left)} on this machine")
         return texts, _nearest(answer), barred
     return texts, [], []
 

@@ -159,7 +159,7 @@ class Cover:
             index = min(demand.costs, key=lambda index: demand.costs[index])
             return f"{self.cells[index].name} would serve it"
         if cell := self.to_make(demand):
-            return f"{cell.name} would serve it and is not in this matrix"
+            return f"{cell.name} would serve it and is not among the candidates"
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
             return f"{', '.join(demand.host.others)}: {OTHERS}"
         host = demand.host

@@ -115,13 +115,13 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     def standing(self, variant: Variant) -> str:
         """A sentence on whether the matrix holds a cell."""
-        whose = f"matrix of {self.source.name}" if self.root else "default matrix"
+        matrix = self.source.name if self.root else f"profile {self.profile}"
         if cell := self.find(variant):
-            return f"it is in the {whose}" + (f" as {cell.name}" if cell.name != variant.name else "")
+            return f"it is in {matrix}" + (f" as {cell.name}" if cell.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:
-                return f"the {whose} leaves it out: {'; '.join(map(str, left.reasons))}"
-        return f"the {whose} does not ask for it"
+                return f"{matrix} leaves it out: {'; '.join(map(str, left.reasons))}"
+        return f"{matrix} does not ask for it"
 
     def adds(self, variant: Variant) -> str:
         """The file to which a cell can be added; none where the workspace's line does not build it."""

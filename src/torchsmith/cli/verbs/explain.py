@@ -29,9 +29,9 @@ def run(*, request: CellRequest, json: JsonOption = False) -> None:
     answer(report, _print_verdict, as_json=json)
     exit_if(report.verdict == "rejected")
     opened = open_workspace(request.workspace)
-    if opened.root is None:
+    if opened.root is None and not report.nearest:
         next_step("init", "mine", "--cell", request.name, why="a workspace for it")
-    elif request.name in {cell.name for cell in opened.matrix.cells}:
+    elif opened.root and request.name in {cell.name for cell in opened.matrix.cells}:
         next_step("build", request.name, workspace=request.workspace)
 
 
