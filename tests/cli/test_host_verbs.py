@@ -356,6 +356,11 @@ def test_an_old_driver_is_told_once_with_the_build_for_the_gpu(call: Call, gpu: 
     assert f"-{sm}-" in served["why"]
 
 
+def test_the_build_that_uses_an_amd_gpu_comes_before_the_one_that_leaves_it_idle(call: Call) -> None:
+    out = call("pick", "-p", "real", "--cpu", "zen4", "--gpu", "MI300X").out
+    assert out.index("-gfx942-") < out.index("-cpu-")
+
+
 @pytest.mark.parametrize("system", ["windows", "macos", "riscv64"])
 def test_a_system_that_nothing_is_built_for_is_named_with_those_that_are(call: Call, system: str) -> None:
     result = call("pick", "--system", system)

@@ -17,7 +17,7 @@ from torchsmith.api.choosing import (
 )
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import columns, exit_if, paint, print_commands, print_json, warn, write
+from torchsmith.cli.console import columns, command, exit_if, paint, print_commands, print_json, warn, write
 from torchsmith.core.problem import Conflict
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
@@ -72,7 +72,7 @@ def _print_report(report: PickReport) -> None:
     """The machine in a line, the answer with its commands, what is missing, and what serves until then."""
     write(report.machine, "dim")
     write()
-    if report.unserved:  # a build that uses the GPU comes before one that leaves it idle
+    if not report.served:  # a build that uses the GPU comes before one that leaves it idle
         _print_missing(report)
     for chosen in report.choice:
         _print_chosen(chosen, report)
@@ -81,13 +81,13 @@ def _print_report(report: PickReport) -> None:
         by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
         write(f"no single variant runs on all GPUs{selecting if by_cuda else ''}")
         write()
-    if not report.unserved:
+    if report.served:
         _print_drivers(report)
     for text in report.remarks:
         write(text, "yellow")
     for sm, name in report.compiled_for_one.items():
         write(f"for {sm} alone, {name} is compiled for it")
-    if not report.unserved:
+    if report.served:
         _print_missing(report)
     for wheel in report.wheels:
         kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
@@ -139,20 +139,20 @@ def _print_missing(report: PickReport) -> None:
         write(f"    {row.why}")
     for row in report.impossible:
         write(f"{row.name} cannot be: {row.why}", "yellow")
-    better = "would be compiled for this GPU" if report.choice and not report.unserved else "would run here"
+    better = "would be compiled for this GPU" if report.served else "would run here"
     for wanted in report.create:
         write(f"{paint(wanted.name, 'bold green')} {better}; to make it:")
         for text in wanted.provided:
             write(f"  provided that {text}", "yellow")
         for text in wanted.unproved:
             write(f"  not proved: {text}", "yellow")
-        if wanted.file:
-            add = f'add "{wanted.name}" to include in {wanted.file}, then: torchsmith generate'
-            write(f"  {add}; or in a workspace of its own:")
         write(f"  to build: {wanted.cost} (coarse estimates)")
+        if wanted.file:
+            then = command("generate", workspace=Path(wanted.file).parent)
+            write(f'  add "{wanted.name}" to include in {wanted.file}, then: {then}; or in a new workspace:')
         print_commands(wanted.commands)
         write()
-    if report.unserved:
+    if not report.served:
         _print_drivers(report)
 
 
