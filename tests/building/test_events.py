@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from torchsmith.building.backends import _Watched
+from torchsmith.building.backends import _JobEvents
 from torchsmith.building.events import Event, JobSteps
 from torchsmith.building.job import Job
 from torchsmith.nix.log import Steps
@@ -44,7 +44,7 @@ def test_a_small_ninja_run_beside_the_build_is_no_progress() -> None:
     told: list[object] = []
     key = "/nix/store/a-torch.drv"
     job = Job(key, "torch", (key,), "pytorch", False, "x86_64-linux")
-    watched = _Watched(job, told.append, set())
+    watched = _JobEvents(job, told.append, set())
     for done, total in ((1, 100), (3, 4), (2, 100)):
         watched.take(Steps(key, done, total))
     assert told == [JobSteps(job=key, done=1, total=100), JobSteps(job=key, done=2, total=100)]

@@ -85,14 +85,14 @@ class Combined:
 
 def combined(build: Inspection) -> Combined | None:
     """The CPU code of an artifact; None where none was read."""
-    looked = {library.name: library.cpu for library in build.own if library.cpu is not None}
-    if not looked or build.machine is None:
+    libraries = {library.name: library.cpu for library in build.own if library.cpu is not None}
+    if not libraries or build.machine is None:
         return None
     groups: dict[CodeGroup, Tally] = {}
-    for cpu in looked.values():
+    for cpu in libraries.values():
         for name, tally in cpu.groups.items():
             groups.setdefault(name, Tally()).join(tally)
-    return Combined(build.machine, groups, looked)
+    return Combined(build.machine, groups, libraries)
 
 
 def cpu_promise(build: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
@@ -136,13 +136,13 @@ class Evidence:
     why: str  # where it is not right
     place: str
     functions: int
-    telling: str  # the feature that code for the set shows
+    feature: str  # that code for the set shows
     showing: int  # functions that do
     modern: int  # functions that show any level of the architecture's sets
     legacy: int  # functions written as for the oldest CPU
 
     def summary(self, machine: ElfMachine) -> str:
-        text = f"{self.showing} of {self.functions} functions of {self.place} use {self.telling}"
+        text = f"{self.showing} of {self.functions} functions of {self.place} use {self.feature}"
         return f"{text}, {self.legacy} {facts(machine).legacy_words}"
 
 
@@ -160,10 +160,10 @@ def flag_evidence(code: Combined | CpuCode, isa: Isa) -> Evidence:
         place = GROUP_TITLES["cuda"] if halves.functions == tally.functions else "the library"
     level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
-    telling = max(level.features, key=lambda feature: counts[feature])
+    feature = max(level.features, key=lambda feature: counts[feature])
     modern, legacy = counts[known.modern], counts[known.legacy]
     status, why = _status(code, level, counts, alone)
-    return Evidence(status, why, place, tally.functions, telling, counts[telling], modern, legacy)
+    return Evidence(status, why, place, tally.functions, feature, counts[feature], modern, legacy)
 
 
 def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone: bool) -> tuple[Status, str]:

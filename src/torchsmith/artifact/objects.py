@@ -60,7 +60,7 @@ def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
 
 def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
     """What the functions of undispatched objects need of a CPU, against the instruction set."""
-    looked, beyond, used = 0, set[str](), set[str]()
+    functions, beyond, used = 0, set[str](), set[str]()
     for path in sorted(folder.rglob("*.o")):
         if DISPATCHED.search(path.name):
             continue
@@ -73,15 +73,15 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
                 code = cpu_code(elf, path.name, spaces)
         except Damaged:
             continue  # reported with its GPU code
-        looked += sum(tally.functions for tally in code.groups.values())
+        functions += sum(tally.functions for tally in code.groups.values())
         needs = {feature for tally in code.groups.values() for feature in tally.features(code.machine)}
         beyond |= needs - closure(code.machine, isa.features)
         used |= needs
     features = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
     if beyond:
         yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
-    elif looked:
-        text = f"{looked} functions of the sample use {features}, within {isa.name}"
+    elif functions:
+        text = f"{functions} functions of the sample use {features}, within {isa.name}"
         yield Check("cpu-code", "right", text)
 
 

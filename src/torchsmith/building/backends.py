@@ -40,7 +40,7 @@ class NixBackend:
     results: Path  # links that keep results from being collected
     roots: Path  # the same for what jobs share, as long as a run goes on
     builders: Sequence[Builder] = ()
-    _missed: set[str] = field(default_factory=set)  # unreachable builders that were reported
+    _unreachable: set[str] = field(default_factory=set)  # unreachable builders that were reported
     _processes: Processes = field(default_factory=Processes)
 
     def command(self, job: Job, cores: int) -> list[str]:
@@ -59,19 +59,19 @@ class NixBackend:
         """Run Nix to its end, writing the log and telling of phases and steps."""
         for folder in (self.results, self.roots):
             folder.mkdir(parents=True, exist_ok=True)
-        reader, watched = LogReader(), _Watched(job, tell, self._missed)
+        reader, events = LogReader(), _JobEvents(job, tell, self._unreachable)
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
 
         def read_line(line: str) -> None:
             for event in reader.read(line):
                 _write(file, event, job)
-                watched.take(event)
+                events.take(event)
 
         with closing(LogFile(log)) as file:
             code = self._processes.run(self.command(job, cores), env, read_line)
         note = self._root_others(job) if code == 0 else ""
-        return Outcome(code == 0, job.outputs, watched.builder, code < 0 or watched.killed, file.lost, note)
+        return Outcome(code == 0, job.outputs, events.builder, code < 0 or events.killed, file.lost, note)
 
     def _root_others(self, job: Job) -> str:
         """Root a derivation for each further recipe that has it. Returns why that failed, or nothing."""
@@ -88,12 +88,12 @@ class NixBackend:
 
 
 @dataclass
-class _Watched:
+class _JobEvents:
     """A job's events from Nix's: the last builder counts, and steps of the job's own build."""
 
     job: Job
     tell: Tell
-    missed: set[str]
+    unreachable: set[str]
     builder: str = ""
     killed: bool = False
     total: int = 0  # of the largest ninja run so far: what CMake tries meanwhile is no progress of the build
@@ -113,8 +113,8 @@ class _Watched:
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
             case LogLine("", text) if match := UNREACHABLE.match(text):
-                if match[1] not in self.missed:
-                    self.missed.add(match[1])
+                if match[1] not in self.unreachable:
+                    self.unreachable.add(match[1])
                     self.tell(Remark(words=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
             case _:
                 pass

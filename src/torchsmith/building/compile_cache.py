@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torchsmith.building.job import Job
+from torchsmith.building.jobs import variant_of
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import TORCH, Catalog
-from torchsmith.matrix import Variant
 from torchsmith.record.estimate import estimate_row
 
 BUILT = ("this build", "its kind")  # bases that hold what a cache gave already
@@ -30,8 +30,7 @@ def with_compile_cache(plan: BuildPlan, catalog: Catalog) -> BuildPlan:
 
 def _objects(job: Job, catalog: Catalog) -> tuple[str, ...]:
     """What a torch's CUDA objects are the same for, and what its others are; nothing for other jobs."""
-    named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in job.recipes)
-    variant = next(filter(None, named), None)
+    variant = variant_of(job.recipes, catalog)
     if variant is None or variant.cuda is None or variant.package.name != TORCH:
         return ()
     alike = f"{variant.stem}-{variant.python.slug}-cuda{variant.cuda.slug}"

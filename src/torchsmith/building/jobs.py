@@ -91,12 +91,17 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         size=len(paths),
         gpus=len(gpu_targets(derivation, catalog)) or 1,
     )
-    named = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
-    variant = next(filter(None, named), None)
+    variant = variant_of(recipes, catalog)
     if variant is None:
         return job
     package, gpu = variant.package, variant.toolkit is not None
     return replace(job, package=package.name, gpu=gpu, isa=variant.isa, repo=package.folder)
+
+
+def variant_of(recipes: Iterable[str], catalog: Catalog) -> Variant | None:
+    """The variant that the first of these recipes that names one is."""
+    names = (Variant.try_parse(name.rpartition("/")[2], catalog) for name in recipes)
+    return next(filter(None, names), None)
 
 
 def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:

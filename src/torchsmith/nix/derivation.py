@@ -76,9 +76,9 @@ def read_derivations(text: str | bytes) -> dict[str, Derivation]:
 
 def read_derivation(path: str, table: Mapping[str, Any]) -> Derivation:
     """One derivation of any version; paths without their folder, as newer versions have them, get it back."""
-    grouped = table.get("inputs") or {}
-    drvs = grouped.get("drvs", table.get("inputDrvs", {}))
-    sources = grouped.get("srcs", table.get("inputSrcs", []))
+    inputs = table.get("inputs") or {}
+    drvs = inputs.get("drvs", table.get("inputDrvs", {}))
+    sources = inputs.get("srcs", table.get("inputSrcs", []))
     full = _full(path)
     env = {name: value for name, value in table.get("env", {}).items() if isinstance(value, str)}
     env |= _structured(env.pop("__json", ""), table.get("structuredAttrs"))
@@ -256,12 +256,12 @@ def _compare(
     old = grouped((name_of(path), path) for path in sorted(before.inputs.keys() - after.inputs.keys()))
     new = grouped((name_of(path), path) for path in sorted(after.inputs.keys() - before.inputs.keys()))
     for name in sorted(old.keys() | new.keys()):
-        gone, come = old.get(name, []), new.get(name, [])
-        for was, now in zip(gone, come, strict=False):
+        removed, added = old.get(name, []), new.get(name, [])
+        for was, now in zip(removed, added, strict=False):
             if was in derivations and now in derivations:
                 yield from _compare(derivations[was], derivations[now], derivations, (*below, name), seen)
-        yield from [Difference(below, "input", name, None)] * (len(gone) - len(come))
-        yield from [Difference(below, "input", None, name)] * (len(come) - len(gone))
+        yield from [Difference(below, "input", name, None)] * (len(removed) - len(added))
+        yield from [Difference(below, "input", None, name)] * (len(added) - len(removed))
 
 
 def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
@@ -291,9 +291,11 @@ def _sources(before: Derivation, after: Derivation, below: tuple[str, ...]) -> I
     names = {name_of(path) for path in old} & {name_of(path) for path in new}
     for name in sorted(names):
         yield Difference(below, f"file {name}", "its old content", "another content")
-    gone, come = ([name for name in map(name_of, sorted(paths)) if name not in names] for paths in (old, new))
-    yield from (Difference(below, "file", name, None) for name in gone)
-    yield from (Difference(below, "file", None, name) for name in come)
+    removed, added = (
+        [name for name in map(name_of, sorted(paths)) if name not in names] for paths in (old, new)
+    )
+    yield from (Difference(below, "file", name, None) for name in removed)
+    yield from (Difference(below, "file", None, name) for name in added)
 
 
 def _named(text: str) -> str:
@@ -313,10 +315,10 @@ def changed_words(before: str, after: str) -> str:
         return "\n" + "\n".join(f"    {line}" for line in changes)
     old, new = before.split(), after.split()
     if len(old) > 4 or len(new) > 4:
-        gone = [word for word in old if word not in new]
-        come = [word for word in new if word not in old]
-        if gone or come:
-            return ", ".join([*(f"without {word}" for word in gone), *(f"with {word}" for word in come)])
+        removed = [word for word in old if word not in new]
+        added = [word for word in new if word not in old]
+        if removed or added:
+            return ", ".join([*(f"without {word}" for word in removed), *(f"with {word}" for word in added)])
         return "the same words in another order"
     return f"{_short(before)} -> {_short(after)}"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -145,20 +146,13 @@ def evaluate(
             )
         jobs = {job.name: job for job in session.preparation.jobs}
         lost: set[str] = set()
-
-        def finish(
-            result: EvalResult,
-            left: int = left,
-            jobs: Mapping[str, PreparedRecipe] = jobs,
-            lost: set[str] = lost,
-        ) -> None:
-            if result.lost and left > 1:
-                lost.add(result.name)
-                return
-            memory.keep(jobs[result.name], result)
-            done(result)
-
-        _evaluate_pending(session, known_trees, options.addresses, options.alone, finish)
+        with closing(_evaluate_jobs(session, known_trees, options.addresses, options.alone)) as evaluating:
+            for result in evaluating:
+                if result.lost and left > 1:
+                    lost.add(result.name)
+                else:
+                    memory.keep(jobs[result.name], result)
+                    done(result)
         pending = [request for request in pending if request.name in lost]
     return [results[request.name] for request in requests]
 
@@ -212,10 +206,10 @@ class _Memory:
             self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated, result.cause))
 
 
-def _evaluate_pending(
-    session: Session, trees: Mapping[str, str], addresses: Collection[str], alone: bool, finish: Listener
-) -> None:
-    """Fetch what recipes pin, plan which of them go together, and evaluate them."""
+def _evaluate_jobs(
+    session: Session, trees: Mapping[str, str], addresses: Collection[str], alone: bool
+) -> Generator[EvalResult, None, None]:
+    """Fetch what recipes pin, plan which of them go together, and evaluate them; results as they come."""
     jobs = session.preparation.jobs
     places = {rev: Path(tree) for rev, tree in trees.items()}
     wanted = [tarball for job in jobs for tarball in job.tarballs if tree_for(places, tarball.url) is None]
@@ -229,7 +223,7 @@ def _evaluate_pending(
         own = {rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in trees.items()}
         session = replace(session, folder=place, trees=own, downloads=downloads)
         session.write()
-        _run_batches(session, batches, finish)
+        yield from _run_batches(session, batches)
 
 
 def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
@@ -241,7 +235,7 @@ def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[Prep
     return sorted(batches, key=len, reverse=True)
 
 
-def _run_batches(session: Session, batches: list[list[PreparedRecipe]], finish: Listener) -> None:
+def _run_batches(session: Session, batches: list[list[PreparedRecipe]]) -> Iterator[EvalResult]:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
         running: dict[Future[list[PreparedRecipe]], int] = {}
@@ -253,7 +247,7 @@ def _run_batches(session: Session, batches: list[list[PreparedRecipe]], finish: 
                 running[pool.submit(run_batch, session, batch, results.append)] = len(batch)
             ended, _ = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
             while results:
-                finish(results.pop(0))
+                yield results.pop(0)
             for future in ended:
                 size = running.pop(future)
                 left = future.result()

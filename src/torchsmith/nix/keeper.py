@@ -32,11 +32,7 @@ class Keeper:
         try:
             command = nix.command("nix-store", "--serve", "--write")
             self._child = spawn(
-                command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=subprocess.DEVNULL,
-                env=nix.environment(),
+                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=nix.environment()
             )
             self._send(_number(HELLO) + _number(VERSION))
             if self._number() != WELCOME:
