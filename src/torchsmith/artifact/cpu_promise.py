@@ -160,7 +160,7 @@ def flag_evidence(code: Combined | CpuCode, isa: Isa) -> Evidence:
         place = GROUP_TITLES["cuda"] if halves.functions == tally.functions else "the library"
     level = next(level for level in known.evidence if isa.features.intersection(level.features))
     counts = tally.having
-    feature = max(level.features, key=lambda feature: counts[feature])
+    feature = max(level.features, key=lambda name: counts[name])
     modern, legacy = counts[known.modern], counts[known.legacy]
     status, why = _status(code, level, counts, alone)
     return Evidence(status, why, place, tally.functions, feature, counts[feature], modern, legacy)
