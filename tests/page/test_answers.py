@@ -46,7 +46,7 @@ def looked_up(table: dict[str, Any], gpu: str, cpu: str, driver: str, workload: 
     return name, [table["words"][line] for line in lines]
 
 
-@pytest.mark.parametrize("profile", ["plan", pytest.param("wide", marks=pytest.mark.long)])
+@pytest.mark.parametrize("profile", ["plan", "rocm", pytest.param("wide", marks=pytest.mark.long)])
 def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     cells, catalog = workspace(profile).matrix.cells, workspace(profile).catalog
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))

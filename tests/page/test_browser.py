@@ -199,6 +199,9 @@ def test_a_matrix_for_amd_is_titled_by_its_own_release_and_names_its_gpus(
     page = open_page(write_page(tmp_path, tmp_path / "page.html", "rocm"))
     expect(page.locator(".grid caption").first).to_have_text(re.compile("^ROCm "))
     expect(page.locator(".grid tbody th small").first).to_be_visible()
+    page.select_option("#gpu", "gfx942")
+    page.click("#ask")
+    expect(page.locator("#answer h3")).to_have_text(re.compile("rocm6_4-gfx942"))
 
 
 def check(page: Page) -> None:

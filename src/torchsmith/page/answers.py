@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
+from torchsmith.catalog.facts import Gfx
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Compatible, Ranking, judge, order
@@ -42,6 +43,7 @@ class Offer(msgspec.Struct, frozen=True):
     """What a reader can choose from; every combination of a choice each has an answer."""
 
     gpus: tuple[Gpu, ...]  # and none at all
+    gfx: tuple[Gfx, ...]  # AMD's, of which the matrix has builds
     cpus: tuple[Cpu, ...]
     systems: tuple[str, ...]  # for a reader who does not know the CPU
     drivers: dict[str, tuple[DriverVersion, ...]]  # by GPU, the oldest first; and unknown
@@ -54,7 +56,8 @@ class Offer(msgspec.Struct, frozen=True):
 
     def questions(self) -> Iterator[tuple[tuple[str, str, str, str], HostSpec]]:
         """Every question (GPU, CPU, driver, use), and the machine that it describes."""
-        for gpu in (NO_GPU, *(gpu.name for gpu in self.gpus)):
+        names = (*(gpu.name for gpu in self.gpus), *(gfx.name for gfx in self.gfx))
+        for gpu in (NO_GPU, *names):
             for cpu, machine in self.processors():
                 for driver in ("", *map(str, self.drivers.get(gpu, ()))):
                     for workload in self.workloads:
@@ -63,11 +66,14 @@ class Offer(msgspec.Struct, frozen=True):
 
 def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     """What the page offers for a matrix: drivers between which answers can differ, and no Macs."""
+    cells = list(cells)
+    archs = {cell.variant.arch for cell in cells}
     toolkits = [catalog.cuda[cuda] for cuda in {cell.variant.cuda for cell in cells} if cuda in catalog.cuda]
     steps = {toolkit.min_driver for toolkit in toolkits}
     steps |= {toolkit.native_driver for toolkit in toolkits if toolkit.native_driver}
     return Offer(
         gpus=tuple(catalog.gpus.values()),
+        gfx=tuple(gfx for gfx in catalog.gfx.values() if gfx.name in archs),
         cpus=tuple(cpu for cpu in catalog.cpus.values() if not cpu.mac),
         systems=tuple(dict.fromkeys(str(isa.platform) for isa in catalog.isas.values())),
         drivers={
@@ -97,19 +103,21 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
             name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
             yield unique((name, tuple(map(texts, lines))))
 
-    def by_kind(gpus: tuple[Gpu, ...]) -> Iterator[list[list[int]]]:
-        sms = tuple(gpu.sm for gpu in gpus)
+    def by_kind(gpus: tuple[Gpu, ...], *gfx: str) -> Iterator[list[list[int]]]:
+        targets = tuple((name, name) for name in gfx)
+        known = Capability(sms=tuple(gpu.sm for gpu in gpus), others=gfx, targets=targets)
         drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
         # What does not run where less is known of a machine does not run where more is.
-        with_gpu = [fit.cell for fit in _fits(Capability(sms=sms), own, catalog)]
+        with_gpu = [fit.cell for fit in _fits(known, own, catalog)]
         for kind in kinds.all:
-            host = replace(kind, sms=sms)
+            host = replace(kind, sms=known.sms, others=known.others, targets=known.targets)
             for gpu in gpus:
                 host = beside_gpu(host, gpu, catalog)
             able = [fit.cell for fit in _fits(host, with_gpu, catalog)]
             yield [list(by_workload(replace(host, driver=driver), able)) for driver in drivers]
 
     table = {NO_GPU: list(by_kind(()))} | {gpu.name: list(by_kind((gpu,))) for gpu in offered.gpus}
+    table |= {gfx.name: list(by_kind((), gfx.name)) for gfx in offered.gfx}
     return {
         "drivers": offered.drivers,
         "workloads": offered.workloads,

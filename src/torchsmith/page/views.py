@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
@@ -19,7 +19,7 @@ PageView = tuple[str, str, Child]
 
 def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
     """Those that have something to show: name, title, content."""
-    yield "mine", "Which one is mine?", _mine(catalog)
+    yield "mine", "Which one is mine?", _mine(catalog, {cell.sm for cell in document.cells})
     if document.runs:
         runs = [drawn(partial(pictures.run_picture, run), f"Run {run.id}") for run in document.runs]
         yield "timeline", "Timeline", runs
@@ -38,7 +38,7 @@ def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
         yield "history", "History", (picture, _history(document))
 
 
-def _mine(catalog: Catalog) -> Child:
+def _mine(catalog: Catalog, archs: Collection[str]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`."""
     offered = offer((), catalog)
     gpus = [
@@ -46,9 +46,18 @@ def _mine(catalog: Catalog) -> Child:
             label=f"{gpu.name}: {gpu.title}")
         for gpu in offered.gpus
     ]  # fmt: skip
+    amd = [
+        tag("option", f"{gfx.name}: {gfx.title}", value=gfx.name)
+        for gfx in catalog.gfx.values()
+        if gfx.name in archs
+    ]
     cpus = grouped((str(cpu.platform), tag("option", cpu.title, value=cpu.name)) for cpu in offered.cpus)
     choices = {
-        "gpu": ("GPU", (tag("option", "no NVIDIA GPU", value=NO_GPU), gpus)),
+        "gpu": ("GPU", (
+            tag("option", "none of these", value=NO_GPU),
+            tag("optgroup", amd, label="AMD") if amd else None,
+            gpus,
+        )),
         "cpu": ("CPU", [
             tag("optgroup", tag("option", f"another or unknown, {system}", value=system),
                 cpus.get(system, ()), label=system)
@@ -69,7 +78,7 @@ def _mine(catalog: Catalog) -> Child:
         class_="js",
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
-    about = "An AMD GPU, a Mac, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
+    about = "Another GPU, a Mac, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
