@@ -111,10 +111,6 @@ def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[
             yield HealthCheck(name, "does not work", error.strerror or str(error))
 
 
-def _ask(seconds: float, *argv: str) -> Finished:
-    return process.run(argv, timeout=seconds)
-
-
 def _output(done: Finished) -> str:
     if done.timed_out:
         return "it did not answer in time"
@@ -135,7 +131,7 @@ def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -
     """Whether a program is there and tells its version."""
     if find(word) is None:
         return HealthCheck(title, absent, "not installed", todo)
-    done = _ask(seconds, word, "--version")
+    done = process.run((word, "--version"), timeout=seconds)
     return HealthCheck(title, "works" if done.ok else "does not work", _output(done))
 
 

@@ -46,12 +46,9 @@ def status(request: StatusRequest) -> StatusReport:
     with workspace_record(request.workspace, read_only=True) as (_, record):
         last = next(iter(record.runs(1)), None)
         jobs = record.jobs(last.id) if last else []
-    return StatusReport(last, _standing(last) if last else "", jobs, _missing(jobs))
-
-
-def _standing(run: RunRow) -> str:
-    """How a run stands, in words."""
-    return "was killed" if run.state == "running" and not run.alive else STANDING[run.state]
+    killed = last is not None and last.state == "running" and not last.alive
+    standing = "was killed" if killed else STANDING[last.state] if last else ""
+    return StatusReport(last, standing, jobs, _missing(jobs))
 
 
 def _missing(jobs: Sequence[JobRow]) -> list[str]:

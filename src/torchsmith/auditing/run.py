@@ -259,16 +259,14 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     return judged
 
 
-def judge_recipe(
-    recipe: Recipe, label: str, context: Context, findings: Sequence[Finding] = ()
-) -> FileFindings:
-    """A recipe that was read, with the rules over recipes."""
+def judge_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:
+    """The findings of the rules over recipes, after those that are `known`."""
     subject = context.subject(label, recipe)
     facts = facts_of(subject, context.forms)
-    all_findings = [*findings, *context.of_recipe(subject)]
+    findings = [*known, *context.of_recipe(subject)]
     if subject.variant is None and context.concerns(recipe):
-        all_findings += context.of_expressions(subject)
-    return FileFindings.of(all_findings, recipe.text, facts, lasting=_exact(recipe))
+        findings += context.of_expressions(subject)
+    return FileFindings.of(findings, recipe.text, facts, lasting=_exact(recipe))
 
 
 def _exact(recipe: Recipe) -> bool:

@@ -17,7 +17,6 @@ from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
-PATTERN_FIELDS = ("spelled", "chips")
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
 
 
@@ -143,23 +142,15 @@ def _pattern_faults(catalog: Catalog) -> Iterator[Fault]:
     """Patterns that cannot be read."""
     patterns: list[tuple[str, str, str, Sequence[str]]] = [
         *(("cpus", cpu.name, "products", cpu.products) for cpu in catalog.cpus.values()),
-        *(
-            ("gpus", gpu.name, field, getattr(gpu, field))
-            for gpu in catalog.gpus.values()
-            for field in PATTERN_FIELDS
-        ),
-        *(
-            ("retired", str(old.sm), field, getattr(old, field))
-            for old in catalog.retired.values()
-            for field in ("parts", *PATTERN_FIELDS)
-        ),
-        *(("gfx", gfx.name, "parts", gfx.parts) for gfx in catalog.gfx.values()),
-        *(("gfx", gfx.name, "chips", gfx.chips) for gfx in catalog.gfx.values()),
-        *(
-            ("instances", instance.name, "pattern", (instance.pattern,))
-            for instance in catalog.instances.values()
-        ),
+        *(("instances", name, "pattern", (entry.pattern,)) for name, entry in catalog.instances.items()),
     ]
+    for gpu in catalog.gpus.values():
+        patterns += [("gpus", gpu.name, field, getattr(gpu, field)) for field in ("spelled", "chips")]
+    for old in catalog.retired.values():
+        fields = ("parts", "spelled", "chips")
+        patterns += [("retired", str(old.sm), field, getattr(old, field)) for field in fields]
+    for gfx in catalog.gfx.values():
+        patterns += [("gfx", gfx.name, field, getattr(gfx, field)) for field in ("parts", "chips")]
     for file, name, field, texts in patterns:
         for text in texts:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from torchsmith.cli.console import DEFAULT_WIDTH, paint, width, wrapped, write
 from torchsmith.cli.group import Group
@@ -87,7 +86,8 @@ def described(parameter: Parameter) -> str:
         more.append(f"one of {', '.join(parameter.kind)}")
     if parameter.bounds:
         more.append(parameter.bounds)
-    if _worth_saying(parameter.default) and parameter.param.kind == "Option":
+    without = (None, "", False, (), inspect.Parameter.empty)
+    if parameter.default not in without and parameter.param.kind == "Option":
         more.append(f"default: {_default(parameter)}")
     if parameter.required and parameter.param.kind == "Option":
         more.append("required")
@@ -96,10 +96,6 @@ def described(parameter: Parameter) -> str:
     if parameter.param.envvar:
         more.append(f"else ${parameter.param.envvar}")
     return parameter.param.help + (f" [{'; '.join(more)}]" if more else "")
-
-
-def _worth_saying(default: Any) -> bool:
-    return default not in (None, "", False, (), inspect.Parameter.empty)
 
 
 def _default(parameter: Parameter) -> str:

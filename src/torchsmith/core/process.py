@@ -207,9 +207,7 @@ def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 class Dialogue:
     """A child that answers each line that it is given with a line."""
 
-    def __init__(
-        self, argv: Sequence[str | os.PathLike[str]], *, max_bytes: float = inf, **options: Any
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, max_bytes: float = inf, **options: Any) -> None:
         pipe = subprocess.PIPE
         self.child = spawn(argv, ends_with_us=True, stdin=pipe, stdout=pipe, **options)
         self.max_bytes = max_bytes  # of an answer

@@ -45,7 +45,13 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
                 provided = (*assumed, *conditions, *_driver_condition(wheel, sms, host, catalog))
                 able.append(Stock(wheel, (*losses, *_other_losses(wheel, sms)), provided))
     if able:
-        return min(able, key=lambda stock: (len(stock.provided), _asked(stock.wheel, host, catalog)))
+
+        def rank(stock: Stock) -> tuple[int, tuple[int, ...]]:
+            # Of an unknown driver, less is required where the CUDA release is older.
+            cuda = stock.wheel.cuda if host.driver is None else None
+            return len(stock.provided), catalog.cuda[cuda].min_driver.parts if cuda else ()
+
+        return min(able, key=rank)
     for wheel in mine:
         if wheel.cuda is None:
             which = "no stock wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
@@ -73,11 +79,6 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
             losses = (f"code for {len(set(wheel.gfx) - own)} other GPUs comes along",)
             return Stock(wheel, losses, tuple(conditions))
     return None
-
-
-def _asked(wheel: Wheel, host: Capability, catalog: Catalog) -> tuple[int, ...]:
-    """What a wheel asks of a driver that nobody knows; nothing where it is known."""
-    return catalog.cuda[wheel.cuda].min_driver.parts if wheel.cuda and host.driver is None else ()
 
 
 def _driver_condition(

@@ -294,12 +294,15 @@ def read_target(text: str, catalog: Catalog) -> Target:
 
 def _target(parts: _NameParts, catalog: Catalog) -> Target:
     """A target as its backend writes it: a word with the release, then the architecture."""
-    firsts = {name: _release_pattern(backend) for name, backend in catalog.backends.items()}
+    release = r"(\d{1,2})_(\d{1,2})"
+    firsts = {
+        name: backend.target.partition("-")[0].replace("{release}", release)
+        for name, backend in catalog.backends.items()
+    }
     expected = "cpu or a CUDA such as cuda13_0"
     word = parts.take("cpu or the CUDA version", "|".join(firsts.values()), expected)
-    name, first = next(
-        (name, match) for name, pattern in firsts.items() if (match := re.fullmatch(pattern, word))
-    )
+    matches = ((name, re.fullmatch(pattern, word)) for name, pattern in firsts.items())
+    name, first = next((name, match) for name, match in matches if match)
     if name == CPU:
         return CpuOnly()
     backend = catalog.backends[name]
@@ -307,11 +310,6 @@ def _target(parts: _NameParts, catalog: Catalog) -> Target:
     if name == CUDA:
         return Cuda(CudaVersion.parse(word), Sm.parse(arch))
     return Accelerator.of(backend, BackendVersion(name, ".".join(first.groups())), arch)
-
-
-def _release_pattern(backend: GpuBackend) -> str:
-    """The first word of a backend's targets."""
-    return backend.target.partition("-")[0].replace("{release}", r"(\d{1,2})_(\d{1,2})")
 
 
 def _isa(parts: _NameParts, old: list[str]) -> str:

@@ -89,9 +89,9 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     everything = list(cells)
     own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
-    hosts = {name: _host(machine, catalog) for name, machine in offered.processors()}
     kinds: Once[Capability] = Once()
-    cpus = {name: kinds(host) for name, host in hosts.items()}
+    facts = ((name, machine.facts(catalog, "the page")) for name, machine in offered.processors())
+    cpus = {name: kinds(capability_of(resolve(own, catalog))) for name, own in facts}
     texts: Once[str] = Once()
     unique: Once[tuple[str, tuple[int, ...]]] = Once()
 
@@ -128,10 +128,6 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "words": texts.all,
         "commands": _commands(own),
     }
-
-
-def _host(machine: HostSpec, catalog: Catalog) -> Capability:
-    return capability_of(resolve(machine.facts(catalog, "the page"), catalog))
 
 
 def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:

@@ -297,11 +297,9 @@ def shared_values(
             for sm in sms
         }
         comments = {"SM": "The cell's GPU", "gpuTitle": "the cell's GPU"}
+        for placeholder, name in GPU_FACTS.items():
+            values[placeholder] = Expression(f"gpu.{name}", comments.get(placeholder, ""))
         values |= {
-            **{
-                placeholder: Expression(f"gpu.{name}", comments.get(placeholder, ""))
-                for placeholder, name in GPU_FACTS.items()
-            },
             "gpuTable": table,
             "smNumber": Expression("sm"),
             "machines": Expression("gpu.machines.${cpu.system}" if by_system else "gpu.machines.${isa}"),

@@ -81,16 +81,13 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     )
     for builds, basis in known:
         if builds:
-            return Expected(_median(builds, cores), *figures, basis, guesses, row.steps)
+            # The middle of the last few, as core-seconds spread over the cores at hand.
+            taken = [build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT_BUILDS:]]
+            return Expected(statistics.median(taken), *figures, basis, guesses, row.steps)
     seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
     if "hours" in row.measured:
         return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
     return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)
-
-
-def _median(builds: Sequence[Past], cores: int) -> float:
-    """The middle of the last few, as core-seconds spread over the cores at hand."""
-    return statistics.median(build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT_BUILDS:])
 
 
 def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:

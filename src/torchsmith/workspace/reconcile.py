@@ -214,7 +214,7 @@ class _Reconciler:
         elif self.judge is None:
             if recipe.owner == "edited":
                 yield self._edited(change)
-        elif reading and self._twice(path, f"{self.repo.name}/{PKGS}/{reading.variant}.nix"):
+        elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path))
@@ -229,9 +229,9 @@ class _Reconciler:
         why = f"{NOT_WANTED}, but edited by hand"
         return replace(change, why=why, skipped=change.path not in self.adopt.paths)
 
-    def _twice(self, path: str, same: str) -> bool:
-        """Whether the cell of a recipe has another one, wanted or there."""
-        return same in self.wanted or (same != path and (self.root / same).is_file())
+    def _has_cell(self, canonical: str, path: str) -> bool:
+        """Whether the cell of a recipe has another file, wanted or present."""
+        return canonical in self.wanted or (canonical != path and (self.root / canonical).is_file())
 
     def _stays(self, recipe: RecipeFile) -> str:
         """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""

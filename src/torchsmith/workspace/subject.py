@@ -182,10 +182,8 @@ class Subject:
     @cached_property
     def release(self) -> Release:
         """The release that anything states, else what its code says."""
-        stated = stated_release(
-            self.variant, self.catalog, self.recipe.text, self.requested_line, self.chosen_line
-        )
-        return stated or self.release_by_code
+        lines = self.requested_line, self.chosen_line
+        return stated_release(self.variant, self.catalog, self.recipe.text, *lines) or self.release_by_code
 
     @property
     def release_by_code(self) -> Release:

@@ -86,10 +86,8 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
         for line, recipes in lines.items():
             if () < version_key(line) < version_key(common) and len(recipes) <= total * MAX_FORGOTTEN_SHARE:
                 for recipe in recipes:
-                    message = (
-                        f"builds torch {line}, while {len(lines[common])} of {total} recipes of {package}"
-                    )
-                    yield Defect(f"{message} build {common}", file=recipe.file)
+                    most = f"{len(lines[common])} of {total} recipes of {package} build {common}"
+                    yield Defect(f"builds torch {line}, while {most}", file=recipe.file)
 
 
 @rule("TS204", "pin without a hash", NOTE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
 from torchsmith.catalog.axes import Platform
-from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Gfx, Isa, Pin
+from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Gfx, Isa
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.proof.readings import Absent, Readings
 from torchsmith.catalog.runs import isa_runs
@@ -164,6 +164,7 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
     """How many facts of each kind no tool is asked about; tests hold tables of other sources against them."""
     gpus, cpus = catalog.gpus.values(), catalog.cpus.values()
     lines, pins = catalog.lines.values(), catalog.pins.values()
+    pin_tables = ("versions", "cudas", "pythons", "limits", "torch_arguments", "aliases")
     return {
         "GPU parts": sum(len(gpu.parts) + len(gpu.vgpus) for gpu in gpus),
         "drivers of GPUs": len(gpus),
@@ -181,13 +182,9 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
         "signs and patches of fixes": sum(
             len(fix.signs) + len(fix.patches) for fix in catalog.fixes.values()
         ),
-        "facts of pins": sum(3 + sum(map(len, _tables_of(pin))) for pin in pins),
+        "facts of pins": sum(3 + sum(len(getattr(pin, name)) for name in pin_tables) for pin in pins),
         "known errors": len(catalog.errors),
     }
-
-
-def _tables_of(pin: Pin) -> tuple[Sized, ...]:
-    return pin.versions, pin.cudas, pin.pythons, pin.limits, pin.torch_arguments, pin.aliases
 
 
 def _compare(fact: str, tool: str, ours: Iterable[str], theirs: Iterable[str]) -> FactCheck:

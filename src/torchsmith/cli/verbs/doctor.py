@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchsmith.api.health import DoctorReport, DoctorRequest, HealthCheck, doctor
+from torchsmith.api.health import DoctorReport, DoctorRequest, doctor
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step
 
@@ -24,12 +24,8 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
 
 
 def _print_checks(report: DoctorReport) -> None:
-    rows: list[list[Painted]] = [
-        [check.name, (check.health, STYLES[check.health]), _found(check)] for check in report.checks
-    ]
+    rows: list[list[Painted]] = []
+    for check in report.checks:
+        todo = f"; {check.todo}" if check.todo and check.health != "works" else ""
+        rows.append([check.name, (check.health, STYLES[check.health]), f"{check.found}{todo}"])
     columns(rows, ("bold",))
-
-
-def _found(check: HealthCheck) -> str:
-    """What was found, and beside it what to do."""
-    return f"{check.found}; {check.todo}" if check.todo and check.health != "works" else check.found
