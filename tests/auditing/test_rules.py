@@ -373,7 +373,7 @@ def test_every_rule_is_documented_with_a_wrong_and_a_right_example() -> None:
         bad, good = example(one)
         assert bad.strip() != good.strip(), one.id
         assert one.title[0].islower() or one.title.startswith(
-            ("CUDA", "CMake", "MAGMA", "Jetson", "MAX", "Python")
+            ("CUDA", "CMake", "GPU", "MAGMA", "Jetson", "MAX", "Python")
         )
 
 
