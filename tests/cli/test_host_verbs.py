@@ -338,6 +338,25 @@ def test_an_answer_says_what_its_build_costs_and_what_is_not_proved_as_show_does
         assert row["unproved"] == json.loads(call("show", row["name"], "--json").out)["unproved"]
 
 
+def test_the_cost_of_a_companion_counts_its_torch_and_names_what_nobody_knows(call: Call) -> None:
+    estimates = builtin_catalog().estimates
+    words = ("pick", "--cpu", "zen4", "--gpu", "none", "--json", "--package")
+    [row] = json.loads(call(*words, "torchvision").out)["choice"]
+    both = estimates["pytorch-cpu"].hours + estimates["torchvision-cpu"].hours
+    assert row["cost"]["hours"] == pytest.approx(both)
+    gpu = ("pick", "--cpu", "zen4", "--gpu", "H100", "--package", "vllm", "--json")
+    [row] = json.loads(call(*gpu).out)["create"]
+    assert row["name"] in row["cost"]["unknown"]
+    assert row["cost"]["hours"] >= estimates["pytorch-gpu"].hours
+
+
+def test_a_gpu_that_cuda_dropped_is_not_compared_with_others(call: Call) -> None:
+    Path("fleet.csv").write_text("name,cpu,gpu,driver\nold,haswell,Tesla K80,470\n")
+    [served] = json.loads(call("cover", "fleet.csv", "--json").out)["served"]
+    picked = json.loads(call("pick", "--cpu", "haswell", "--gpu", "Tesla K80", "--json").out)
+    assert served["why"] in picked["missing"][0]
+
+
 def test_a_gpu_beside_this_machines_cpu_is_said_to_be_so(call: Call) -> None:
     own = json.loads(call("pick", "--json").out)["machine"]
     mixed = json.loads(call("pick", "--gpu", "RTX 4090", "--json").out)["machine"]

@@ -21,9 +21,13 @@ class Bill(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()  # variants that no estimate covers
 
     def __str__(self) -> str:
+        if not self.cores:
+            return "nobody has estimated it"
+        names = dict.fromkeys(name.partition("-python")[0] for name in self.unknown)
+        missing = f"; {', '.join(names)} not counted, which nobody estimated" if names else ""
         return (
             f"about {self.hours:.1f} h on {self.cores} cores with {self.memory_gb:.0f} GB of memory;"
-            f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept"
+            f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
         )
 
 

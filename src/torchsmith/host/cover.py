@@ -160,6 +160,8 @@ class Cover:
             return f"{self.cells[index].name} would serve it"
         if cell := self.to_make(demand):
             return f"{cell.name} would serve it and is not among the candidates"
+        if retired := [sm for sm in demand.host.sms or () if sm in self.catalog.retired]:
+            return self.catalog.retired[retired[0]].ended
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
             return f"{', '.join(demand.host.others)}: {OTHERS}"
         host = demand.host

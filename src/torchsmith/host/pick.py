@@ -115,8 +115,9 @@ class Pick(msgspec.Struct, frozen=True):
         return tuple(variant.of(package).name for package in self.stack[:-1])
 
     def cost(self, variant: Variant, catalog: Catalog) -> Bill:
-        """What building a cell costs, with the other packages that were asked for."""
-        return bill([variant.of(package) for package in self.stack], catalog)
+        """What building a cell costs, with the other packages that were asked for and what they need."""
+        needed = {below.name: below for package in self.stack for below in catalog.below(package)}
+        return bill([variant.of(package) for package in needed.values()], catalog)
 
     def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
         """The cells that are wanted and the same ones of the other packages that every workspace has."""
