@@ -144,15 +144,14 @@ def _zstd() -> ModuleType:
 
 
 def _zlib(data: bytes) -> bytes:
-    """What `zlib.compress` makes, in pieces of which equal ones are packed once: a bomb in a moment."""
-    piece, packed = 1 << 24, dict[bytes, bytes]()
-    stream = []
-    for part in (data[start : start + piece] for start in range(0, len(data), piece)):
-        if part not in packed:
+    """What `zlib.compress` makes, but pieces that equal the last are not packed again: a bomb in a moment."""
+    size, last, packed, stream = 1 << 24, b"", b"", [b"\x78\x9c"]
+    for part in (data[start : start + size] for start in range(0, len(data), size)):
+        if part != last:
             packer = zlib.compressobj(wbits=-15)
-            packed[part] = packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH)
-        stream.append(packed[part])
-    return b"".join([b"\x78\x9c", *stream, b"\3\0", struct.pack(">I", zlib.adler32(data))])
+            last, packed = part, packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH)
+        stream.append(packed)
+    return b"".join([*stream, b"\3\0", struct.pack(">I", zlib.adler32(data))])
 
 
 def compressed(data: bytes, version: int = 3, method: int = 1, size: int | None = None) -> bytes:
