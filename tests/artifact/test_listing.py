@@ -117,9 +117,9 @@ def test_a_link_upwards_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "gsplat").mkdir()
     (tmp_path / "gsplat/csrc.so").write_bytes(GPU)
     (tmp_path / "gsplat/root").symlink_to("/")
-    start = time.monotonic()
+    start = time.process_time()
     report = verify(tmp_path / "gsplat", None, CATALOG)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
     assert listed(report) == {"90": 1, "120": 1}
     assert [check.status for check in report.checks if check.id == "contents"] == ["note"]
 
