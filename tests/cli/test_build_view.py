@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import sys
 
+import msgspec
 import pytest
 
 from torchsmith.api.build_plan import BuildPlanReport, PlannedJob
@@ -115,10 +117,16 @@ def test_the_end_is_told_with_its_day() -> None:
     assert cut("abc", 4) == "abc"
 
 
-def test_recipes_stand_before_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
-    print_plan(plan(job("magma"), job(NAME, recipes=(NAME,))))
+def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planned = plan(job("ninja"), job("magma"), job(NAME, recipes=(NAME,)))
+    short = dataclasses.replace(planned.jobs[0].expected, seconds=60.0, memory_gb=0.2)
+    jobs = [msgspec.structs.replace(planned.jobs[0], expected=short), *planned.jobs[1:]]
+    print_plan(msgspec.structs.replace(planned, jobs=jobs))
     text = capsys.readouterr().out
-    assert text.index(NAME) < text.index("magma")
+    assert text.index(NAME) < text.index("magma") < text.index("ninja")
+    assert " 0 GB" not in text
     assert "1 builds" not in text
 
 

@@ -46,7 +46,7 @@ def ci_rows(cells: Sequence[Cell], catalog: Catalog) -> list[CiRow]:
 
 
 def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folder: PurePath) -> str:
-    """An audit, then one job a cell; names hold only what needs no quoting in YAML or a shell.
+    """An audit, then one job per cell; names hold only what needs no quoting in YAML or a shell.
 
     `install` is what pip installs torchsmith from, `folder` the workspace's place in its repository.
     """

@@ -120,9 +120,11 @@ def _print_rules(report: AuditReport) -> None:
 def print_rule(rule: RuleReport) -> None:
     """A rule's page."""
     write(f"{rule.id} {rule.title}", "bold")
-    write(f"{rule.severity.value}, {rule.sure.value}, looks at {rule.depth}, about {rule.group}", "dim")
+    write(f"{rule.severity.value}, {rule.sure.value}; looks at {rule.depth}", "dim")
     write()
     write(rule.documentation, hang=0)
+    write()
+    write(f"silence it: # torchsmith: ignore {rule.id}   (on the line, or the line above)", hang=0)
 
 
 def print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:

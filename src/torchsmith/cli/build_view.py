@@ -231,15 +231,16 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
     users = Counter(need for job in plan.jobs for need in job.needs)
     if plan.jobs:
         line("   hours   memory     disk  job (~: a guess)", "cyan")
-    jobs = sorted(plan.jobs, key=lambda job: not job.recipes)  # what was asked for comes first
+    # What was requested comes first, and of the rest what takes longest.
+    jobs = sorted(plan.jobs, key=lambda job: (not job.recipes, 0 if job.recipes else -job.expected.seconds))
     for job in jobs[:MAX_JOBS_LISTED]:
         cost = job.expected
         hours, memory, disk = (
             f"{'~' if name in cost.guesses else ''}{figure}"
             for name, figure in (
                 ("seconds", f"{cost.seconds / 3600:.2f}"),
-                ("memory_gb", f"{cost.memory_gb:.0f}" if cost.memory_gb >= 0.5 else "<1"),
-                ("build_gb", f"{cost.build_gb:.0f}" if cost.build_gb >= 0.5 else "<1"),
+                ("memory_gb", f"{max(cost.memory_gb, 1):.0f}"),
+                ("build_gb", f"{max(cost.build_gb, 1):.0f}"),
             )
         )
         facts = [
@@ -254,9 +255,10 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
     if len(plan.jobs) > MAX_JOBS_LISTED:
         line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
+    to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
     line(
         f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache ({plan.download_mib:.0f} MiB to fetch)"
+        f"{len(plan.fetched)} in a binary cache{to_fetch}"
     )
     print_broken({recipe.name: recipe.why for recipe in plan.broken}, line)
     if plan.jobs:

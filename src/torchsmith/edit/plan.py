@@ -72,7 +72,7 @@ def auditor(workspace: Workspace) -> Judge:
         {cell.name: cell.line for cell in workspace.matrix.cells},
     )
 
-    def judged(recipe: RecipeFile) -> Judged:
+    def judge(recipe: RecipeFile) -> Judged:
         label = recipe.path.relative_to(workspace.home).as_posix()
         findings = judge_file(recipe.path, label, True, context).findings
         kept, _ = context.choice.keep(list(findings))
@@ -82,7 +82,7 @@ def auditor(workspace: Workspace) -> Judge:
         warnings = sum(finding.severity is Severity.WARNING for finding in kept)
         return Judged("; ".join(messages[:MAX_REASONS]) + more, warnings)
 
-    return judged
+    return judge
 
 
 def carry_out(plan: WorkspacePlan, writer: Writer, *, commit: bool, per_file: bool) -> None:

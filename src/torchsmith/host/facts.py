@@ -25,7 +25,7 @@ class Fact(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was not used as a source has it, or what a source lacks, and why."""
+    """What a source has that was not used, or what it lacks, and why."""
 
     source: str
     text: str

@@ -142,7 +142,7 @@ def _time_ticks(seconds: float) -> tuple[list[float], float, str]:
 
 
 def gantt(title: str, spans: Sequence[DrawnJob], width: int = WIDTH, caption: str = "") -> Picture:
-    """Jobs over time, a lane each builder; a long lane is packed into as many rows as overlap. Jobs whose
+    """Jobs over time, a lane for each builder; a long lane is packed into as many rows as overlap. Jobs whose
     bars have no room for a name are named below."""
     rows = _rows(spans)
     label = min(220.0, max((len(lane) for lane, _ in rows), default=0) * LETTER_WIDTH + 14)

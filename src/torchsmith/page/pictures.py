@@ -35,7 +35,7 @@ def shared_picture(shared: Sequence[SharedBuild], width: int = draw.WIDTH) -> dr
 
 
 def run_picture(run: PageRun, width: int = draw.WIDTH) -> draw.Picture:
-    """A run of the record: a lane each builder, failures with a sign."""
+    """A run of the record: a lane for each builder, failures with a sign."""
     spans = [
         draw.DrawnJob(
             job.builder or "this machine",
