@@ -272,7 +272,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
         (("build", "--jobs", "0"), "conflict", "[[builder]]"),
         (("build", "--resume"), "empty", "torchsmith status"),
         (("log", "nothing"), "not-found", "nothing"),
-        (("diagnose", "/none"), "cannot-read", "/none"),
+        (("diagnose", "/none"), "not-found", "/none"),
     ],
 )
 def test_a_wrong_request_gets_one_clear_message(
