@@ -206,3 +206,18 @@ def test_every_verb_gives_one_reason_for_a_cell_that_cannot_be(tmp_path: Path) -
     assert reason
     assert [change.why for change in changes if "sm61" in change.path] == [reason]
     assert [left.why for left in derived.left] == [reason]
+
+
+def test_what_repositories_had_is_asked_for_with_what_is_created(
+    apart: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in (apart / "build-torchvision/.flox/pkgs").glob("*sm120*.nix"):
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[8:]))
+    monkeypatch.chdir(apart)
+    assert call("init", "--from", "build-pytorch").code == 0
+    recipes = {path for path in apart.rglob("*.nix") if ".flox" in path.parts}
+    assert call("align", "build-pytorch", "build-torchvision", "--create").code == 0
+    changes = json.loads(call("generate", "--dry-run", "--json").out)["changes"]
+    assert [change for change in changes if change["kind"] == "delete"] == []
+    assert call("generate", "--yes").code == 0
+    assert [path for path in recipes if not path.exists()] == []

@@ -161,23 +161,36 @@ def _made(alignment: Alignment, gap: Gap, writer: RecipeWriter) -> MissingRecipe
 
 
 def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[Path]:
-    """Write what could be made; nothing that exists is touched. A workspace asks for the new cells from then
-    on, so that `generate` keeps them; without one, each repository gets all of its recipes or none."""
+    """Write what could be made; nothing that exists is touched. A workspace asks from then on for the new
+    cells and those that the repositories had, so that `generate` keeps all of them; without one, each
+    repository gets all of its recipes or none."""
     todo = [recipe for recipe in made if recipe.cell and not recipe.path.exists()]
     changes = [Change("create", str(recipe.path), after=recipe.text, recipe=True) for recipe in todo]
     workspace = alignment.workspace
     if workspace is not None:
         cells = [recipe.cell for recipe in todo if recipe.cell and recipe.cell.name not in workspace.lines]
-        changes[:0] = [_matrix_edit(workspace, cells)] if cells else []
+        changes[:0] = [_matrix_edit(workspace, cells, _not_asked_for(alignment, workspace))] if cells else []
     homes = (workspace.home if workspace else root_of(Path(change.path)) for change in changes)
     write_apart(list(zip(homes, changes, strict=True)), "align --create")
     return [recipe.path for recipe in todo]
 
 
-def _matrix_edit(workspace: Workspace, cells: Sequence[Cell]) -> Change:
-    """torchsmith.toml with the cells; a Problem where it leaves them out nevertheless."""
+def _not_asked_for(alignment: Alignment, workspace: Workspace) -> list[Cell]:
+    """The cells of recipes that are there and that torchsmith.toml does not ask for."""
+    recipes = [recipe for column in alignment.columns for recipe in column.recipes.values()]
+    cells = []
+    for recipe in recipes:
+        variant, line = _variant(recipe), recipe.release.line
+        decision = assess(variant, alignment.catalog, line) if line and not variant.flavor else None
+        if isinstance(decision, Accepted) and variant.name not in workspace.lines:
+            cells.append(Cell(variant, decision.line.name, decision.warnings))
+    return cells
+
+
+def _matrix_edit(workspace: Workspace, cells: Sequence[Cell], present: Sequence[Cell]) -> Change:
+    """torchsmith.toml with new cells and those that are present; a Problem where it leaves a new one out."""
     file, before = workspace.home / FILE, workspace.source.text
-    blocks = "\n".join(product.text() for product in products_of(cells))
+    blocks = "\n".join(product.text() for product in products_of([*cells, *present]))
     after = f"{before.rstrip()}\n\n# Added by torchsmith align --create.\n{blocks}"
     wanted = {cell.name for cell in read_as(file, after).cells}
     lacking = [cell.name for cell in cells if cell.name not in wanted]
