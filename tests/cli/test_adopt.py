@@ -33,9 +33,9 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     said = call("init", "--from", "build-pytorch")
     assert said.code == 0
     lines = said.out.splitlines()
-    assert [line.rpartition(": ")[2] for line in (lines[0], lines[2])] == ["2", "1"]  # of each kind
+    assert lines[0].endswith(": 3 recipes")
     assert lines[1].startswith(f"  {impossible[0]} and 1 more: torchsmith cannot generate it: sm70 ")
-    assert "windows" in lines[3]
+    assert "windows" in lines[2]
     assert "4 recipes" in said.err
     assert "torchsmith plan" in said.err
     assert (tmp_path / "torchsmith.toml").is_file()

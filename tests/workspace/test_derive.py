@@ -89,6 +89,29 @@ def test_a_release_that_nothing_tells_is_asked_for_and_not_guessed(tmp_path: Pat
     assert [cell.line for cell in derive_workspace([repo], "2.9").cells] == ["2.9"]
 
 
+def test_a_recipe_that_cannot_be_parsed_is_listed_and_the_others_are_taken_in(tmp_path: Path) -> None:
+    names = [f"pytorch-python313-cuda12_9-{sm}-avx2" for sm in ("sm90", "sm100", "sm120")]
+    repo = repository(tmp_path / "build-pytorch", *names)
+    broken = repo / f".flox/pkgs/{names[1]}.nix"
+    broken.write_text(broken.read_text() + "}\n")
+    for line in (None, "2.9"):
+        derived = derive_workspace([repo], line)
+        assert {cell.name for cell in derived.cells} == {names[0], names[2]}
+        assert [skipped.name for skipped in derived.left] == [names[1]]
+
+
+def test_the_hint_names_the_line_that_most_recipes_are_of(tmp_path: Path) -> None:
+    names = [f"pytorch-python313-cuda12_9-{sm}-avx2" for sm in ("sm90", "sm100", "sm120")]
+    repo = repository(tmp_path / "build-pytorch", *names, manner="pin-that-nobody-knows")
+    for name in names[:2]:
+        recipe = repo / f".flox/pkgs/{name}.nix"
+        recipe.write_text("# torchsmith: line 2.10\n" + recipe.read_text())
+    with pytest.raises(Problem) as caught:
+        derive_workspace([repo])
+    assert "1 recipe," in caught.value.message
+    assert "--line 2.10," in caught.value.hint
+
+
 def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -> None:
     name = "pytorch-python313-cuda12_9-sm90-avx2"
     here, twice = repository(tmp_path / "a/one", name), repository(tmp_path / "a/two", name)

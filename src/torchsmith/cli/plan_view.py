@@ -36,10 +36,10 @@ def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool 
         if changes:
             line(f"{phase[0].upper()}{phase[1:]}", "bold")
         alike = grouped(
-            ((_label(change), _why(change) if verbose else _kind_of_why(change)), change)
+            ((_label(change), change.recipe, _why(change) if verbose else _kind_of_why(change)), change)
             for change in changes
         )
-        for (label, _), group in alike.items():
+        for (label, *_), group in alike.items():
             names = [change.path for change in group]
             more = more or (not verbose and len(names) > 1)
             for name in names if verbose else [some_of(names)]:

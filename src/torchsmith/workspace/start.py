@@ -24,11 +24,13 @@ from torchsmith.core.problem import (
     Problem,
     did_you_mean,
 )
+from torchsmith.core.text import counted
 from torchsmith.core.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
+from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
 from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
@@ -189,9 +191,11 @@ def _cells(
     """What recipes are builds of, by name, and what could not be taken in."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     if silent := [recipe for recipe, result in results if result is None]:
+        stated = Counter(result.line for _, result in results if isinstance(result, Cell))
+        usual = stated.most_common(1)[0][0] if stated else "LINE"
         raise Incomplete(
-            f"cannot tell which torch release {len(silent)} recipes are of, such as {silent[0].attr}",
-            hint="say it: --line 2.9, or a comment # torchsmith: line 2.9 in each",
+            f"no torch release is stated in {counted(len(silent), 'recipe')}, such as {silent[0].attr}",
+            hint=f"say it: --line {usual}, or a comment # torchsmith: line {usual} in each",
         )
     cells: dict[str, Cell] = {}
     for _, result in results:
@@ -257,6 +261,13 @@ def _cell(
         return SkippedRecipe(
             recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
+    if recipe.owner != "ours":
+        try:
+            read_recipe(recipe.path)
+        except Problem as problem:
+            at = f"line {problem.where.line}: " if problem.where and problem.where.line else ""
+            why = f"{at}{problem.message}; mend it, then run init again with --force"
+            return SkippedRecipe(recipe.attr, where, why)
     named = (recipe.release.line if stated else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):

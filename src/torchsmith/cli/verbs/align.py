@@ -91,7 +91,7 @@ def _print_created(report: AlignReport) -> None:
     for name, why in report.not_written.items():
         warn(f"cannot  {Path(name).name}  {why}")
     if report.written and report.managed:
-        tell("torchsmith.toml asks for these cells now.")
+        tell("torchsmith.toml asks for the cells of these repositories now.")
     elif report.written:
         tell("No torchsmith.toml rules these repositories: torchsmith does not manage the new files.")
     elif not report.not_written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.starting import InitReport, InitRequest, init
-from torchsmith.cli.console import answer, next_step, warn, write
+from torchsmith.cli.console import answer, next_step, tell, warn, write
 from torchsmith.core.text import counted, grouped, some_of
 
 EXAMPLE = "torchsmith init builds --profile seed"
@@ -23,13 +23,10 @@ def run(*, request: InitRequest, json: JsonOption = False) -> None:
 
 def _print_report(report: InitReport) -> None:
     """What was taken in, and what was not."""
-    titles = {True: "cells that torchsmith cannot generate", False: "names that are not cells"}
-    for impossible, title in titles.items():
-        left = [recipe for recipe in report.left if recipe.impossible is impossible]
-        if left:
-            write(f"left out, {title}: {len(left)}")
-        for why, names in grouped((recipe.why, recipe.name) for recipe in left).items():
-            write(f"  {some_of(names)}: {why}")
+    if report.left:
+        write(f"left out: {counted(len(report.left), 'recipe')}")
+    for why, names in grouped((recipe.why, recipe.name) for recipe in report.left).items():
+        write(f"  {some_of(names)}: {why}")
     for title, rows in (("not stated, assumed", report.assumed), ("not kept", report.lost)):
         if rows:
             write(f"{title}: {len(rows)}")
@@ -41,9 +38,9 @@ def _print_report(report: InitReport) -> None:
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():
         warn(f"wrote catalog/lines.toml: {block} at nixpkgs {pin}, as all of its recipes are")
-    if report.newer:
-        write(f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})")
     kind = "file" if report.assumed or report.lost else "recipe"
     source = f" from {counted(report.recipes, kind)}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
     warn(f"wrote {report.file}: {counted(report.variants, 'variant')}{source}{warned}")
+    if report.newer:
+        tell(f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})")
