@@ -315,9 +315,10 @@ def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(ca
 
 def test_cover_and_pick_name_the_same_cell_to_make_and_the_command(call: Call) -> None:
     Path("fleet.csv").write_text("name,cpu,gpu,driver\nold,zen3,GTX 1060,550\n")
-    fleet = call("cover", "fleet.csv", "--json")
+    fleet = call("cover", "fleet.csv", "-p", "real", "--json")
     covered = json.loads(fleet.out)
-    picked = json.loads(call("pick", "--cpu", "zen3", "--gpu", "GTX 1060", "--driver", "550", "--json").out)
+    machine = ("--cpu", "zen3", "--gpu", "GTX 1060", "--driver", "550")
+    picked = json.loads(call("pick", "-p", "real", *machine, "--json").out)
     [row], [missing] = covered["served"], picked["create"]
     assert (fleet.code, row["variant"]) == (1, None)
     assert row["create"] == missing["name"]
@@ -427,3 +428,37 @@ def test_parts_of_a_name_select_cells(call: Call) -> None:
         names = call("list", "--names", word).out.split()
         assert names
         assert all(name.endswith(expected) for name in names)
+
+
+@pytest.mark.parametrize(("gpu", "sm"), [("GTX 1080", "sm61"), ("P100", "sm60"), ("V100", "sm70")])
+def test_without_a_workspace_an_older_card_gets_the_torch_for_it(call: Call, gpu: str, sm: str) -> None:
+    machine = ("pick", "--cpu", "haswell", "--gpu", gpu, "--driver", "570.124.06")
+    name = f"pytorch28-python313-cuda12_8-{sm}-avx2"
+    named = call(*machine, "--names")
+    assert (named.code, named.out.split()) == (0, [name])
+    report = json.loads(call(*machine, "--json").out)
+    [chosen] = report["choice"]
+    assert (report["served"], report["create"], chosen["name"]) == (True, [], name)
+    assert "2.9.1" in chosen["older"]
+    Path("fleet.csv").write_text(f"name,cpu,gpu,driver\nold,haswell,{gpu},570.124.06\n")
+    covered = call("cover", "fleet.csv", "--json")
+    assert (covered.code, json.loads(covered.out)["plan"]["variants"]) == (0, [name])
+    call("init", ".")
+    inside = json.loads(call(*machine, "--json").out)
+    assert not inside["served"]
+    assert [row["name"] for row in inside["create"]] == [name]
+
+
+def test_the_newest_cuda_that_the_driver_supports_fully_is_chosen(call: Call) -> None:
+    for driver, cuda in (("560.28", "12_6"), ("570.124.06", "12_8"), ("580.65.06", "13_0")):
+        machine = ("--cpu", "zen3", "--gpu", "RTX 3090", "--driver", driver)
+        assert call("pick", *machine, "--names").out == f"pytorch-python313-cuda{cuda}-sm86-avx2\n"
+
+
+def test_a_release_that_needs_hashes_is_not_called_impossible(call: Call) -> None:
+    machine = ("--cpu", "zen3", "--gpu", "RTX 3090", "--driver", "580.65.06")
+    [chosen] = json.loads(call("pick", *machine, "--json").out)["choice"]
+    parts = chosen["older"].split("; ")
+    assert [part.split(":")[0] for part in parts[1:]] == ["2.11.0 and 2.12.1", "2.13.0 to 2.15.0"]
+    assert call("explain", "pytorch212-python313-cuda13_0-sm86-avx2").code == 0
+    assert call("explain", "pytorch213-python313-cuda13_0-sm86-avx2").code == 1

@@ -263,3 +263,17 @@ def test_nothing_is_proposed_for_files_that_do_not_concern_torch(call: Call, tmp
     (tmp_path / "shell.nix").write_text("{ pkgs }: pkgs.hello\n")
     judged = call("audit", "shell.nix", cwd=tmp_path)
     assert (judged.code, "next:" in judged.err) == (0, False)
+
+
+def test_the_commands_that_learn_a_line_s_hashes_work_as_typed(call: Call, tmp_path: Path) -> None:
+    def command(*options: str) -> str:
+        rows = json.loads(call("line", "list", "--json", *options, cwd=tmp_path).out)["lines"]
+        return str(next(row["next"] for row in rows if row["name"] == "2.11"))
+
+    steps = [step.split()[1:] for step in command().split(" && ")]
+    assert [step[0] for step in steps] == ["init", "generate", "fix-hashes"]
+    for step in steps[:2]:
+        assert call(*step).code == 0
+    assert list(tmp_path.glob("mine-2.11/build-pytorch/.flox/pkgs/pytorch211-*.nix"))
+    # Once the workspace has cells of the line, its own hashes are what is missing.
+    assert command("-w", "mine-2.11") == "torchsmith fix-hashes"

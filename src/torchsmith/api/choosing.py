@@ -13,7 +13,6 @@ from torchsmith.api.fields import Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, Sm
-from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host import pick as host
@@ -24,9 +23,8 @@ from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
-from torchsmith.matrix import Accelerator, Cell, Rejected, Variant, assess
-from torchsmith.matrix.cells import toolkit_title
-from torchsmith.matrix.describe import describe, newer_lines
+from torchsmith.matrix import Cell, Variant
+from torchsmith.matrix.describe import describe, why_not_newer
 from torchsmith.workspace.load import Workspace, open_workspace
 
 FEW = 3  # findings and near misses that a person reads
@@ -62,7 +60,7 @@ class ChosenRow(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Sequence[str]
     provided: Sequence[str]
     unproved: Sequence[str]
-    older: str  # what newer releases of torch lack
+    older: str  # what keeps it from newer releases of torch
     isas: Sequence[str]  # instruction sets of candidates that run here, the best first
     isa_why: str  # why a lesser one than the CPU's widest was chosen; empty where it was not
     cost: Bill  # of building it
@@ -254,22 +252,10 @@ def _others(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
 
 
 def _why_older(cell: Cell, catalog: Catalog) -> str:
-    """That releases newer than a cell's torch cannot be built yet, or why one is not taken; empty where it
-    is the newest."""
-    lines = [line for line in catalog.lines.values() if line.torch and line.flavor == cell.variant.flavor]
-    newest = max(lines, key=lambda line: version_key(line.torch), default=None)
-    own = catalog.lines.get(cell.line)
-    if newest is None or own is None or not own.torch or version_key(own.torch) >= version_key(newest.torch):
-        return ""
-    if newer := [*newer_lines(own, catalog, cell.variant)]:
-        title = toolkit_title(cell.variant, catalog)
-        for_ = f" for {title}" if isinstance(cell.variant.target, Accelerator) else ""
-        span = " to ".join(dict.fromkeys((newer[0], newer[-1])))
-        return f"torch {own.torch}; {span} cannot be built{for_} yet: torchsmith line list says why"
-    decision = assess(cell.variant, catalog, newest.name)
-    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
-    why = reasons[0].text if reasons else "no candidate has it"
-    return f"torch {own.torch}; {newest.torch}: {why}"
+    """What keeps a cell from newer releases of torch; empty where its own is the newest."""
+    line = catalog.lines.get(cell.line)
+    why = why_not_newer(cell.variant, line, catalog) if line else ""
+    return f"torch {line.torch}; {why} (torchsmith line list)" if line and why else ""
 
 
 def _why_isa(variant: Variant, answer: host.Pick, catalog: Catalog) -> str:

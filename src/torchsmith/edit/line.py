@@ -28,7 +28,7 @@ from torchsmith.edit.pin import (
 )
 from torchsmith.edit.proposal import Proposal
 from torchsmith.matrix.cells import find_line
-from torchsmith.matrix.describe import what_lacks
+from torchsmith.matrix.describe import state_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -51,7 +51,8 @@ class LineRow(msgspec.Struct, frozen=True):
     unproved: str
     cells: int
     lacks: list[str]  # what stands between it and a build
-    next: str  # the command that goes on from there; empty: nothing is lacking
+    remarks: list[str]  # what to know about a build of it
+    next: str  # the command that goes on from there; empty: nothing is to do
 
 
 def line_rows(workspace: Workspace) -> list[LineRow]:
@@ -64,7 +65,7 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
 
 def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
     pins = sorted({build.pin for build in line.every_build.values() if build.pin})
-    lacks, command = what_lacks(line, catalog)
+    state = state_of(line, catalog, wanted=cells > 0)
     return LineRow(
         name=line.name,
         torch=line.torch,
@@ -79,8 +80,9 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
         own=builtin_catalog().lines.get(line.name) != line,
         unproved=line.unproved,
         cells=cells,
-        lacks=lacks,
-        next=command,
+        lacks=state.lacks,
+        remarks=state.remarks,
+        next=state.next,
     )
 
 

@@ -10,8 +10,9 @@ import msgspec
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, Exit
+from torchsmith.core.text import counted, grouped
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
-from torchsmith.matrix.variant import Accelerator, Cuda, Variant, pname, read_name
+from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Variant, pname, read_name
 
 
 class GpuPart(msgspec.Struct, frozen=True):
@@ -142,31 +143,83 @@ def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
     return f"torch {line.torch} asks for {line.triton}, nixpkgs {pin.name} has {pin.triton}"
 
 
-def what_lacks(line: Line, catalog: Catalog) -> tuple[list[str], str]:
-    """What stands between a line and a build, and the command that goes on from there."""
+class LineState(msgspec.Struct, frozen=True):
+    """What stands between a line and a build, what to know about a build, and the command that goes on."""
+
+    lacks: list[str]
+    remarks: list[str]
+    next: str
+
+
+def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState:
+    """The state of a line; `wanted`: the workspace has cells of it."""
     builds = [build for build in line.every_build.values() if build.style == "pinned"]
     if builds and all(build.lacks_pin for build in builds):
-        return ["a nixpkgs that has it"], f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
+        command = f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
+        return LineState(["a nixpkgs that has it"], [], command)
     hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
     lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
-    command = "torchsmith fix-hashes" if lacks else ""
     tritons = dict.fromkeys(triton_mismatch(line, build, catalog) for build in builds)
-    lacks += [f"its Triton: {mismatch}" for mismatch in tritons if mismatch]
+    remarks = [f"Triton: {mismatch}" for mismatch in tritons if mismatch]
     if claims := [build for build in builds if build.claimed]:
-        lacks.append(f"an evaluation of {len(claims)} builds")
-        command = command or "torchsmith eval"
-    return lacks, command
+        remarks.append(f"{counted(len(claims), 'build')} never evaluated")
+    if lacks:
+        return LineState(lacks, remarks, "torchsmith fix-hashes" if wanted else _hashes_of(line, catalog))
+    return LineState(lacks, remarks, "torchsmith eval" if claims else "")
 
 
-def newer_lines(line: Line, catalog: Catalog, variant: Variant | None = None) -> dict[str, str]:
-    """The torch releases that are newer than a line's and cannot be built yet, each with what it lacks: in
-    general, or for the backend of a variant."""
-    newer = [other for other in catalog.lines.values() if version_key(other.torch) > version_key(line.torch)]
-    lacks = {other.torch: what_lacks(other, catalog)[0] for other in newer if not other.flavor}
-    if variant is not None and isinstance(variant.target, Accelerator):
-        without = [other for other in newer if other.torch in lacks and not other.build_for(variant.toolkit)]
-        lacks |= {other.torch: [f"a build for {toolkit_title(variant, catalog)}"] for other in without}
-    return {torch: "; ".join(lacks[torch]) for torch in sorted(lacks, key=version_key) if lacks[torch]}
+def _hashes_of(line: Line, catalog: Catalog) -> str:
+    """The commands that learn the hashes of a line of which the workspace has no cell."""
+    pythons = sorted(line.pythons, reverse=True)
+    cells = (Variant(catalog.torch, python, CpuOnly(), "avx2", release=line.release) for python in pythons)
+    cell = next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
+    if cell is None:
+        return "torchsmith fix-hashes"
+    folder = f"mine-{line.name}"
+    steps = (f"init {folder} --cell {cell}", f"generate -w {folder}", f"fix-hashes -w {folder}")
+    return " && ".join(f"torchsmith {step}" for step in steps)
+
+
+def newer_lines(line: Line, catalog: Catalog) -> dict[str, str]:
+    """The torch releases that are newer than a line's and lack something, each with what it lacks."""
+    newer = [other for other in _released(catalog) if version_key(other.torch) > version_key(line.torch)]
+    lacks = {other.torch: state_of(other, catalog).lacks for other in newer}
+    return {torch: "; ".join(missing) for torch, missing in lacks.items() if missing}
+
+
+def _released(catalog: Catalog) -> list[Line]:
+    """The lines of torch releases, the oldest first."""
+    lines = (line for line in catalog.lines.values() if line.torch and not line.flavor)
+    return sorted(lines, key=lambda line: version_key(line.torch))
+
+
+def why_not_newer(variant: Variant, line: Line, catalog: Catalog) -> str:
+    """What keeps a cell from the torch releases that are newer than its line's; empty where there is none."""
+    if not line.torch or line.flavor:
+        return ""
+    newer = [other for other in _released(catalog) if version_key(other.torch) > version_key(line.torch)]
+    groups = grouped((_why_not(variant, other, catalog), other.torch) for other in newer)
+    return "; ".join(f"{_span(releases)}: {why}" for why, releases in groups.items())
+
+
+def _span(releases: list[str]) -> str:
+    return f"{releases[0]} to {releases[-1]}" if len(releases) > 2 else " and ".join(releases)
+
+
+def _why_not(variant: Variant, line: Line, catalog: Catalog) -> str:
+    """What keeps a cell from being built with a line."""
+    if all(build.lacks_pin for build in line.every_build.values()):
+        return "cannot be made, no nixpkgs here has it"
+    decision = assess(variant.changed(release=line.release), catalog)
+    if isinstance(decision, Accepted):
+        build = line.build_for(variant.toolkit)
+        if build and catalog.unknown_hashes(line, build):
+            return "can be generated, needs its hashes first"
+        return decision.warnings[0].text if decision.warnings else "not among the candidates"
+    reason = decision.reasons[0]
+    if reason.code == "line-no-cuda":
+        return f"not built for {toolkit_title(variant, catalog)} here"
+    return reason.text
 
 
 CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]

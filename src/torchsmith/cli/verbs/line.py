@@ -47,7 +47,12 @@ def _print_lines(report: LinesReport) -> None:
             write(f"{row.name} also has builds for {', '.join(row.backends)}")
     for row in report.lines:
         if row.lacks:
-            write(f"{row.name} lacks {'; '.join(row.lacks)}" + (f": {row.next}" if row.next else ""))
+            write(f"{row.name} lacks {'; '.join(row.lacks)}: {row.next}")
+    for row in report.lines:
+        if row.remarks:
+            step = f": {row.next}" if row.next and not row.lacks else ""
+            state = "then" if row.lacks else "can be built"
+            write(f"{row.name} {state}: {'; '.join(row.remarks)}{step}")
 
 
 @app.command("add", NEW_LINE)
