@@ -148,13 +148,36 @@ def test_safe_fixes_are_shown_before_they_are_made(repo: Path, audited: Audit) -
     )
     file.write_text(wrong)
     shown = audited("--diff")
+    assert shown.code == 1  # TS201 would be left
     assert '-  gpuArchSM = "sm_120";' in shown.out
     assert '+  gpuArchSM = "12.0";' in shown.out
     assert file.read_text() == wrong
     mended = audited("--fix")
+    assert mended.code == 1
+    assert [line.rpartition("; ")[2] for line in shown.err.splitlines() if "mended" in line] == [
+        line.rpartition("; ")[2] for line in mended.err.splitlines() if "mended" in line
+    ]
     assert "TS402" not in mended.out
     assert "TS201" in mended.out  # what has no safe fix stays
     assert file.read_text() == text
+
+
+def test_errors_that_safe_fixes_mend_are_no_reason_to_fail(repo: Path, audited: Audit) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    file.write_text(file.read_text().replace('gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"'))
+    options = ("--select", "TS402")
+    codes = [audited(*options, *more).code for more in ((), ("--diff",), ("--diff", "--json"), ("--fix",))]
+    assert codes == [1, 0, 0, 0]
+
+
+def test_hidden_notes_are_counted(repo: Path, audited: Audit) -> None:
+    file = repo / ".flox/pkgs" / CANONICAL
+    file.write_text(file.read_text().partition("\n")[2])
+    findings = json.loads(audited("--json", "--notes").out)["findings"]
+    notes = sum(finding["severity"] == "note" for finding in findings)
+    assert notes
+    assert f"; {notes} note" in audited().out
+    assert "(--notes)" not in audited("--notes").out
 
 
 def test_edits_that_overlap_are_made_once() -> None:
@@ -303,7 +326,7 @@ SETTINGS = {
     "select": ('select = ["TS3"]', {"TS201 error"}, set()),
     "ignore": ('ignore = ["TS201"]', {"TS201 error"}, set()),
     "per_path": ('per_path = { "*sm110*" = ["TS20"] }', {"TS201 error"}, set()),
-    "line": ('line = "2.10"', {"TS210 note"}, {"TS604 warning"}),
+    "line": ('line = "2.10"', {"TS210 note"}, {"TS803 error"}),
     "strict": ("strict = true", {"TS206 note"}, {"TS206 warning"}),
 }
 

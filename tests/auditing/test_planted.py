@@ -127,6 +127,7 @@ PLANTED = [
     (FLAKE, "{ torch = pkgs.python3", "{ torch = old.python3", "TS213"),
     (FLAKE, "ps.torch ps", "ps.torch-bin ps", "TS708"),
     (FLAKE, "-mavx2 -mfma", "-march=armv9-a", "TS507"),
+    (FLAKE, "-mavx2 -mfma", "-mavx512", "TS507"),
     (FUNCTION, '"8.6;8.9"', '"86;89"', "TS420"),
     (FUNCTION, "ARCHITECTURES=86;89", "ARCHITECTURES=8.6;8.9", "TS420"),
     (FUNCTION, 'pname = "torchaudio"', 'pname = "torchvision"', "TS110"),
@@ -140,6 +141,7 @@ PLANTED = [
     (MODULE, "{ cudaSupport = true; }", "{ cudaPackages = final.cudaPackages_12_6; }", "TS310"),
     (MODULE, '"8.6"', '"8.6" "8.7"', "TS416"),
     (MODULE, "pkgs.python3Packages.torch ]", "pkgs.python3Packages.pytorch ]", "TS406"),
+    (MODULE, "pyPrev.torch.override", "pyPrev.pytorch.override", "TS406"),
     (MODULE, "nvidiaPackages.stable", "nvidiaPackages.legacy_390", None),  # which has no CUDA 12
 ]  # fmt: skip
 

@@ -289,6 +289,24 @@ def test_a_manifest_that_flox_rejects_is_noticed(workspace: Path) -> None:
     assert "TS954" in rules
 
 
+def test_prose_may_name_the_release_that_an_override_states(workspace: Path) -> None:
+    recipe = next((workspace / "build-pytorch/.flox/pkgs").glob("*cuda*.nix"))
+    assert '2.10.0"' in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace("2.10.0", "2.10.1"))
+    rules = found(recipe)
+    assert "TS803" in rules
+    assert "TS604" not in rules
+
+
+def test_a_recipe_that_cannot_be_parsed_is_not_missed_in_pages(workspace: Path) -> None:
+    repo = workspace / "build-pytorch"
+    recipe = next((repo / ".flox/pkgs").glob("*cuda*.nix"))
+    recipe.write_text(recipe.read_text() + "}\n")
+    rules = found(repo)
+    assert "TS001" in rules
+    assert not [defect for defect in rules.get("TS962", ()) if recipe.stem in defect.message]
+
+
 def test_pages_that_contradict_the_recipes_are_noticed(workspace: Path) -> None:
     repo = workspace / "build-pytorch"
     (repo / "README.md").write_text(

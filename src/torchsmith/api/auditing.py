@@ -78,6 +78,13 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
         root = workspace.root if workspace else None
         recovered = write_apart([(root or root_of(Path(fix.path)), fix) for fix in fixes], "audit --fix")
         report = audit(replace(request, fix=False), watch)
+    else:  # what the diff does not hold has no fix that could be made
+        files = {change.path for change in fixes}
+        findings = (
+            finding if finding.where.file in files else replace(finding, fix=None)
+            for finding in report.findings
+        )
+        report = replace(report, findings=tuple(findings))
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, mended=mended, recovered=recovered)
 

@@ -147,8 +147,9 @@ def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return grouped((finding.where.file, finding) for finding in findings)
 
 
-def summary(report: AuditReport) -> str:
-    """`132 recipes: 2 errors, 8 warnings`; of other files that were read, how many concern torch or CUDA."""
+def summary(report: AuditReport, hidden: int = 0) -> str:
+    """`132 recipes: 2 errors, 8 warnings`; of other files that were read, how many concern torch or CUDA, and
+    how many notes are `hidden`."""
     parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
     fixable = sum(finding.fix is not None for finding in report.findings)
@@ -156,7 +157,8 @@ def summary(report: AuditReport) -> str:
     if report.searched and not report.concerned and not report.findings:
         return _looked_at(report)
     outcome = ", ".join(parts) or "no problems found"
-    return f"{_looked_at(report)}: {outcome}{mend}{silenced}"
+    notes = f"; {counted(hidden, 'note')} (--notes)" if hidden else ""
+    return f"{_looked_at(report)}: {outcome}{mend}{silenced}{notes}"
 
 
 def _looked_at(report: AuditReport) -> str:

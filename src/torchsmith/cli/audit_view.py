@@ -34,9 +34,12 @@ FILES_NAMED = 3  # of a group
 FEW, MANY = 4, 20  # rules and findings that need no table
 
 
-def print_report(report: AuditReport, request: AuditRequest, *, format: str, verbose: bool) -> None:
+def print_report(
+    report: AuditReport, request: AuditRequest, *, format: str, notes: bool, verbose: bool
+) -> None:
     """The findings in the format asked for; for people by what they say, or with `verbose` by place."""
-    report = report.printable
+    hidden = 0 if notes else len(report.of(Severity.NOTE))
+    report = report.printable if notes else report.printable.without(Severity.NOTE)
     if format == "json":
         print_json(report)
     elif format in WRITERS:
@@ -48,7 +51,7 @@ def print_report(report: AuditReport, request: AuditRequest, *, format: str, ver
             for group in reports.alike(report.findings):
                 _print_group(group)
             _print_rules(report)
-        write(reports.summary(report))
+        write(reports.summary(report, hidden))
         _print_next(report, request.paths, request.workspace)
 
 

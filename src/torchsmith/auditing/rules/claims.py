@@ -87,8 +87,10 @@ def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> I
             right = claim.value == str(variant.python)
         else:
             package, _, release = claim.value.partition(" ")
-            wanted = version_key(_built(subject, line, package))
-            right = not wanted or wanted[: len(version_key(release))] == version_key(release)
+            built = [_built(subject, line, package), _stated(subject, package)]  # which may contradict
+            wanted = [version_key(version) for version in built if version]
+            named = version_key(release)
+            right = not built[0] or any(version[: len(named)] == named for version in wanted)
         if not right:
             yield Defect(f"the {place} names {claim.word}, which is not what is built", span)
 
@@ -100,12 +102,16 @@ def _built(subject: Subject, line: Line, package: str) -> str:
         return line.version_of(package)
     if not subject.seen:
         return ""
-    own = [
-        override.arguments for override in subject.overrides_of(package) if "version" in override.arguments
-    ]
-    stated = own[-1]["version"].value if own else None
     pin = subject.imported_pin
-    return stated if isinstance(stated, str) else pin.versions.get(package, "") if pin else ""
+    return _stated(subject, package) or (pin.versions.get(package, "") if pin else "")
+
+
+def _stated(subject: Subject, package: str) -> str:
+    """The release that an override gives a package; empty where none does."""
+    package = "torch" if package == TORCH else package
+    overrides = (override.arguments for override in subject.overrides_of(package))
+    versions = [arguments["version"].value for arguments in overrides if "version" in arguments]
+    return versions[-1] if versions and isinstance(versions[-1], str) else ""
 
 
 @rule("TS605", "false hardware claim", sure=LIKELY)

@@ -82,6 +82,7 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
     package = _package(repo)
     known = [recipe.variant for recipe in repo.recipes if recipe.variant]
     names = {recipe.name for recipe in repo.recipes if recipe.variant}
+    present = {recipe.attr for recipe in repo.folder.recipes}  # also those that cannot be parsed
     for file, text in _pages(repo):
         listed: dict[str, int] = {}
         for match in NAME.finditer(text):
@@ -89,7 +90,7 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
                 listed.setdefault(match[0].removesuffix(".nix"), match.start())
         for name, at in listed.items():
             line = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)]
-            named = None if name in names else Variant.try_parse(name, repo.catalog)
+            named = None if name in present else Variant.try_parse(name, repo.catalog)
             if _missed(named, known) and not ELSEWHERE.search(line):
                 yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
         missing = sorted(names - set(listed))

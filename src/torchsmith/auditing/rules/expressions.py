@@ -247,6 +247,7 @@ def _source(subject: Subject, text: str) -> str:
 X86 = re.compile(
     r"-m(?:avx|sse|fma|f16c|bmi|aes|arch=(?:x86|haswell|broadwell|skylake|icelake|sapphire|znver))"
 )
+NO_FLAG = re.compile(r"-m(?:no-)?(?:avx512|avx512_\w+|avx_\w+|sse4_\d)")  # as /proc/cpuinfo spells them
 ARM = re.compile(r"-m(?:arch=armv|cpu=(?:neoverse|cortex|apple))")
 
 
@@ -262,7 +263,15 @@ ARM = re.compile(r"-m(?:arch=armv|cpu=(?:neoverse|cortex|apple))")
 }) ]; }; in pkgs.torch""",
 )
 def flags_are_the_systems(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """AVX is no flag of an ARM compiler, and armv9 none of an x86 one: it stops at the first file."""
+    """AVX is no flag of an ARM compiler, and armv9 none of an x86 one: it stops at the first file. `-mavx512`
+    is a flag of no compiler: each part of AVX-512 has its own, such as `-mavx512f`."""
+    for flag in (flag for listed in package_set.flags for flag in listed.flags):
+        if NO_FLAG.fullmatch(flag.value):
+            yield Defect(
+                f"{flag.value} is not a flag of any compiler",
+                flag.span,
+                hint="use the compiler's name, such as -mavx512f",
+            )
     system = package_set.system
     if system is None:
         return

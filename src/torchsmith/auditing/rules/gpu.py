@@ -20,6 +20,7 @@ DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
 PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
+PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[^;:]*?(\w+)\s*:\s*(\w+)\s*:")
 CLAIM = re.compile(r"(?<!kernels for )no other architecture")
 NO_OWN = ("wraps_nightly", "without_torch")
 NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set up
@@ -55,7 +56,8 @@ def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         for value in mention.values:
             sm = _sm(value)
             if sm is not None and sm != gpu.sm:
-                yield Defect(f"{mention.name} is {value}, the name says {gpu.name}", mention.span)
+                message = f"{mention.name} is {value}, the name says {gpu.name}"
+                yield Defect(message, mention.span, hint=f"use {gpu.sm.capability}")
 
 
 def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
@@ -77,12 +79,18 @@ def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> Findi
 def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
     Architecture Name"."""
-    for mention in _mentions(subject):
+    fixes: dict[str, FindingFix] = {}  # by the variable, whose uses they mend too
+    for mention in sorted(_mentions(subject), key=lambda mention: mention.spelling != "variable"):
         for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
             sm = _sm(value)
             if sm is not None and not DOTTED.fullmatch(value):
                 message = f"{mention.name} is written {value}, it takes {sm.capability}"
-                yield Defect(message, mention.span, fix=_rewrite(subject, mention, value, sm.capability))
+                fix = _rewrite(subject, mention, value, sm.capability)
+                if fix:
+                    fixes[mention.name] = fix
+                text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
+                used = (fixes[word] for word in re.findall(r"\w+", text) if word in fixes)
+                yield Defect(message, mention.span, fix=fix or next(used, None))
             elif sm is None:
                 yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
 
@@ -154,12 +162,21 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
     """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins."""
     pin = subject.imported_pin
+    parameters = {name for match in PYTHON_OVERLAY.finditer(subject.code) for name in match.groups()}
     for expression, at in subject.body.selected("pytorch"):
-        if PYTHON_SET.fullmatch(expression.rpartition(".")[0].rpartition(".")[2]):
+        owner = expression.rpartition(".")[0]
+        texts = [
+            owner.rpartition(".")[2],
+            *(text.rpartition(".")[2] for text in subject.body.bound_texts(owner)),
+        ]
+        if owner in parameters or any(PYTHON_SET.fullmatch(text) for text in texts):
             stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
-            message = f"{expression} is " + ("an error" if stops else "an alias that newer pins refuse")
+            refused = (
+                f"is refused by nixpkgs {pin.name}" if pin and stops else "is an alias that newer pins refuse"
+            )
             severity = None if stops else WARNING
-            yield Defect(message, at, severity=severity, hint="use torch", fix=rewrite(at, "torch"))
+            fix = rewrite(at, "torch")
+            yield Defect(f"{expression} {refused}", at, severity=severity, hint="use torch", fix=fix)
 
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)

@@ -32,7 +32,8 @@ def run(
 
     Any recipe will do: each is checked by its name and text against the catalog, and by torchsmith.toml where
     there is one above it. A comment [bold]# torchsmith: ignore TS401[/bold] on a line or the line before it
-    silences a rule there. The exit code is 1 when there are errors.
+    silences a rule there. The exit code is 1 when there are errors; with [bold]--fix[/bold] and
+    [bold]--diff[/bold] those count that the safe fixes do not mend.
     """
     format = "json" if json else format
     if explain is not None:
@@ -45,6 +46,6 @@ def run(
         stream = sys.stdout if format == "table" else sys.stderr
         view.print_fixes(report, written=not request.diff, stream=stream)
     if format == "json" or not (request.write_baseline or request.diff):
-        printed = report if notes else report.without(Severity.NOTE)
-        view.print_report(printed, request, format=format, verbose=verbose)
-        exit_if(not (request.write_baseline or request.diff) and report.of(Severity.ERROR))
+        view.print_report(report, request, format=format, notes=notes, verbose=verbose)
+    errors = report.of(Severity.ERROR)
+    exit_if(not request.write_baseline and [error for error in errors if not (request.diff and error.fix)])
