@@ -76,6 +76,10 @@ def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:
     rows = json.loads(call("list", "--profile", "real", "--left-out", "--json").out)["left_out"]
     assert len(rows) == 24
     assert all(row["reasons"] for row in rows)
+    narrowed = call("list", "--profile", "real", "--left-out", "sm110", "avx2", "--json").out
+    assert len(json.loads(narrowed)["left_out"]) == 3
+    assert json.loads(call("list", "--left-out", "sm90", "--json").out)["left_out"] == []
+    assert "12 variants: " in call("list", "--profile", "real", "--left-out").out
 
 
 def test_show_says_what_is_known_and_what_is_not_proved(call: Call) -> None:
@@ -123,6 +127,11 @@ def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: C
         (("explain", "avx512"), "bad-name", "torchsmith list avx512"),
         (("explain", "TS402"), "bad-name", "audit --explain TS402"),
         (("list", "sm61"), "empty", "torchsmith explain sm61"),
+        (("list", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),
+        (("list", "--left-out", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),
+        (("pick", "-p", "wide", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),
+        (("list", "python312", "sm90"), "empty", "torchsmith explain pytorch-python312-cuda13_0-sm90-"),
+        (("explain", "12.6"), "not-known", "torchsmith list -p every 12.6"),
         (("verify", "nothing"), "not-found", "give a wheel"),
         (("test", "no/where"), "not-found", "no/where"),
         (("diagnose", "nothing"), "not-found", "give the file of a log"),

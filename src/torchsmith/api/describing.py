@@ -135,6 +135,9 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
         return GpuReport(product.name, "", generation, cuda=builds, ended=ended)
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
+    if name in map(str, catalog.cuda):
+        hint = f"torchsmith list -p every {name} lists its variants"
+        raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
     if sm is not None:
         raise NotKnown(f"unknown GPU architecture {sm}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None

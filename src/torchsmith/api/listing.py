@@ -9,9 +9,10 @@ import msgspec
 
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
-from torchsmith.matrix import Cell, Matrix, pname
+from torchsmith.matrix import Cell, pname
 from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.matrix.select import Selector
+from torchsmith.workspace.load import open_workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +68,10 @@ class LeftOutReport(msgspec.Struct, frozen=True):
     left_out: list[LeftOutRow]
 
 
-def _opened(request: ListRequest) -> tuple[Workspace, Matrix]:
-    opened = open_workspace(request.workspace, request.profile)
-    return opened, opened.select(request.selectors or ())
-
-
 def list_cells(request: ListRequest) -> ListReport:
     """The cells that selectors pick; perhaps none. Raises a Problem for a selector that nobody knows."""
-    opened, matrix = _opened(request)
+    opened = open_workspace(request.workspace, request.profile)
+    matrix = opened.select(request.selectors or ())
     catalog, cells = opened.catalog, matrix.cells
     used = {cell.variant.isa for cell in cells}
     step: tuple[str, ...] = ()
@@ -114,8 +111,10 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
 
 
 def list_left_out(request: ListRequest) -> LeftOutReport:
-    """What the matrix leaves out of the packages that were selected, each cell with its reasons."""
-    opened, matrix = _opened(request)
-    packages = {cell.variant.package for cell in matrix.cells}
-    left = (left for left in opened.matrix.left_out if left.variant.package in packages)
-    return LeftOutReport([LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in left])
+    """What the matrix leaves out of what selectors pick, each cell with its reasons."""
+    opened = open_workspace(request.workspace, request.profile)
+    selector = Selector.parse(request.selectors or (), opened.catalog)
+    rows = [row for row in opened.matrix.left_out if selector.matches(row.variant, "", opened.catalog)]
+    if not rows:
+        opened.select(request.selectors or ())  # a Problem where the matrix has none of it either
+    return LeftOutReport([LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows])

@@ -21,7 +21,7 @@ def run(
     *,
     request: ListRequest,
     names: Annotated[bool, Option("Print one name per line.")] = False,
-    left_out: Annotated[bool, Option("List the cells that are left out, with reasons.")] = False,
+    left_out: Annotated[bool, Option("List the variants that are left out, with reasons.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.
@@ -51,7 +51,7 @@ def run(
 def _print_left_out(report: LeftOutReport) -> None:
     """The cells left out with their reasons."""
     for why, names in grouped(("; ".join(row.reasons), row.name) for row in report.left_out).items():
-        write(f"{counted(len(names), 'cell')}: {why}", "bold")
+        write(f"{counted(len(names), 'variant')}: {why}", "bold")
         for name in names:
             write(f"  {name}")
     if not report.left_out:
