@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.api.paging import PageRequest, page
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.workspace.load import open_workspace
@@ -45,3 +46,26 @@ def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
     for error in builtin_catalog().errors.values():
         of_gpus = re.search("(?i)cuda|cudnn|magma|gpu|nvcc", f"{error.title} {error.cause} {error.cure}")
         assert error.gpu is bool(of_gpus), error.name
+
+
+@pytest.mark.parametrize("layout", ["", 'layout = "shared"\n'])
+@pytest.mark.parametrize(("isa", "named"), [("avx2", False), ("armv9", True)])
+def test_a_superchip_is_named_for_its_own_system_only(
+    layout: str, isa: str, named: bool, tmp_path: Path
+) -> None:
+    start_workspace(tmp_path, "real", cells=(f"pytorch-python313-cuda13_0-sm90-{isa}",))
+    file = tmp_path / "torchsmith.toml"
+    file.write_text(file.read_text().replace("format = 1\n", f"format = 1\n{layout}", 1))
+    generate(GenerateRequest(workspace=tmp_path))
+    page(PageRequest(folder=tmp_path, output=tmp_path / "page.html"))
+    texts = {
+        path: path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".nix", ".md", ".html")
+    }
+    head = re.search(r"<small>H100[^<]*", texts[tmp_path / "page.html"])
+    assert head is not None
+    assert ("GH200" in head[0]) == named
+    recipes = [text for path, text in texts.items() if path.suffix == ".nix" and "H100" in text]
+    readmes = [text for path, text in texts.items() if path.suffix == ".md" and "H100" in text]
+    assert recipes
+    assert readmes
+    assert {"GH200" in text for text in recipes + readmes} == {named}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,6 +119,15 @@ class Catalog:
     def torch(self) -> Package:
         """The package that is torch itself."""
         return self.packages[TORCH]
+
+    def parts_on(self, gpu: facts.Gpu, parts: Iterable[str], *systems: str) -> tuple[str, ...]:
+        """Those of a GPU's parts that machines of these systems have: some sit beside an ARM CPU only."""
+        elsewhere = {part for part, cpu in gpu.superchips.items() if self.cpus[cpu].platform not in systems}
+        return tuple(part for part in parts if part not in elsewhere)
+
+    def title_on(self, gpu: facts.Gpu, *systems: str) -> str:
+        """A GPU's products on these systems, in a few words."""
+        return ", ".join(self.parts_on(gpu, gpu.title.split(", "), *systems))
 
     def archs_of(self, backend: facts.GpuBackend) -> Mapping[str, facts.Gfx | facts.Arch]:
         """The architectures of a backend other than CUDA."""

@@ -301,9 +301,7 @@ def gpu_title(variant: Variant, catalog: Catalog) -> str:
     gpu = gpu_of(variant, catalog)
     if not isinstance(gpu, Gpu):
         return gpu.title if gpu else ""
-    platform = catalog.isas[variant.isa].platform
-    elsewhere = {part for part, cpu in gpu.superchips.items() if catalog.cpus[cpu].platform != platform}
-    return ", ".join(part for part in gpu.title.split(", ") if part not in elsewhere)
+    return catalog.title_on(gpu, catalog.isas[variant.isa].platform)
 
 
 def _toolkit(variant: Variant, catalog: Catalog) -> Iterator[Reason]:

@@ -105,13 +105,14 @@ def _gpu(variant: Variant, catalog: Catalog) -> GpuPart | None:
     if isinstance(target, Accelerator):
         backend = catalog.backends[target.version.backend]
         arch, title = catalog.archs_of(backend)[target.arch], toolkit_title(variant, catalog)
-        parts = (arch.title,)
-        return GpuPart(target.arch, "", arch.generation, parts, title, backend.driver, backend.systems)
+        known = arch.generation, (arch.title,), title, backend.driver, backend.systems
+        return GpuPart(target.arch, "", *known)
     if not isinstance(target, Cuda):
         return None
     gpu, toolkit = catalog.gpus[target.sm], catalog.cuda[target.version]
     cuda, driver = str(toolkit.version), str(max(toolkit.min_driver, gpu.min_driver))
-    return GpuPart(gpu.name, gpu.sm.capability, gpu.generation, gpu.parts, cuda, driver, gpu.platforms)
+    parts = catalog.parts_on(gpu, gpu.parts, catalog.isas[variant.isa].platform)
+    return GpuPart(gpu.name, gpu.sm.capability, gpu.generation, parts, cuda, driver, gpu.platforms)
 
 
 def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) -> list[str]:

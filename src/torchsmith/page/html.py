@@ -200,7 +200,8 @@ def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
     cells_of = {place: tag("div", own, class_="cells") for place, own in places.items()}
     rows = [
-        tag("tr", _row_head(sm, catalog), [tag("td", cells_of.get((sm, isa))) for isa in isas]) for sm in sms
+        tag("tr", _row_head(sm, cells, catalog), [tag("td", cells_of.get((sm, isa))) for isa in isas])
+        for sm in sms
     ]
     title = [first.toolkit or "CPU only", f"Python {first.python}", first.flavor]
     caption = tag("caption", ", ".join(filter(None, title)))
@@ -214,8 +215,9 @@ def _broken(isa: str) -> Child:
     return (match[1], tag("wbr"), match[2]) if match else isa
 
 
-def _row_head(sm: str, catalog: Catalog) -> Markup:
-    titles = {gpu.name: gpu.title for gpu in catalog.gpus.values()}
+def _row_head(sm: str, cells: Sequence[PageCell], catalog: Catalog) -> Markup:
+    systems = {cell.system for cell in cells if cell.sm == sm}
+    titles = {gpu.name: catalog.title_on(gpu, *systems) for gpu in catalog.gpus.values()}
     titles |= {gfx.name: gfx.title for gfx in catalog.gfx.values()}
     return tag("th", sm or "none", tag("small", titles[sm]) if sm in titles else None, scope="row")
 

@@ -48,7 +48,7 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     gpu = next((gpu for gpu in catalog.gpus.values() if gpu.name == cell.sm), None)
     isa = catalog.isas.get(cell.isa)
     yield "package", f"{cell.package} {cell.version}".strip()
-    yield "GPU", f"{cell.sm}: {gpu.title}" if gpu else cell.sm
+    yield "GPU", f"{cell.sm}: {catalog.title_on(gpu, cell.system)}" if gpu else cell.sm
     yield "CPU", f"{isa.title} ({isa.platform})" if isa else cell.isa
     yield "GPU code", cell.toolkit
     yield "recipe", tag("code", cell.file) if cell.file else ""

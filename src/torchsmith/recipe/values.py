@@ -10,6 +10,7 @@ from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Is
 from torchsmith.catalog.package import GpuList
 from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Accelerator, Cell, Flavor, Variant
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
@@ -88,7 +89,7 @@ class CellFacts:
             "cpuNeeds": cpu_requirement(self.isa),
         }
         if self.gpu is not None:
-            data = gpu_data(self.gpu, self.variant, self.catalog)
+            data = gpu_data(self.gpu, self.variant, self.catalog, self.isa.platform)
             values |= {placeholder: data[name] for placeholder, name in GPU_FACTS.items()}
             values["smNumber"] = str(self.gpu.sm.number)
             values["machines"] = machines_text(self.gpu, self.isa, self.catalog)
@@ -290,9 +291,10 @@ def shared_values(
     }
     sms = sorted({cell.variant.sm for cell in cells if cell.variant.sm})
     if sms:
+        systems = grouped((cell.variant.sm, catalog.isas[cell.variant.isa].platform) for cell in cells)
         by_system = all(_machines_by_system(catalog.gpus[sm], cells, catalog) for sm in sms)
         table = {
-            str(sm.number): gpu_data(catalog.gpus[sm], cells[0].variant, catalog)
+            str(sm.number): gpu_data(catalog.gpus[sm], cells[0].variant, catalog, *systems[sm])
             | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
             for sm in sms
         }
@@ -331,14 +333,14 @@ def _gpu_list_values(gpu_list: GpuList) -> dict[str, TemplateValue]:
     return {"gpuName": gpu_list.name, "gpuTarget": target, "gpuTail": "" if dotted else gpu_list.form[2:]}
 
 
-def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog) -> dict[str, NixValue]:
-    """A GPU as Nix data; `driver` is the oldest that knows both the GPU and the CUDA release."""
+def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog, *systems: str) -> dict[str, NixValue]:
+    """A GPU of some systems as Nix data; `driver` is the oldest that knows the GPU and the CUDA release."""
     drivers = [gpu.min_driver] + ([catalog.cuda[variant.cuda].min_driver] if variant.cuda else [])
     return {
         "name": f"SM{gpu.sm.number}",
         "capability": gpu.sm.capability,
         "title": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
-        "parts": gpu.title,
+        "parts": catalog.title_on(gpu, *systems),
         "driver": str(max(drivers)),
     }
 

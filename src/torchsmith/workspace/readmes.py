@@ -13,7 +13,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.driver import NIX_LOOKS, linking
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, Matrix
-from torchsmith.matrix.cells import gpu_of, toolkit_title
+from torchsmith.matrix.cells import gpu_of, gpu_title, toolkit_title
 from torchsmith.recipe.header import with_header
 from torchsmith.workspace.settings import Settings
 
@@ -59,9 +59,9 @@ def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
         by_target = {(cell.variant.arch, cell.variant.isa): cell for cell in here}
         ordered = sorted(here, key=lambda cell: cell.variant.sort_key)
         rows = []
-        for arch, cell in {cell.variant.arch: cell for cell in ordered}.items():
-            gpu = gpu_of(cell.variant, catalog)
-            name = f"**{arch}** {gpu.title}" if gpu else "no GPU"
+        for arch in dict.fromkeys(cell.variant.arch for cell in ordered):
+            titles = (gpu_title(other.variant, catalog) for other in here if other.variant.arch == arch)
+            name = f"**{arch}** {max(titles, key=len)}" if arch else "no GPU"
             rows.append([name, *(_mark(by_target.get((arch, isa))) for isa in isas)])
         title = f"Python {python}, {toolkit or 'CPU only'}"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")
@@ -206,7 +206,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
             [
                 f"`{cell.name}`",
                 catalog.lines[cell.line].version_of(package.name) or "Flox catalog",
-                f"{gpu.name}: {gpu.title}" if gpu else "none",
+                f"{gpu.name}: {gpu_title(variant, catalog)}" if gpu else "none",
                 variant.cuda or toolkit_title(variant, catalog),
                 f"{isa.title}: {', '.join(isa.first_cpus)}",
                 isa.platform,
@@ -276,7 +276,7 @@ def _notes(name: str, package: Package, cells: Sequence[Cell], catalog: Catalog)
     version = line.version_of(package.name) or "of the Flox catalog"
     pins = sorted({catalog.pins[build.pin].rev for build in builds if build.pin})
     needed = table(["fix", "why"], [[fix.title, fix.why] for fix in mine])
-    gpus = [gpu.title if (gpu := gpu_of(cell.variant, catalog)) else "none" for cell in cells]
+    gpus = [gpu_title(cell.variant, catalog) or "none" for cell in cells]
     cpus = [catalog.isas[cell.variant.isa].title for cell in cells]
     variants = zip((f"`{cell.name}`" for cell in cells), gpus, cpus, strict=True)
     errors = [error for error in catalog.errors.values() if titles or not error.gpu]

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a167e1c47f61c0aeb030e4e3d699f6eec9315f1c33a17a34f858a6c6a8240360
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:0c0ae806001eac6ae72910c64d097ff9bd2837ab47707b3deb261f9322266995
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -123,7 +123,7 @@ let
         description = "PyTorch 2.9.1 with CUDA 13.0 for NVIDIA Hopper (SM90) and AVX2 CPUs";
         longDescription = ''
           PyTorch 2.9.1 compiled for one kind of machine:
-          - GPU: SM90, that is H100, H200, GH200; no other architecture
+          - GPU: SM90, that is H100, H200; no other architecture
           - Machines: x86_64 with such a GPU
           - CPU: x86-64 with avx, avx2, f16c, fma, popcnt, sse4_2 (first in Haswell, Excavator, Zen); a lesser CPU stops with an illegal instruction
           - CUDA: 13.0, which needs an NVIDIA driver of version 580 or newer
