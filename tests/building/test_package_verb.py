@@ -89,6 +89,23 @@ def test_what_nix_refuses_is_left_out_with_its_own_error(root: Path, nix_here: P
 
 
 @pytest.mark.needs("nix")
+def test_recipes_of_others_that_a_package_does_not_touch_are_not_in_its_way(
+    root: Path, nix_here: Path, call: Call
+) -> None:
+    own = 'packages = ["pytorch"]\nline = "2.10"\npython = ["3.12"]\ncuda = ["cpu"]\n'
+    (root / "torchsmith.toml").write_text(f'{TOML}[[matrix]]\n{own}isa = ["{ISA}"]\n')
+    assert call("generate", "-w", str(root)).code == 0
+    for recipe in (root / "build-pytorch/.flox/pkgs").glob("*.nix"):
+        recipe.write_text(recipe.read_text().partition("\n")[2])
+    added = call("package", "add", "torchmix", "--json", "-w", str(root))
+    report = json.loads(added.out)
+    assert [added.code, report["blocked"]] == [0, []]
+    assert {recipe["path"].split("/")[0] for recipe in report["recipes"]} == {"build-torchmix"}
+    # Why it has fewer cells than torch.
+    assert f"torchmix-python312-cpu-{ISA}" in report["left_out"]
+
+
+@pytest.mark.needs("nix")
 def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Call) -> None:
     settings = root / "torchsmith.toml"
     settings.write_bytes(settings.read_bytes().replace(b"\n", b"\r\n"))

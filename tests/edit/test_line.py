@@ -13,7 +13,7 @@ from torchsmith.api.starting import InitRequest, init
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exists, Problem
 from torchsmith.edit.line import add_line, line_rows, propose_line
 from torchsmith.edit.pin import Move
 from torchsmith.workspace.load import open_workspace
@@ -63,6 +63,20 @@ def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> N
     added = propose_line(workspace, "2.13", Move("2.10", torch="2.13.0"))
     assert added.after.catalog.lines["2.13"].version_of("torchvision") == "0.28.0"
     assert not (workspace / "catalog").exists()
+
+
+def test_companions_that_the_workspace_does_not_build_need_no_release(workspace: Path) -> None:
+    (workspace / "torchsmith.toml").write_text(
+        TOML.replace("format = 1", 'format = 1\npackages = ["pytorch"]')
+    )
+    added = propose_line(workspace, "2.29", Move("2.10", torch="2.29.1"))
+    line = added.after.catalog.lines["2.29"]
+    assert [line.torch, line.version_of("torchvision")] == ["2.29.1", ""]
+
+
+def test_a_line_that_is_there_is_named_before_anything_is_asked_for(workspace: Path) -> None:
+    with pytest.raises(Exists):
+        editing.add_line(editing.LineAddRequest(name="2.10", workspace=workspace))
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from tests.recipe.conftest import MINI
 from torchsmith.api.editing import PinRequest, pin
 from torchsmith.api.watch import Watch
@@ -122,6 +123,16 @@ def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None
     assert NEW in file.read_text()
 
 
+def test_a_dry_run_says_that_blocked_recipes_stop_the_whole_move(workspace: Path, call: Call) -> None:
+    for file in (workspace / "build-pytorch/.flox/pkgs").glob("*.nix"):
+        file.write_text("# mine\n" + file.read_text().partition("\n")[2])
+    shown = call("pin", "2.10", "--rev", NEW, "--dry-run", "-w", workspace)
+    assert shown.code == 1
+    assert "nothing would be written: 2 of " in shown.err
+    assert "--adopt" in shown.err
+    assert shown.out.count("blocked") == 1  # one reason, one line
+
+
 def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
     move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
     proposal = propose(workspace, move)
@@ -146,8 +157,9 @@ def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) 
 
 
 def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
-    with pytest.raises(Problem, match=r"fe5e41d.* 13\.0"):
+    with pytest.raises(Problem, match=r"fe5e41d.* 13\.0") as no_cuda:
         propose(workspace, Move("2.10", rev="fe5e41d"))
+    assert "6a030d5" in no_cuda.value.hint
     with pytest.raises(Problem, match=r"2\.10\.9"):
         propose(workspace, Move("2.10", torch="2.10.9"))
     with pytest.raises(Problem, match="'abc'"):

@@ -181,6 +181,7 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has. Raises
     Incomplete where neither a tree nor the request tells its torch."""
     catalog = open_workspace(request.workspace).catalog
+    lines.check_new(request.name, catalog)
     torch, like, releases = request.torch, request.like, request.pairs.releases()
     move = pins.Move(request.name, request.rev, request.sha256)
     if request.rev:
@@ -206,6 +207,10 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
         proposal = lines.add_line(
             request.workspace, request.name, move, matrix=request.matrix, wait_seconds=request.wait
         )
+    line = proposal.after.catalog.lines[request.name]
+    if unknown := [name for name in catalog.lines[like].versions if not line.version_of(name)]:
+        named = " and ".join(unknown)
+        watch.remark(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
     return _report(request.name, proposal, watch, dry_run=request.dry_run)
 
 

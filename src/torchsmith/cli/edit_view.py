@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.editing import EditReport
 from torchsmith.cli.console import tell, write
-from torchsmith.core.text import counted
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit.impact import summary
 
 MAX_SHOWN = 5
@@ -21,8 +21,7 @@ def print_edit(report: EditReport) -> None:
         write(f"  {recipe.kind}  {recipe.path}")
     if len(recipes) > MAX_SHOWN:
         write(f"  … and {counted(len(recipes) - MAX_SHOWN, 'more recipe')}")
-    for file in report.blocked:
-        write(f"  blocked  {file.path}: {file.why}", "yellow")
+    _print_blocked(report)
     if report.to_learn:
         write(f"unknown hashes: {', '.join(report.to_learn)}")
     if report.effects is not None:
@@ -34,3 +33,16 @@ def print_edit(report: EditReport) -> None:
         tell("nothing to write: already up to date")
     elif recipes:
         tell(f"{counted(len(recipes), 'recipe')} {'written' if report.written else 'would be written'}")
+
+
+def print_refused(report: EditReport) -> None:
+    """What stands in the way of a change that is made whole or not at all."""
+    _print_blocked(report)
+    blocked, total = len(report.blocked), len(report.blocked) + len(report.recipes)
+    why = f"{blocked} of {counted(total, 'recipe')} are blocked; --adopt takes them over"
+    tell(f"nothing would be written: {why}")
+
+
+def _print_blocked(report: EditReport) -> None:
+    for why, paths in grouped((file.why, file.path) for file in report.blocked).items():
+        write(f"  blocked  {some_of(paths)}: {why}", "yellow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -96,18 +96,24 @@ def add_line(
     return added
 
 
-def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
-    """A line that takes pins and fixes of another, which it moves to a torch release of its own, worked out;
-    nothing is written. `matrix`: torchsmith.toml gets its cells."""
-    workspace = open_workspace(path)
-    catalog, root = workspace.catalog, workspace.home
+def check_new(name: str, catalog: Catalog) -> None:
+    """Refuse a name that cannot be a line's, or a line that can be built already."""
     if not NAME.fullmatch(name):
         raise Invalid(f"{name!r} is not a name of a line", hint="such as 2.11")
     existing = catalog.lines.get(name)
     if existing and any(not build.lacks_pin for build in existing.every_build.values()):
         hint = f"torchsmith pin {name} moves it; torchsmith line list shows all"
         raise Exists(f"line {name} is there already: torch {existing.torch}", hint=hint)
-    facts = _facts(name, like, catalog)
+
+
+def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
+    """A line that takes pins and fixes of another, which it moves to a torch release of its own, worked out;
+    nothing is written. `matrix`: torchsmith.toml gets its cells."""
+    workspace = open_workspace(path)
+    catalog, root = workspace.catalog, workspace.home
+    check_new(name, catalog)
+    packages = {cell.variant.package.name for cell in workspace.matrix.cells}
+    facts = _facts(name, like, catalog, packages or None)
     edits = [laid_over(root, f"catalog/{file}.toml", table) for file, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
     after = workspace.with_texts(texts)
@@ -143,13 +149,13 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     return table_text({"matrix": [shared | block for block in blocks if block["cuda"] != [""]]})
 
 
-def _facts(new: str, move: Move, catalog: Catalog) -> dict[str, FactTable]:
+def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | None) -> dict[str, FactTable]:
     like = find_line(catalog, move.line)
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is not a torch release that another could be built like")
     known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
     entry: FactTable = {
-        **release_of(like, move, catalog),
+        **release_of(like, move, catalog, packages),
         "pythons": [str(python) for python in (known or like).pythons],
         "triton": known.triton if known else "",
         "source": "this workspace",

@@ -28,14 +28,13 @@ from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop_key, drop_tables, set_list, set_string
 from torchsmith.core.toml_write import value_text
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
-from torchsmith.edit.proposal import Proposal
+from torchsmith.edit.proposal import Proposal, changes_between
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
-from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
@@ -184,13 +183,12 @@ def _change(workspace: Workspace, texts: Mapping[str, str], *, adopt: bool, gone
     if gone and (root / gone).is_dir():
         repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
     edits = [_edit(root, path, text) for path, text in texts.items()]
-    changes = reconcile(after, repos, adopt=Adoption(adopt))
     return Proposal(
         workspace=workspace,
         after=after,
         edits=tuple(edit for edit in edits if edit.pending),
         repos=tuple(repos),
-        changes=tuple(changes),
+        changes=changes_between(workspace, after, repos, adopt=adopt),
     )
 
 

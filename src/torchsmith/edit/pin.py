@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,16 @@ from torchsmith.core.text import some_of
 from torchsmith.core.toml import nodes, parsed, place
 from torchsmith.core.toml_write import table_text
 from torchsmith.edit.impact import Effect, effects, write_recipes
-from torchsmith.edit.proposal import Proposal
+from torchsmith.edit.proposal import Proposal, changes_between
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_hash
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
-from torchsmith.workspace.change import Adoption, Change, ChangeKind
+from torchsmith.workspace.change import Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out as write_changes
 from torchsmith.workspace.wanted import wanted_repos
 
@@ -86,7 +85,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
         after=after,
         edits=tuple(edit for edit in edits if edit.kind != "keep"),
         repos=tuple(repos),
-        changes=tuple(reconcile(after, repos, adopt=Adoption(adopt))),
+        changes=changes_between(opened, after, repos, adopt=adopt),
         to_learn=tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
     )
 
@@ -150,7 +149,16 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
         if lacking := sorted(used - builds.keys()):
             titles = ", ".join(f"CUDA {name}" if name[0].isdigit() else name for name in lacking)
-            raise CannotBuild(f"nixpkgs {pin.name} has no {titles}")
+            able = [
+                other.name
+                for other in catalog.pins.values()
+                if other.probed and all(has_build(other, name) for name in used)
+            ]
+            hint = (
+                f"these have all that the cells of line {line.name} need: {', '.join(able)}" if able else ""
+            )
+            hint = hint or f"take the cells of {titles} out of torchsmith.toml first"
+            raise CannotBuild(f"nixpkgs {pin.name} has no {titles}", hint=hint)
         facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:
         entry |= release_of(line, move, catalog)
@@ -239,8 +247,9 @@ def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     return catalog.pin_of(rev[:7], entry), entry
 
 
-def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
-    """Another torch with its pairs and hashes, as far as the catalog or the person knows them."""
+def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str] | None = None) -> FactTable:
+    """Another torch with its companions and hashes, as far as the catalog or the person knows them. The
+    releases of `needed` packages, by default of all, must be known."""
     if not VERSION.fullmatch(move.torch):
         raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
     known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
@@ -249,9 +258,12 @@ def release_of(line: Line, move: Move, catalog: Catalog) -> FactTable:
         name: move.versions.get(name) or (known.version_of(name) if known else "")
         for name in {**line.versions, **move.versions}
     }
-    if unknown := [package.name for package in own if not pairs.get(package.name, "none")]:
-        hint = " ".join(f"--pair {name}=VERSION" for name in unknown)
-        raise Incomplete(f"the pair of torch {move.torch} is not known: {', '.join(unknown)}", hint=hint)
+    unknown = [package.name for package in own if not pairs.get(package.name, "none")]
+    if missing := [name for name in unknown if needed is None or name in needed]:
+        hint = " ".join(f"--pair {name}=VERSION" for name in missing)
+        message = f"which release of {' and '.join(missing)} goes with torch {move.torch} is not known"
+        raise Incomplete(message, hint=hint)
+    pairs = {name: version for name, version in pairs.items() if name not in unknown}
     hashes = dict(known.hashes) if known else {}
     unchanged = {name: text for name, text in line.hashes.items() if pairs.get(name) == line.version_of(name)}
     return {

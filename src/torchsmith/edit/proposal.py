@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchsmith.edit.package_entry import PackageProbe
-from torchsmith.workspace.change import Change
+from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.wanted import WantedRepo
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,31 @@ class Proposal:
         return [cell.name for cell in self.after.matrix.cells if cell.variant.package.name == package]
 
     def left_out_of(self, package: str) -> dict[str, str]:
-        """A package's cells that the matrix leaves out, each with the reason."""
-        return {
+        """A package's cells that the matrix leaves out, each with the reason; where it has some, those that
+        torch has and it has not are among them."""
+        cells, reason = (
+            self.cells_of(package),
+            f"torchsmith.toml asks there for other packages than {package}",
+        )
+        torchs = [cell.variant for cell in self.after.matrix.cells if cell.variant.package.is_torch]
+        names = [variant.of(self.after.catalog.packages[package]).name for variant in torchs]
+        return {name: reason for name in names if cells and name not in cells} | {
             left.variant.name: "; ".join(map(str, left.reasons))
             for left in self.after.matrix.left_out
             if left.variant.package.name == package
         }
+
+
+def changes_between(
+    before: Workspace, after: Workspace, repos: Sequence[WantedRepo], *, adopt: bool
+) -> tuple[Change, ...]:
+    """The changes that make `repos` what they should be after; a file of somebody else that would have to
+    change before too is none of them."""
+    adoption = Adoption(adopt)
+    changes = reconcile(before, wanted_repos(before), adopt=adoption)
+    blocked = {(change.path, change.after) for change in changes if change.skipped}
+    return tuple(
+        change
+        for change in reconcile(after, repos, adopt=adoption)
+        if not change.skipped or (change.path, change.after) not in blocked
+    )

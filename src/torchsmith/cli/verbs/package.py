@@ -68,7 +68,8 @@ def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
 def _print_added(report: EditReport) -> None:
     """What Nix says of the package, what is written, and the cells that it has."""
     for answered, cells in report.nixpkgs.items():
-        write(f"{report.name} at {some_of(cells)}: {answered}")
+        more = f" and {counted(len(cells) - 1, 'more cell')}" if len(cells) > 1 else ""
+        write(f"{report.name}, asked for {cells[0]}{more}: {answered}")
     write(f"needs {', '.join(report.needs) or 'nothing of the matrix'}")
     write(f"gets its GPU target by {', '.join(report.gpu_lists) or 'its torch'}")
     print_edit(report)

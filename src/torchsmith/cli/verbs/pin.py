@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.editing import PinRequest, pin
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import answer, exit_if, next_step
-from torchsmith.cli.edit_view import print_edit
+from torchsmith.cli.edit_view import print_edit, print_refused
 from torchsmith.cli.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
@@ -22,7 +22,7 @@ def run(*, request: PinRequest, json: JsonOption = False) -> None:
     when a recipe of the line is not managed by torchsmith: nothing is moved then.
     """
     report = pin(request, Terminal())
-    answer(report, print_edit, as_json=json)
+    answer(report, print_refused if report.blocked else print_edit, as_json=json)
     if request.writing.dry_run:
         exit_if(report.blocked)
         return
