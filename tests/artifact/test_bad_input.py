@@ -195,6 +195,21 @@ def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
         assert [fault.split()[0].rpartition("/")[2] for fault in contents.faults] == ["libtorch_self.so"]
 
 
+def test_links_between_paths_of_a_store_elsewhere_stay_in_it(tmp_path: Path) -> None:
+    """Nix writes /nix/store into the links of a store that lies in another folder."""
+    store = tmp_path / "nix/store"
+    (store / "torch/torch").mkdir(parents=True)
+    (store / "torch-lib/lib").mkdir(parents=True)
+    (store / "torch-lib/lib/libtorch_cuda.so").write_bytes(GOOD)
+    (store / "torch-all").mkdir()
+    (store / "torch-all/lib").symlink_to("/nix/store/torch-lib/lib")
+    (store / "torch/torch/lib").symlink_to("/nix/store/torch-all/lib")
+    (store / "torch/torch/libtorch_self.so").symlink_to("/nix/store/torch/torch/libtorch_self.so")
+    with open_contents(store / "torch", Owners.of(builtin_catalog())) as contents:
+        assert [item.name for item in contents.libraries] == ["torch/lib/libtorch_cuda.so"]
+        assert [fault.split()[0] for fault in contents.faults] == ["torch/libtorch_self.so"]
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "libtorch.so"
     os.mkfifo(pipe)

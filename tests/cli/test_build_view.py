@@ -56,6 +56,7 @@ def plan(*jobs: Job) -> BuildPlanReport:
         per_core_gb=1.0,
         own_builds=0,
         builds_below=0,
+        own_store="",
         problem=None,
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.anybody import ordinary
-from tests.building.conftest import MINI, TOML
+from tests.building.conftest import ARM, MINI, TOML
 from torchsmith.api.writing import GenerateRequest, generate
 
 REVISION = "0" * 39 + "1"
@@ -86,6 +86,39 @@ def test_without_the_daemon_recipes_evaluate_and_what_needs_the_store_says_so(th
         done = called(theirs, "build", "--dry-run", **nowhere)
         assert done.returncode == 3, done.stderr
         assert "no-socket" in done.stderr
+
+
+@pytest.mark.needs("nix")
+def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None:
+    home = Path(tempfile.mkdtemp(prefix="torchsmith-test-"))
+    os.chmod(home, 0o777)
+    variables = {"HOME": str(home), "TORCHSMITH_CACHE": str(home / "cache")}
+    cell = "pytorch-python313-cpu-" + ("armv8_2" if ARM else "avx2")
+    try:
+        workspace = home / "workspace"
+        assert called(home, "init", str(workspace), "--cell", cell, **variables).returncode == 0
+        assert called(workspace, "generate", **variables).returncode == 0
+        dry = called(workspace, "build", "--dry-run", "--json", "--nixpkgs", "sample", **variables)
+        own_store = json.loads(dry.stdout)["own_store"]
+        if not own_store:
+            pytest.skip("this user may write to the machine's store")
+        assert own_store == f"{home}/cache/store/nix/store"
+        built = called(workspace, "build", cell, "--verify", "--nixpkgs", "sample", **variables)
+        if "namespace" in built.stderr:
+            pytest.skip("Nix may not make the namespaces that a store of the user's own needs")
+        assert built.returncode == 0, built.stderr
+        assert built.stderr.count(own_store) == 2  # before the build, and the path of the result
+        assert "torchsmith test" not in built.stderr
+        for named in (cell, f".torchsmith/results/{cell}"):
+            verified = called(workspace, "verify", named, "--json", **variables)
+            assert verified.returncode == 0, verified.stdout + verified.stderr
+            assert json.loads(verified.stdout)["report"]["path"].startswith(own_store)
+        tested = called(workspace, "test", cell, "--json", **variables)
+        assert json.loads(tested.stdout)["error"]["code"] == "lacking"
+        assert tested.returncode == 3
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", home], check=True)
+        shutil.rmtree(home)
 
 
 @pytest.mark.needs("nix")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from torchsmith.api.by_name import build_and_name, build_named, derivation_of
+from torchsmith.api.by_name import build_named, build_to_run, derivation_of, is_name
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import VariantOption, WorkspaceOption
 from torchsmith.api.samples import or_sample
@@ -55,7 +55,9 @@ def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
     """
     opened = open_workspace(request.workspace)
     named = or_sample(request.path, "build")
-    path, variant = build_and_name(named, request.variant, opened)
+    path = build_named(named, opened)
+    by_name = is_name(named) and path != named
+    variant = request.variant or (named.name if by_name else None)
     promise = promised(variant, path, opened.catalog)
     derivation = derivation_of(path, variant, opened) if variant else ""
     against = build_named(or_sample(request.against, "build"), opened) if request.against else None
@@ -65,7 +67,7 @@ def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     # All that a cell's name promises was judged.
-    complete = path != named and not request.variant and not request.no_cpu
+    complete = by_name and not request.variant and not request.no_cpu
     if complete and opened.root is not None:
         from torchsmith.api.verified import keep
 
@@ -102,7 +104,8 @@ def test(request: TestRequest) -> SmokeTest:
     word = or_sample(request.path, "build")
     # A toy runs with any Python.
     python = request.python or (Path(sys.executable) if word != request.path else None)
-    path, variant = build_and_name(word, request.variant, opened)
+    path = build_to_run(word, opened)
+    variant = request.variant or (word.name if is_name(word) and path != word else None)
     promise = promised(variant, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
     return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)

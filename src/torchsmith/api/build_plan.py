@@ -38,6 +38,7 @@ class BuildPlanReport(msgspec.Struct, frozen=True, kw_only=True):
     per_core_gb: float  # of memory, for each compiler
     own_builds: int  # that no public cache of nixpkgs can have, among those below the recipes
     builds_below: int  # 0 where the backend does not tell
+    own_store: str  # where builds go if the user may not use the machine's store; else empty
     problem: Problem | None  # where memory, disk or builders cannot suffice
 
     @property
@@ -77,5 +78,6 @@ def plan_report(ready: Prepared) -> BuildPlanReport:
         per_core_gb=plan.per_core_gb,
         own_builds=len(plan.graph.own) if plan.graph else 0,
         builds_below=plan.builds_below,
+        own_store=str(ready.nix.store_file("/nix/store")) if ready.nix and ready.nix.store else "",
         problem=problem,
     )

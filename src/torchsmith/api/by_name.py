@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, Lacking, NotFound, Problem, Refused, did_you_mean
+from torchsmith.core.problem import Exit, Lacking, NotFound, Refused, did_you_mean
 from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -21,16 +21,18 @@ def is_name(path: Path) -> bool:
 
 
 def build_named(named: Path, workspace: Workspace) -> Path:
-    """A path as it is; for a cell's name the link to its last build, or what the record says that it was.
-    Raises NotFound for a name that was never built here."""
+    """Where a path, or for a cell's name its last build, lies on disk. Raises NotFound for a name that was
+    never built here."""
+    from torchsmith.nix.tool import stored
+
     if not is_name(named) or workspace.root is None:
-        return _existing(named, "give a wheel, a folder or a library")
+        return stored(_existing(named, "give a wheel, a folder or a library"))
     from torchsmith.record import open_record
     from torchsmith.workspace.journal import STATE
 
     link = workspace.home / STATE / "results" / named.name
-    if link.exists():
-        return link
+    if (place := stored(link)).exists():
+        return place
     with closing(open_record(workspace.root, read_only=True)) as record:
         built = record.built(named.name)
     if built is None or not built.outputs:
@@ -39,13 +41,21 @@ def build_named(named: Path, workspace: Workspace) -> Path:
             hint=f"torchsmith build {shell_word(named.name)} builds it; torchsmith list lists the names",
             exit=Exit.LACKING,
         )
-    output = Path(built.outputs[0])
-    if not output.exists() and (place := _own_store(output)):
+    return stored(built.outputs[0])
+
+
+def build_to_run(named: Path, workspace: Workspace) -> Path:
+    """The same of a build that is to run. Raises Lacking where it lies in a store of torchsmith's own."""
+    from torchsmith.nix.tool import in_own_store
+
+    path = build_named(named, workspace)
+    if in_own_store(path):
         raise Lacking(
-            f"{named} was built into a store of torchsmith's own, {place}: only Nix can use it",
-            hint="use the machine's store: join the group nix-users, or start nix-daemon (torchsmith doctor)",
+            f"{named} cannot run: it lies in torchsmith's own store, and looks for its parts in /nix/store",
+            hint="build into the machine's store: join the group nix-users, or start nix-daemon"
+            " (torchsmith doctor)",
         )
-    return output
+    return path
 
 
 def _existing(path: Path, hint: str) -> Path:
@@ -55,34 +65,17 @@ def _existing(path: Path, hint: str) -> Path:
     raise NotFound(f"there is no file {path}", hint=hint)
 
 
-def _own_store(output: Path) -> Path | None:
-    """The store that holds a path under the name of the machine's; None where none does."""
-    from torchsmith.nix.tool import find_nix
-
-    try:
-        nix = find_nix()
-    except Problem:
-        return None
-    place = nix.store_file(str(output))
-    return place.parent if nix.store and place.exists() else None
-
-
-def build_and_name(named: Path, name: str | None, workspace: Workspace) -> tuple[Path, str | None]:
-    """A build, and the variant that it should be: a name leads to the one and says the other."""
-    path = build_named(named, workspace)
-    return path, name or (named.name if path != named else None)
-
-
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
     """The derivation of a build that was made here under a name; empty where the record has another one."""
     if workspace.root is None:
         return ""
+    from torchsmith.nix.tool import stored
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:
         built = record.built(name)
-    same = built is not None and path.resolve() in [Path(output).resolve() for output in built.outputs]
-    return built.derivation if built is not None and same else ""
+    same = built is not None and path.resolve() in [stored(output).resolve() for output in built.outputs]
+    return str(stored(built.derivation)) if built is not None and built.derivation and same else ""
 
 
 def log_named(named: Path, workspace: Workspace) -> Path:

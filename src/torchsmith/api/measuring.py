@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.by_name import build_named
+from torchsmith.api.by_name import build_to_run
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.samples import or_sample
@@ -39,7 +39,7 @@ def compare(request: CompareRequest, watch: Watch = SILENT) -> BuildComparison:
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
     subjects = [
-        subject(label, build_named(or_sample(path, "build"), opened), opened.catalog, variables(environment))
+        subject(label, build_to_run(or_sample(path, "build"), opened), opened.catalog, variables(environment))
         for label, path, environment in sides
     ]
     shares = busy_shares()

@@ -12,7 +12,6 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.options import WorkspaceOption
-from torchsmith.core.problem import Problem
 from torchsmith.record import JobRow, RunRow
 
 STANDING = {
@@ -53,17 +52,10 @@ def status(request: StatusRequest) -> StatusReport:
 
 def _missing(jobs: Sequence[JobRow]) -> list[str]:
     """Results that are no longer there: collected as garbage, or deleted."""
-    from torchsmith.nix.tool import find_nix
+    from torchsmith.nix.tool import stored
 
     outputs = [path for job in jobs if job.state == "done" for path in job.outputs[:1]]
-    absent = [path for path in outputs if not os.path.lexists(path)]
-    if not absent:
-        return []
-    try:
-        nix = find_nix()
-    except Problem:
-        return absent
-    return [path for path in absent if not os.path.lexists(nix.store_file(path))]
+    return [path for path in outputs if not os.path.lexists(stored(path))]
 
 
 @dataclass(frozen=True, kw_only=True)

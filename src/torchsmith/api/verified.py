@@ -12,6 +12,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, write_atomic
 from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
+from torchsmith.nix.tool import stored
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of
 from torchsmith.record import Record, VerificationRow, open_record
@@ -33,7 +34,8 @@ def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
 def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
     """Verify an output; what cannot be read is not right."""
     try:
-        report = verify(output, Variant.parse(name, catalog), catalog, derivation=derivation)
+        drv = str(stored(derivation)) if derivation else ""
+        report = verify(stored(output), Variant.parse(name, catalog), catalog, derivation=drv)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
@@ -61,7 +63,7 @@ def keep(report: Report, name: str, root: Path, catalog: Catalog) -> str:
     try:
         with closing(open_record(root)) as record:
             built = record.built(name)
-            outputs = [Path(output).resolve() for output in built.outputs[:1]] if built else []
+            outputs = [stored(output).resolve() for output in built.outputs[:1]] if built else []
             if built is None or Path(report.path).resolve() not in outputs:
                 return ""
             record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))

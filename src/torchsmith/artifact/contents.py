@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import IO, Literal
 
 from torchsmith.artifact.known import Owners
-from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, open_file, open_regular, printable
+from torchsmith.artifact.source import (
+    CHUNK,
+    Damaged,
+    FileSlice,
+    above_store,
+    open_file,
+    open_regular,
+    printable,
+    resolve_below,
+)
 from torchsmith.core.problem import CannotRead, Lacking, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
@@ -94,11 +103,14 @@ def _folder(root: Path, owners: Owners) -> Contents:
     """Every library below a folder, each once; links are followed, but not upwards, and loops once."""
     contents = Contents(root, "folder", owners)
     top, files, linked = root.resolve(), 0, 0
+    own_store = above_store(top)
     seen: set[tuple[int, int]] = set()
     folders = [("", root, False)]
     while folders:
         prefix, folder, outside = folders.pop()
-        for name, path in _entries(prefix, folder, contents):
+        for name, entry in _entries(prefix, folder, contents):
+            is_link = entry.is_symlink()
+            path = resolve_below(entry, own_store) if is_link and own_store else entry
             files, linked = files + 1, linked + outside
             if files > MOST_FILES:
                 raise TooLarge(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
@@ -115,7 +127,7 @@ def _folder(root: Path, owners: Owners) -> Contents:
                     contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
             leads_out = outside
-            if stat.S_ISDIR(status.st_mode) and path.is_symlink():
+            if stat.S_ISDIR(status.st_mode) and is_link:
                 target = path.resolve()
                 if target.is_relative_to(top):
                     continue  # it is walked under its own name

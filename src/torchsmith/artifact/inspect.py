@@ -31,7 +31,7 @@ from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.readers import containers_of, containers_of_file
-from torchsmith.artifact.source import Damaged
+from torchsmith.artifact.source import Damaged, above_store, resolve_below
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 
@@ -375,5 +375,6 @@ def _lies_in(folders: Iterable[Path], name: str) -> bool:
 
 
 def _folders(runpath: Iterable[str], place: Path) -> list[Path]:
-    origin = str(place.parent)
-    return [Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath]
+    origin, own_store = str(place.parent), above_store(place)
+    folders = (Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath)
+    return [resolve_below(folder, own_store) if own_store else folder for folder in folders]

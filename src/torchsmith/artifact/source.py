@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from pathlib import Path
 from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
 
 CHUNK = 1 << 20
+STORE = "/nix/store"
+MOST_LINKS = 40  # on the way to a file, as Linux counts them
 
 
 class Damaged(Problem):
@@ -64,6 +67,29 @@ def open_regular(path: Path) -> int:
         os.close(handle)
         raise Invalid(f"{printable(str(path))} is not a regular file")
     return handle
+
+
+def above_store(path: Path) -> Path | None:
+    """The folder that a Nix store with the machine's paths lies in, such as ~/s for ~/s/nix/store/NAME."""
+    match = re.match(rf"(/.+?){STORE}/", f"{path.resolve()}/")
+    return Path(match[1]) if match else None
+
+
+def resolve_below(path: Path, folder: Path) -> Path:
+    """A path with its links followed; what names the machine's store leads into the one below `folder`."""
+    place = folder if path.is_relative_to(STORE) else Path("/")
+    rest, links = list(reversed(path.absolute().parts[1:])), 0
+    while rest:
+        step = place / rest.pop()
+        if not step.is_symlink() or links == MOST_LINKS:
+            place = Path(os.path.normpath(step))
+            continue
+        links += 1
+        target = step.readlink()
+        if target.is_absolute():
+            place = folder if target.is_relative_to(STORE) else Path("/")
+        rest += reversed(target.parts[target.is_absolute() :])
+    return place
 
 
 def printable(text: str) -> str:

@@ -27,7 +27,8 @@ class BuildReport:
     broken: Mapping[str, str] = field(default_factory=dict)  # recipes that do not evaluate, and why
     jobs: int = 0  # that there were in all
     above: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the recipes that a failed job is for
-    results: Mapping[str, Path] = field(default_factory=dict)  # links to builds that are right, by recipe
+    # Builds that are right, by recipe: links to them, or their places in a store of torchsmith's own.
+    results: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def exit(self) -> Exit:

@@ -53,7 +53,7 @@ from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
 from torchsmith.nix.store import StoreOptions, public_key
-from torchsmith.nix.tool import Nix, find_nix, nix_settings
+from torchsmith.nix.tool import Nix, find_nix, nix_settings, stored
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.git import head
@@ -210,7 +210,7 @@ class Prepared:
                 broken={recipe.name: recipe.why for recipe in self.plan.broken},
                 jobs=len(jobs),
                 above={name: recipes_above(jobs, name) for name in finished.failed},
-                results={name: results / name for name in right if (results / name).exists()},
+                results={name: place for name in right if (place := stored(results / name)).exists()},
             )
 
     def _take_present(self, post_build: PostBuild, tell: Tell) -> BuildReport:

@@ -54,7 +54,8 @@ class PlainView:
     def _text(self, event: events.Event | events.Tick) -> str:
         match event:
             case events.RunStarted():
-                return f"{event.counts.get('waiting', 0)} jobs"
+                waiting = event.counts.get("waiting", 0)
+                return counted(waiting, "job") if waiting else ""
             case events.JobStarted():
                 expected = f", about {duration(event.expected)}" if event.expected >= 1 else ""
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
@@ -263,6 +264,12 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
     print_broken({recipe.name: recipe.why for recipe in plan.broken}, line)
     if plan.jobs:
         _print_sums(plan, line)
+    if plan.own_store:
+        line(
+            f"you may not use the machine's Nix store: results go to {plan.own_store}, where verify reads"
+            " them, but cannot be imported (torchsmith doctor says what to change)",
+            "yellow",
+        )
 
 
 def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
@@ -312,17 +319,20 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
 def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     """Where builds are, and what is done with them next."""
     tell("results, kept from garbage collection:")
-    for link in list(results.values())[:MAX_SHOWN]:
-        tell(f"  {link} -> {link.readlink()}", whole=True)
+    for path in list(results.values())[:MAX_SHOWN]:
+        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", whole=True)
     first, place = next(iter(results.items()))
     if len(results) > MAX_SHOWN:
         tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", whole=True)
     # Of several, publish tells itself which are ready.
     publish = [["publish", *(results if len(results) == 1 else ())]]
     org = open_workspace(request.workspace).settings.org
-    steps = [["verify", first], ["test", first], *(publish if org else ())]
-    tell("next:")
-    for step in steps[request.verify :]:
+    test = [["test", first]] if place.is_symlink() else []  # in a store of torchsmith's own nothing runs
+    steps = [["verify", first], *test, *(publish if org else ())]
+    steps = steps[request.verify :]
+    if steps:
+        tell("next:")
+    for step in steps:
         tell(f"  {command(*step, workspace=request.workspace)}", whole=True)
 
 

@@ -99,6 +99,26 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
     return Nix(program, version, store or _usable_store(env or {}), env or {})
 
 
+def stored(path: str | os.PathLike[str]) -> Path:
+    """Where a path of the store, or what a result link leads to, lies on disk: in a store of torchsmith's own
+    it has the name of one in the machine's."""
+    place = Path(path)
+    if place.exists():
+        return place
+    try:
+        nix = find_nix()
+    except Problem:
+        return place
+    inside = nix.store_file(os.fspath(place.readlink() if place.is_symlink() else place))
+    return inside if nix.store and inside.exists() else place
+
+
+def in_own_store(path: Path) -> bool:
+    """Whether a build lies in a store of torchsmith's own; when it runs, it looks for its parts in the
+    machine's."""
+    return path.resolve().is_relative_to(cache_dir().resolve() / "store/nix/store")
+
+
 @cache
 def _version(program: Path, _changed: int) -> tuple[int, ...]:
     """The version of a program, asked once until the file changes."""

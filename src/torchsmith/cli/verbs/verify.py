@@ -10,6 +10,7 @@ from torchsmith.cli.artifact_view import print_verified
 from torchsmith.cli.console import answer, exit_if, next_step
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.nix.tool import in_own_store
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
@@ -30,7 +31,7 @@ def run(
     verified = verify(request, Terminal())
     report = verified.report
     answer(verified, print_verified, as_json=json)
-    if report.ok and Path(report.path).is_dir():
+    if report.ok and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
         next_step("test", str(request.path), workspace=request.workspace, why="run it, on this machine")
     if svg is not None:
         from torchsmith.page.pictures import verify_picture
