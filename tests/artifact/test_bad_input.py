@@ -27,7 +27,7 @@ from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Invalid, Problem
+from torchsmith.core.problem import Exit, Invalid
 
 GOOD = elves.gpu_library(
     elves.container(elves.entry(90), elves.entry(120)), elves.container(elves.entry(120))
@@ -220,15 +220,15 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_is_no_library_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
     script = tmp_path / "libtorch.so"
     script.write_text("GROUP ( libtorch.so.1 )\n")
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(NotElf) as caught:
         inspect(script)
-    assert isinstance(caught.value.__cause__, NotElf)
+    assert caught.value.exit == Exit.BAD_REQUEST
     (tmp_path / "torch").mkdir()
     script.rename(tmp_path / "torch" / "libtorch.so")
     assert "ELF" in inspect(tmp_path).libraries[0].fault
 
 
 def test_a_folder_without_pytorch_says_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(Invalid) as caught:
         inspect(tmp_path)
     assert caught.value.hint == EXPECTED

@@ -40,17 +40,21 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
 
 
 @pytest.mark.needs("nix")
-def test_what_lies_in_a_store_of_our_own_is_not_judged(
+def test_what_lies_in_a_store_of_our_own_is_judged_and_not_run(
     place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = "/nix/store/0000-pytorch"
-    (place / "own/nix/store/0000-pytorch").mkdir(parents=True)
-    monkeypatch.setattr("torchsmith.nix.tool._usable_store", lambda env: f"local?root={place / 'own'}")
+    store = place / "own/store/nix/store"
+    store.mkdir(parents=True)
+    standin.build(store / "0000-pytorch")
+    monkeypatch.setenv("TORCHSMITH_CACHE", str(place / "own"))
+    monkeypatch.setattr("torchsmith.nix.tool._usable_store", lambda env: f"local?root={place / 'own/store'}")
     record = open_record(place)
-    record.note_built(Built(name=NAME, outputs=(output,)))
+    record.note_built(Built(name=NAME, outputs=("/nix/store/0000-pytorch",)))
     record.close()
-    said = call("verify", NAME, "-w", str(place))
-    assert (said.code, "nix-users" in said.err) == (3, True)
+    judged = json.loads(call("verify", NAME, "-w", str(place), "--json").out)
+    assert judged["report"]["path"] == str(store / "0000-pytorch")
+    refused = call("test", NAME, "-w", str(place), "--json")
+    assert (refused.code, refused.error) == (3, "lacking")
 
 
 def test_a_build_that_is_gone_is_named_without_nix_too(

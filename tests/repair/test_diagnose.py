@@ -149,3 +149,8 @@ def test_what_the_build_said_wins_over_that_it_failed(name: str, end: str) -> No
         f"[2/9] b.o\n{log}error: builder for {name} {end}\n", builtin_catalog().errors.values()
     )
     assert diagnosis.kind == "memory"
+
+
+def test_a_cure_names_the_verb_that_does_it_and_a_missing_driver_is_not_certain() -> None:
+    assert "`torchsmith fix-hashes`" in ERRORS["hash-mismatch-fixed-output"].cure
+    assert ERRORS["no-libcuda-at-import"].sure == "likely"

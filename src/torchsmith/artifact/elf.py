@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from torchsmith.artifact.source import Damaged, FileSlice, printable
+from torchsmith.core.problem import Exit
 
 ElfMachine = Literal["x86_64", "aarch64"]
 MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}
@@ -35,7 +36,9 @@ LONGEST_FUNCTION = 256 << 10  # bytes; the rest of a longer one is not read
 
 
 class NotElf(Damaged):
-    """Not an ELF file that can be judged."""
+    """A file that is no ELF library which can be judged."""
+
+    exit = Exit.BAD_REQUEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ def _refuse_other_files(item: Item) -> None:
             if not is_macho(source):
                 read_elf(source)
         except NotElf as fault:
-            raise Invalid(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
+            raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
         except Damaged:
             return  # inspected like any other, and reported then
 
