@@ -38,7 +38,7 @@ A value, and the tool, file or option that it comes from.
 """
 
 
-def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> dict[str, str]:
+def json_pages(documents: Mapping[str, Any], introduction: str, changes: str, note: str) -> dict[str, str]:
     """Pages made from the types that are encoded; types of several documents have a page of their own."""
     schemas, types = msgspec.json.schema_components(
         documents.values(), schema_hook=lambda _: {"type": "string"}
@@ -55,7 +55,8 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
         number = "" if name in WITHOUT_FORMAT else str(getattr(documents[name], "FORMAT", 1))
         rows.append([f"`{name} --json`", _type(schema, page_of, "json/"), number])
     index = table(["verb", "document", "format"], rows)
-    pages = {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n## Documents\n{index}\n"}
+    sections = f"## Documents\n{index}\n\n## Earlier formats\n{changes}"
+    pages = {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n{sections}"}
     titles = {page_name(name): f"{name} --json" for name in documents} | {
         SHARED: "Types of several documents"
     }

@@ -61,7 +61,7 @@ def pages() -> dict[str, str]:
         "src/torchsmith/cli/overview.txt": overview(),
         **pictures(),
         **rule_pages(NOTE),
-        **json_pages(DOCUMENTS, JSON_INTRODUCTION, NOTE),
+        **json_pages(DOCUMENTS, JSON_INTRODUCTION, JSON_FORMATS, NOTE),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
 
@@ -113,7 +113,15 @@ DOCUMENTS: dict[str, Any] = {
 
 JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages to stderr. Every document is an
 object with a `format` number. New fields do not change the number; a field that is removed or changes its
-meaning raises it. What changed since format 1:
+meaning raises it.
+
+`build --json` prints one event per line, as objects without a format; `sbom --json` prints CycloneDX, whose
+`specVersion` is its format. An error is a document too,
+`{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
+[code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
+instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
+out."""
+JSON_FORMATS = """What changed since format 1 (the number is that of the format with it):
 
 - 2 of `diagnose`: `entry` was `error`;
 - 2 of `doctor`: `health` has other words;
@@ -132,13 +140,7 @@ meaning raises it. What changed since format 1:
   `line`, `column`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
   `pin`, and a recipe was its path.
-
-`build --json` prints one event per line, as objects without a format; `sbom --json` prints CycloneDX, whose
-`specVersion` is its format. An error is a document too,
-`{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
-[code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
-instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
-out."""
+"""
 
 
 def main(check: bool) -> int:

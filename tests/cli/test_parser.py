@@ -178,6 +178,12 @@ def test_every_verb_is_in_one_panel_and_the_overview_fits_a_terminal() -> None:
         assert all(any(line.startswith(f"  {one} ") for line in lines) for one in verbs)
 
 
+def test_completion_is_no_verb_but_an_option() -> None:
+    with pytest.raises(Usage) as caught:
+        find_command(["completion"], VERBS)
+    assert "--install-completion" in caught.value.hint
+
+
 def completed(*words: str) -> list[str]:
     return [name for name, _ in candidates(words)]
 
@@ -188,6 +194,9 @@ def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: 
     assert completed("line", "") == ["list", "add"]
     assert completed("list", "--na") == ["--names"]
     assert completed("audit", "--format", "j") == ["json", "junit"]
+    assert completed("pick", "--workload", "") == ["general", "training", "inference"]
+    assert set(completed("audit", "--explain", "TS40")) >= {"TS401", "TS406"}
+    assert completed("audit", "--select", "ts401") == ["TS401"]
     assert completed("audit", "--format=j") == ["--format=json", "--format=junit"]
     assert completed("pick", "--cpu", "zen") == [
         name for name in builtin_catalog().cpus if name.startswith("zen")

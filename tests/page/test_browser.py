@@ -149,6 +149,18 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
     expect(page.locator(".story:target")).to_have_count(0)
 
 
+def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    page.select_option("#gpu", "sm70")
+    unknown, newest, *older = page.locator("#driver option").all_text_contents()
+    assert unknown == "unknown"
+    assert newest.endswith(" or newer")
+    for text in older:
+        assert re.search(r"^[\d.]+ (to \d+|or newer, but older than [\d.]+)$", text)
+    page.set_viewport_size({"width": 390, "height": 800})  # dots of a cell stand in two rows there
+    assert "left" not in page.locator("p.about").first.inner_text()
+
+
 def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, file: Path) -> None:
     page = open_page(file)
     machines = (("sm90", "sapphirerapids", "580.65.06"), ("none", "zen2", ""), ("sm70", "zen4", ""))

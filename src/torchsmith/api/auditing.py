@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.api.fields import Argument, Option
 from torchsmith.api.nix_options import NixpkgsOption, read_trees
-from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.options import WorkspaceOption, complete_rules
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.auditing import run, suppress
 from torchsmith.auditing.finding import Severity, Sure, fixed
@@ -31,8 +31,10 @@ class AuditRequest:
         Argument("Repositories, folders or recipes; selectors narrow them down.", metavar="[PATH]..."),
     ] = ()
     workspace: WorkspaceOption = None
-    select: Annotated[tuple[str, ...], Option("Only these rules: TS401, or TS4.")] = ()
-    ignore: Annotated[tuple[str, ...], Option("Skip these rules.")] = ()
+    select: Annotated[
+        tuple[str, ...], Option("Only these rules: TS401, or TS4.", autocompletion=complete_rules)
+    ] = ()
+    ignore: Annotated[tuple[str, ...], Option("Skip these rules.", autocompletion=complete_rules)] = ()
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from torchsmith.api.fields import Option
-from torchsmith.api.options import complete_cpus, complete_gpus
+from torchsmith.api.options import complete_cpus, complete_gpus, complete_workloads
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog
@@ -79,4 +79,7 @@ class MachineOptions(msgspec.Struct, frozen=True):
 PackagesOption = Annotated[
     Sequence[str] | None, Option("The package, or several in one cell; by default torch.")
 ]
-WorkloadOption = Annotated[str, Option("What the machine is for: general, training or inference.")]
+WorkloadOption = Annotated[
+    str,
+    Option("What the machine is for: general, training or inference.", autocompletion=complete_workloads),
+]

@@ -73,6 +73,20 @@ def complete_cpus(incomplete: str) -> list[str]:
     return [name for name in builtin_catalog().cpus if name.startswith(incomplete.lower())]
 
 
+def complete_workloads(incomplete: str) -> list[str]:
+    """What a machine may be for."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [name for name in builtin_catalog().workloads if name.startswith(incomplete)]
+
+
+def complete_rules(incomplete: str) -> list[str]:
+    """Rules of the audit."""
+    from torchsmith.auditing.rule import all_rules
+
+    return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
+
+
 WorkspaceOption = Annotated[
     Path | None,
     Option(

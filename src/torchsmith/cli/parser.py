@@ -109,7 +109,7 @@ def find_command(
     if verb not in verbs:
         if verb.startswith("-"):
             raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
-        near = nearest(verb, verbs, 0.6)
+        near = "--install-completion" if verb == "completion" else nearest(verb, verbs, 0.6)
         hint = f"did you mean {near}?" if near else "torchsmith --help lists them"
         raise Usage(f"there is no verb {verb!r}", hint=hint)
     module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from torchsmith.api.auditing import AuditRequest, audit, explain_rule
 from torchsmith.api.fields import Option
-from torchsmith.api.options import JsonOption
+from torchsmith.api.options import JsonOption, complete_rules
 from torchsmith.auditing.finding import Severity
 from torchsmith.cli import audit_view as view
 from torchsmith.cli.console import answer, exit_if, tell
@@ -25,7 +25,9 @@ def run(
     format: Annotated[Format, Option("--format", "-f", "Output format.")] = "table",
     notes: Annotated[bool, Option("Also show notes.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", "List every finding, file by file.")] = False,
-    explain: Annotated[str | None, Option("Explain a rule and stop.", metavar="RULE")] = None,
+    explain: Annotated[
+        str | None, Option("Explain a rule and stop.", metavar="RULE", autocompletion=complete_rules)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Check recipes and say what is wrong, where, and how to fix it.

@@ -338,7 +338,11 @@
   const box = (name) => document.getElementById(name);
   const offerDrivers = () => {
     const drivers = mine.drivers[box("gpu").value] || [];
-    const until = (place) => (place + 1 < drivers.length ? `, older than ${drivers[place + 1]}` : " or newer");
+    const until = (place) => {
+      const next = drivers[place + 1];
+      if (!next) return " or newer";
+      return /^\d+$/.test(next) ? ` to ${next - 1}` : ` or newer, but older than ${next}`;
+    };
     const options = drivers.map((driver, place) => make("option", { value: driver }, driver + until(place)));
     box("driver").replaceChildren(make("option", { value: "" }, "unknown"), ...options.reverse());
     box("driver").disabled = !drivers.length;
