@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from torchsmith.api.build_plan import BuildPlanReport, PlannedJob
-from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps
+from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps, RunStarted
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
 from torchsmith.building.plan import Share
@@ -19,6 +19,7 @@ from torchsmith.cli.build_view import LiveView, PlainView, print_plan
 from torchsmith.cli.console import Foot, table
 from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.core.problem import Problem
+from torchsmith.core.text import counted
 from torchsmith.record import Expected
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512vnni"
@@ -180,3 +181,11 @@ def test_a_table_breaks_the_columns_that_may_be_broken(
     assert lines[1].endswith("   12")
     assert lines[2].startswith("       ")  # below its own column
     assert lines[-1].endswith("    3")
+
+
+def test_one_job_is_no_jobs() -> None:
+    view = PlainView({})
+    started = [view._text(RunStarted(counts={"waiting": count})) for count in (0, 1, 2)]
+    assert started == ["", "1 job", "2 jobs"]
+    assert counted(1, "hash", "hashes") == "1 hash"
+    assert counted(0, "hash", "hashes") == "0 hashes"

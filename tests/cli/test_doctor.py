@@ -71,6 +71,17 @@ def test_public_cuda_caches_are_asked_for_where_they_can_serve(
     assert checks(call)["CUDA cache"]["found"] == "cache.nixos-cuda.org"
 
 
+@pytest.mark.needs("nix")
+def test_a_sandbox_that_other_settings_switch_off_names_their_file(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nix.conf").write_text("sandbox = false\n")
+    monkeypatch.setenv("NIX_CONF_DIR", str(tmp_path))
+    checks = json.loads(call("doctor", "--json").out)["checks"]
+    sandbox = next(check for check in checks if check["name"] == "Nix sandbox")
+    assert (sandbox["health"], sandbox["found"]) == ("warning", f"off, by {tmp_path}/nix.conf")
+
+
 def test_a_compile_cache_needs_its_folder_its_permission_and_the_sandbox(tmp_path: Path) -> None:
     folder = tmp_path / "objects"
     group = grp.getgrgid(os.getgid()).gr_name

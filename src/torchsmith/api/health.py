@@ -178,8 +178,10 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
         yield HealthCheck("Nix settings", "does not work", _output(done))
         return
     value = {name: entry.get("value") for name, entry in settings.items() if isinstance(entry, dict)}
+    own = os.environ.get("NIX_CONF_DIR")
+    off = f"off, by {own}/nix.conf" if own else "off"
     todo = "sandbox = true in nix.conf, or builds depend on what is installed on this machine"
-    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else "off", todo)
+    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else off, todo)
     features = [str(feature) for feature in value.get("system-features") or ()]
     todo = "system-features = big-parallel ... in nix.conf; torch requires it"
     listed = ", ".join(features) or "none"

@@ -16,7 +16,7 @@ from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
-from torchsmith.core.text import some_of
+from torchsmith.core.text import counted, some_of
 from torchsmith.matrix.variant import Variant
 
 MOST_NAMES = 3
@@ -81,7 +81,7 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
     if beyond:
         yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
     elif functions:
-        text = f"{functions} functions of the sample use {features}, within {isa.name}"
+        text = f"the sample ({counted(functions, 'function')}) uses {features}, within {isa.name}"
         yield Check("cpu-code", "right", text)
 
 
@@ -120,9 +120,9 @@ def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
         yield Check("gpu-code", "unjudged", "no object of the sample holds GPU code")
         return
     if targets == {arch}:
-        yield Check("gpu-code", "right", f"{holding} objects hold code for {arch} alone")
+        yield Check("gpu-code", "right", f"{arch} alone, in {counted(holding, 'object')}")
     else:
-        text = f"{holding} objects hold code for {', '.join(sorted(targets))}, the name says {arch}"
+        text = f"{', '.join(sorted(targets))} in {counted(holding, 'object')}, the name says {arch}"
         yield Check("gpu-code", "wrong", text)
 
 

@@ -17,7 +17,7 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, Lacking, Where
 from torchsmith.core.process import Finished, run
-from torchsmith.core.text import grouped, some_of
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host.read_cpu import read_cpuinfo
 from torchsmith.host.resolve import known_isas
 from torchsmith.workspace.settings import BuilderSettings
@@ -197,7 +197,7 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     reasons = grouped((why, name) for name, why in refused.items())
     lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
     raise Lacking(
-        f"no builder can build {len(refused)} of {len(jobs)} jobs\n  " + "\n  ".join(lines),
+        f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}\n  " + "\n  ".join(lines),
         hint=f"add a [[builder]] to torchsmith.toml that can, or {_rest_command(refused, jobs)}",
     )
 

@@ -13,6 +13,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotBuild, Lacking
+from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
@@ -240,7 +241,7 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
         return
     if share.memory_gb < per_core_gb * share.jobs:
         raise Lacking(
-            f"memory does not suffice: {share.jobs} jobs with one compiler each need "
+            f"memory does not suffice: one compiler for each of {counted(share.jobs, 'job')} needs "
             f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
             hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
         )

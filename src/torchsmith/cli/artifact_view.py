@@ -67,7 +67,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
             ("dispatched for", ", ".join(cpu.dispatched)),
             *((f"in {row.title}", _found(row)) for row in cpu.kinds),
             ("not all", "functions overlap, and not all were looked at" if not cpu.complete else ""),
-            ("not decoded", f"{cpu.undecoded} functions" if cpu.undecoded else ""),
+            ("not decoded", counted(cpu.undecoded, "function") if cpu.undecoded else ""),
             ("stripped", ", ".join(cpu.stripped)),
             ("atomics", "by outline functions" if cpu.outline_atomics else ""),
         ]

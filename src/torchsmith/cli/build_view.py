@@ -65,7 +65,7 @@ class PlainView:
                 if tenth <= self._tenths.get(event.job, 0):
                     return ""
                 self._tenths[event.job] = tenth
-                return f"{self._name(event.job)}: {event.done} of {event.total} steps"
+                return f"{self._name(event.job)}: {event.done} of {counted(event.total, 'step')}"
             case events.JobBuilding() if event.builder:
                 return f"{self._name(event.job)}: {event.derivation} on {event.builder}"
             case events.JobRetried():
@@ -246,7 +246,7 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
         )
         facts = [
             f"{job.builds} builds" if job.builds > 1 else "",
-            f"{cost.steps} steps" if cost.steps else "",
+            counted(cost.steps, "step") if cost.steps else "",
             job.system,
             f"needed by {users[job.name]} jobs" if users[job.name] > 1 else "",
             f"by {cost.basis}" if cost.basis != "a guess" else "",
@@ -284,7 +284,7 @@ def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
     scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
     line(
         f"{counted(len(plan.jobs), 'job')}, {duration(sum(cost.seconds for cost in costs))} of work one after"
-        f" the other; {plan.share.jobs} at once with {plan.share.cores} cores each; "
+        f" the other; {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
         f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
         f"{plan.per_core_gb:.1f} GB of memory for each compiler"
     )
@@ -309,7 +309,7 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
         tell(f"{name} is built, and not what its name says: {why}", "red")
     settled = counted(len(report.settled), "recipe")
     there = f"; {settled} there already or fetched" if report.settled else ""
-    tell(f"{len(report.done)} of {report.jobs} jobs done{there}")
+    tell(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
     if report.results:
         _print_results(report.results, request)
     if report.state == "stopped":
@@ -344,5 +344,5 @@ def _promise(event: events.RecipeVerified) -> str:
 def _again(event: events.JobRetried) -> str:
     """When and how a job is tried again."""
     if event.cores:
-        return f"trying again with {event.cores} cores"
+        return f"trying again with {counted(event.cores, 'core')}"
     return f"attempt {event.attempt} in {duration(event.seconds)}"

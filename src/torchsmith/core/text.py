@@ -38,9 +38,9 @@ def shell_word(word: str) -> str:
     return shlex.quote(word)
 
 
-def counted(number: int, thing: str) -> str:
-    """1 cell, 44 cells."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
+def counted(number: int, thing: str, things: str = "") -> str:
+    """1 cell, 44 cells; `things` where the plural has another form."""
+    return f"{number} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def duration(seconds: float) -> str:

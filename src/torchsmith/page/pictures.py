@@ -47,7 +47,7 @@ def run_picture(run: PageRun, width: int = draw.WIDTH) -> draw.Picture:
         for job in run.jobs
     ]
     failed = sum(job.state == "failed" for job in run.jobs)
-    title = f"run {run.id}: {len(spans)} jobs in {duration(run.seconds)}"
+    title = f"run {run.id}: {counted(len(spans), 'job')} in {duration(run.seconds)}"
     title += f", {failed} failed (red, ✗)" if failed else ""
     return draw.gantt(title, spans, width, title)
 

@@ -216,7 +216,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
     head = ["variant", "version", "GPU", "CUDA", "CPU", "platform", "warning"]
     body = f"""# Build matrix of {package.title}
 
-{len(cells)} variants: {_counts(cells, catalog)}.
+{counted(len(cells), "variant")}: {_counts(cells, catalog)}.
 
 {table(head, rows)}
 """

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.core.problem import Empty
+from torchsmith.core.text import counted
 from torchsmith.matrix import package_name
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
@@ -85,6 +86,6 @@ def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
         counts["taken over" if adopted else KIND_TITLES[change.kind]] += 1
     parts = [f"{count} {title}" for title, count in counts.items()]
     recipes = sum(file.is_recipe for file in repo.files)
-    head = f"Generate {recipes} recipes" + (f" ({', '.join(parts)} files)" if parts else "")
+    head = f"Generate {counted(recipes, 'recipe')}" + (f" ({', '.join(parts)} files)" if parts else "")
     touched = [f"- {package_name(Path(change.path))}\n" for change in mine if change.recipe]
     return f"{head}\n\n{''.join(touched)}" if touched else f"{head}\n"

@@ -72,7 +72,7 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
     fewest = f"{counted(size, 'variant')}, the fewest that serve every machine that any candidate serves"
-    _print_plan(report, f"the best {size} variants" if limited else fewest)
+    _print_plan(report, f"the best {counted(size, 'variant')}" if limited else fewest)
     _print_shortcomings(report)
     if report.curve:
         _print_curve(report.curve)

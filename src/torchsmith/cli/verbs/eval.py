@@ -50,6 +50,6 @@ def _print_results(report: EvaluateReport) -> None:
         counts.append(f"{failed} failed")
     tell(", ".join(counts))
     if report.proved:
-        tell(f"{report.proved} cells that only this workspace claimed are proved to evaluate")
+        tell(f"proved to evaluate: {counted(report.proved, 'cell')} that only this workspace claimed")
     if report.below:
         print_other_gpus(report.below)

@@ -6,6 +6,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.api.proving import FactsReport, FactsRequest, facts
 from torchsmith.cli.console import answer, exit_if, table, write
 from torchsmith.cli.progress import Terminal
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith facts --offline"
 STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}
@@ -34,4 +35,4 @@ def _print_checks(proved: FactsReport) -> None:
     counts = {name: sum(check.outcome == name for check in proved.checks) for name in STYLES}
     write(", ".join(f"{count} {name}" for name, count in counts.items()))
     kinds = ", ".join(f"{count} {kind}" for kind, count in proved.not_looked_at.items())
-    write(f"not looked at: {sum(proved.not_looked_at.values())} facts ({kinds})")
+    write(f"not looked at: {counted(sum(proved.not_looked_at.values()), 'fact')} ({kinds})")

@@ -9,6 +9,7 @@ from torchsmith.api.repairing import FixHashesRequest, HashReport, fix_hashes
 from torchsmith.cli.console import answer, exit_if, next_step, tell, warn
 from torchsmith.cli.progress import Terminal
 from torchsmith.core.problem import Refused
+from torchsmith.core.text import counted
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
@@ -43,4 +44,5 @@ def _print(report: HashReport, *, written: bool) -> None:
     for text in (*report.unplaced, *report.unchecked, *report.unseen):
         tell(f"✗ {text}", "red")
     unseen = f", {len(report.unseen)} not seen" if report.unseen else ""
-    tell(f"{len(report.written)} hashes corrected, {len(report.proved)} sources proved{unseen}")
+    hashes, sources = counted(len(report.written), "hash", "hashes"), counted(len(report.proved), "source")
+    tell(f"{hashes} corrected, {sources} proved{unseen}")

@@ -6,7 +6,7 @@ from torchsmith.api.options import JsonOption
 from torchsmith.api.recording import HistoryReport, HistoryRequest, history
 from torchsmith.cli.console import answer, paint, write
 from torchsmith.cli.verbs.status import joined, state_of, when
-from torchsmith.core.text import duration
+from torchsmith.core.text import counted, duration
 
 EXAMPLE = "torchsmith init builds && torchsmith history -w builds --limit 5"
 
@@ -24,6 +24,10 @@ def _print_history(report: HistoryReport) -> None:
     if not report.builds:
         write("no build has finished here yet")
     for job in report.builds:
-        facts = [job.builder and f"on {job.builder}", f"{job.cores} cores" if job.cores else "", job.error]
+        facts = [
+            job.builder and f"on {job.builder}",
+            counted(job.cores, "core") if job.cores else "",
+            job.error,
+        ]
         ended = paint(f"{when(job.ended or 0)}  ", "dim")
         write(f"{ended}{state_of(job)}{duration(job.seconds):>12}  {job.name}{joined(facts)}")

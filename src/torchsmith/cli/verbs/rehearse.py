@@ -13,7 +13,7 @@ from torchsmith.cli.build_view import BuildTerminal, print_broken
 from torchsmith.cli.console import answer, command, exit_if, next_step, write
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.verbs.diagnose import print_diagnosis
-from torchsmith.core.text import duration
+from torchsmith.core.text import counted, duration
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
@@ -67,14 +67,16 @@ def _print_rehearsal(rehearsal: Rehearsed) -> None:
     figures, estimate = rehearsal.figures, rehearsal.whole
     write(rehearsal.name, "bold")
     if len(rehearsal.stands_for) > 1:
-        write(f"  stands for {len(rehearsal.stands_for)} recipes that configure alike")
+        write(f"  stands for {counted(len(rehearsal.stands_for), 'recipe')} configured alike")
     write(
         f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
-        f" {figures.objects} objects in {figures.compile_seconds:.0f} s ({figures.cpu_seconds:.0f} s of CPU)"
+        f" {counted(figures.objects, 'object')} in {figures.compile_seconds:.0f} s"
+        f" ({figures.cpu_seconds:.0f} s of CPU)"
     )
     kinds = ", ".join(f"{count} {kind}" for kind, count in figures.counts.items())
     write(
-        f"  the whole ({kinds}) would take about {duration(estimate.seconds)} on {estimate.cores} cores here,"
+        f"  the whole ({kinds}) would take about {duration(estimate.seconds)}"
+        f" on {counted(estimate.cores, 'core')} here,"
         f" {estimate.core_seconds / 3600:.1f} core hours, without linking;"
         f" the sample leaves ±{estimate.error:.0%}"
     )
@@ -92,4 +94,4 @@ def _flags(use: CompilerUse) -> str:
         return " ".join(parts) or "none of note"
 
     host = f"; to the CPU's compiler {listed(use.host_flags)}" if use.compiler == "nvcc" else ""
-    return f"{use.compiler}: {use.objects} objects, {listed(use.flags)}{host}"
+    return f"{use.compiler}: {counted(use.objects, 'object')}, {listed(use.flags)}{host}"
