@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.api import editing
 from torchsmith.api.starting import InitRequest, init
 from torchsmith.api.writing import GenerateRequest, generate
@@ -179,6 +180,11 @@ def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
     add_line(workspace, "2.29", Move("2.9", torch="2.9.1"))
     rows = {row.name: row for row in line_rows(open_workspace(workspace))}
     assert rows["2.29"].next == "torchsmith eval"
+
+
+def test_newer_releases_are_named_after_the_file_that_was_written(tmp_path: Path, call: Call) -> None:
+    lines = call("init", tmp_path / "new").err.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["wrote", "newer"]
 
 
 def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:

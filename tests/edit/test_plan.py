@@ -280,6 +280,30 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     assert kept.why != UP_TO_DATE
 
 
+def test_a_recipe_that_cannot_be_parsed_and_is_not_asked_for_stays(drifted: Path) -> None:
+    recipe = drifted / PKGS / f"{CELL}-sm120-avx.nix"
+    recipe.write_text(recipe.read_text() + "}\n")
+    (change,) = (one for one in plan_workspace(drifted, adopt=True).changes if one.path.endswith(recipe.name))
+    assert change.kind == "keep"
+
+
+def test_a_recipe_that_is_kept_names_the_verb_that_takes_it_over(drifted: Path) -> None:
+    (kept,) = plan_workspace(drifted, adopt=True).recipes("keep")
+    assert "torchsmith generate --adopt" in kept.why
+
+
+def test_counts_of_recipes_and_other_files_are_those_of_the_list(drifted: Path, call: Call) -> None:
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text() + 'cudatoolkit = ["13.0"]\n')
+    lines = call("generate", "--dry-run", "-w", drifted).out.splitlines()
+    others = int(re.findall(r"other files: (\d+) to create", lines[0])[0])
+    listed = lines[lines.index("Everything else") :]
+    created = [
+        int(line.split()[-2]) + 1 for line in listed if line.startswith("  create") and " more" in line
+    ]
+    assert others in created
+
+
 def test_the_verbs_print_the_plan_and_apply_it(drifted: Path, call: Call) -> None:
     shown = call("plan", "-w", drifted)
     counts = "recipes: 40 to create, 1 to keep, 5 skipped"

@@ -80,7 +80,8 @@ def auditor(workspace: Workspace) -> Judge:
         messages = list(dict.fromkeys(errors))
         more = f", and {len(messages) - MAX_REASONS} more" if len(messages) > MAX_REASONS else ""
         warnings = sum(finding.severity is Severity.WARNING for finding in kept)
-        return Judged("; ".join(messages[:MAX_REASONS]) + more, warnings)
+        parsed = not any(finding.rule == "TS001" for finding in findings)
+        return Judged("; ".join(messages[:MAX_REASONS]) + more, warnings, parsed)
 
     return judge
 

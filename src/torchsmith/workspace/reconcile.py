@@ -34,6 +34,7 @@ class Judged(NamedTuple):
 
     errors: str = ""  # in words; empty: none
     warnings: int = 0
+    parsed: bool = True
 
     @property
     def valid(self) -> str:
@@ -45,7 +46,7 @@ Judge = Callable[[RecipeFile], Judged]
 # Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
 MANAGED = (SHARED, "docs", "")
 UP_TO_DATE = "up to date"
-SHARES = "adopting it lets the packages of its cell share one torch"
+SHARES = "torchsmith generate --adopt rewrites it, and the packages of its cell share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -218,9 +219,12 @@ class _Reconciler:
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path))
-        elif reading and (errors := self.judge(recipe).errors):
-            why = f"not asked for, and broken: {errors}"
-            yield replace(change, why=why, skipped=not self.adopt.takes(path))
+        elif reading and (judged := self.judge(recipe)).errors:
+            why = f"not asked for, and broken: {judged.errors}"
+            if judged.parsed:
+                yield replace(change, why=why, skipped=not self.adopt.takes(path))
+            else:  # nobody knows what is in it
+                yield replace(change, kind="keep", why=f"{why}; mend it, or delete it")
         else:
             yield replace(change, kind="keep", why=self._stays(recipe))
 
