@@ -126,7 +126,8 @@ class Normalizer:
         if gpu and toolkit:
             driver = f"version {max(gpu.min_driver, toolkit.min_driver)} or newer"
             quoted = f'"{gpu.sm.capability}"', f'"{gpu.sm.number}"'
-            spellings += (*quoted, f"SM{gpu.sm.number}", driver, gpu.title, gpu.generation)
+            title = self.catalog.title_on(gpu, isa.platform)
+            spellings += (*quoted, f"SM{gpu.sm.number}", driver, title, gpu.generation)
         decision = assess(variant, self.catalog)
         if (
             not isinstance(decision, Accepted)
