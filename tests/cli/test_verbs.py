@@ -124,6 +124,8 @@ def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: C
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),
         (("show", "pytorch"), "bad-name", "'pytorch'"),
         (("show", "zen4"), "bad-name", "pick --cpu"),
+        (("show", "pytorch-python313-cuda13_0-sm120-avx51"), "not-known", "avx512"),
+        (("init", "x", "--cell", "pytorch-python313-cuda13_0-sm125-avx2"), "not-known", "sm121"),
         (("explain", "avx512"), "bad-name", "torchsmith list avx512"),
         (("explain", "TS402"), "bad-name", "audit --explain TS402"),
         (("list", "sm61"), "empty", "torchsmith explain sm61"),
@@ -286,3 +288,9 @@ def test_the_commands_that_learn_a_line_s_hashes_work_as_typed(call: Call, tmp_p
     assert list(tmp_path.glob("mine-2.11/build-pytorch/.flox/pkgs/pytorch211-*.nix"))
     # Once the workspace has cells of the line, its own hashes are what is missing.
     assert command("-w", "mine-2.11") == "torchsmith fix-hashes"
+
+
+def test_packages_list_their_releases_in_order(call: Call) -> None:
+    rows = json.loads(call("package", "list", "--json").out)["packages"]
+    releases = [list(row["releases"].values()) for row in rows if row["name"] == "pytorch"]
+    assert releases == [sorted(releases[0], key=version_key, reverse=True)]

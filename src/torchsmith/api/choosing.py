@@ -20,7 +20,6 @@ from torchsmith.host.bill import Bill
 from torchsmith.host.commands import Environment, build_commands, flox_manifest, install_command, stand_here
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
 from torchsmith.matrix import Cell, Variant
@@ -159,7 +158,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         bundled=answer.bundled,
         by_driver={str(driver): names for driver, names in answer.by_driver},
         compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
-        remarks=_remarks(answer),
+        remarks=_remarks(answer, catalog),
         missing=missing,
         nearest=nearest,
         impossible=impossible,
@@ -325,11 +324,11 @@ def _missing(answer: host.Pick, catalog: Catalog) -> tuple[list[str], Candidates
     return texts, [], []
 
 
-def _remarks(answer: host.Pick) -> list[str]:
+def _remarks(answer: host.Pick, catalog: Catalog) -> list[str]:
     """GPUs that the choice leaves out."""
     machine, texts = answer.host, []
     if answer.idle_others:
-        texts.append(f"{', '.join(answer.idle_others)}: {OTHERS}")
+        texts.append(host.why_idle(answer.idle_others, machine, catalog))
     elif machine.sms is None and answer.has_variant and not machine.archs:
         texts.append("the GPUs are unknown: this is for the CPU alone; add a report of nvidia-smi, or --gpu")
     return texts

@@ -16,6 +16,7 @@ from torchsmith.catalog.facts import Gfx
 from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix import describe as cells
+from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.workspace.load import open_workspace
 
@@ -130,7 +131,7 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
         )
     if isinstance(product, Gfx):
         builds = _backend_builds(product, catalog)
-        ended = product.retired or ("" if builds else "no nixpkgs here is built for it")
+        ended = product.retired or ("" if builds else why_not_built(product, catalog))
         generation = f"{product.title}, {product.generation}"
         return GpuReport(product.name, "", generation, cuda=builds, ended=ended)
     if product is not None:

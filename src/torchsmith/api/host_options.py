@@ -71,7 +71,7 @@ class MachineOptions(msgspec.Struct, frozen=True):
 
         gpus = "; ".join(self.gpu or [])
         if self.gpu and not gpus.strip("; "):
-            raise Invalid("--gpu names no GPU", hint="write none for a machine without one")
+            raise Invalid("--gpu names no GPU", hint="--gpu none for a machine without one")
         spec = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
         return gather(self.from_ or [], spec, catalog, self.time_limit)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Package, Pin, builtin_catalog
 from torchsmith.catalog.package import CPU, GpuForm, GpuList, SourceRepository
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Where
 from torchsmith.core.text import some_of
@@ -206,11 +207,11 @@ def package_row(package: Package, workspace: Workspace) -> PackageRow:
     """What a workspace knows of a package."""
     catalog = workspace.catalog
     releases = {}
-    for name, line in catalog.lines.items():
+    for line in sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True):
         build = next((build for build in (*line.cuda.values(), line.cpu) if build and build.pin), None)
         release = catalog.release_of(package, line, build) if build and line.builds(package) else ""
         if release := line.torch if package.is_torch else release:
-            releases[name] = release
+            releases[line.name] = release
     cells = sum(cell.variant.package == package for cell in workspace.matrix.cells)
     own = package.name not in builtin_catalog().packages
     return PackageRow(package.name, package.title, package.attr, list(package.needs), releases, own, cells)

@@ -22,7 +22,7 @@ class Bill(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if not self.cores:
-            return "nobody has estimated it"
+            return "not estimated"
         names = dict.fromkeys(name.partition("-python")[0] for name in self.unknown)
         missing = f"; {', '.join(names)} not counted, which nobody estimated" if names else ""
         return (
@@ -34,7 +34,13 @@ class Bill(msgspec.Struct, frozen=True):
 def bill(variants: Sequence[Variant], catalog: Catalog) -> Bill:
     """The costs of these variants together."""
     table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
-    rows = [table.get((variant.package.name, variant.toolkit is not None)) for variant in variants]
+    # Of builds for other backends than CUDA nobody has figures.
+    rows = [
+        table.get((variant.package.name, bool(variant.cuda)))
+        if variant.cuda or variant.toolkit is None
+        else None
+        for variant in variants
+    ]
     known = [row for row in rows if row is not None]
     return Bill(
         hours=sum((row.hours for row in known), 0.0),

@@ -10,9 +10,15 @@ from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.bill import Bill, bill
 from torchsmith.host.demand import Demand, HostGroup, demands
 from torchsmith.host.fleet import Fleet
-from torchsmith.host.pick import PickedVariants, cells_to_make, nearest_misses, possible_cells, stack_of
+from torchsmith.host.pick import (
+    PickedVariants,
+    cells_to_make,
+    nearest_misses,
+    possible_cells,
+    stack_of,
+    why_idle,
+)
 from torchsmith.host.rank import Ranking, rank
-from torchsmith.host.read_pci import OTHERS
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
@@ -163,7 +169,7 @@ class Cover:
         if retired := [sm for sm in demand.host.sms or () if sm in self.catalog.retired]:
             return self.catalog.retired[retired[0]].ended
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
-            return f"{', '.join(demand.host.others)}: {OTHERS}"
+            return why_idle(demand.host.others, demand.host, self.catalog)
         host = demand.host
         candidates = [cell for cell in self.cells if cell.variant.cuda or not host.sms]
         misses = nearest_misses(

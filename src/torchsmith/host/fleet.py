@@ -166,7 +166,8 @@ class _RowReader:
         try:
             self.kinds.append(self._kind(row, title))
         except Problem as problem:
-            self.refuse(where, problem.message + (f" ({problem.hint})" if problem.hint else ""))
+            hint = re.sub(r"--(cpu|isa|features|gpu|driver|system)\b", r"column \1", problem.hint or "")
+            self.refuse(where, problem.message + (f" ({hint})" if hint else ""))
 
     def _kind(self, row: Mapping[str, Any], title: str) -> MachineKind:
         fields: dict[str, str] = {}

@@ -12,6 +12,7 @@ from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, S
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
+from torchsmith.core.text import grouped
 from torchsmith.host.bill import Bill, bill
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, Incompatible, Ranking, driver_steps, rank
@@ -28,6 +29,7 @@ from torchsmith.matrix import (
     Variant,
     assess,
 )
+from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.expand import isas_with
 
 Holds = Callable[[Variant], bool]  # whether a matrix has a cell
@@ -141,6 +143,15 @@ class Pick(msgspec.Struct, frozen=True):
         used = {arch for variant in self.choice.variants for arch in variant.gpus}
         targets = dict(self.host.targets)
         return tuple(name for name in self.host.others if targets.get(name) not in used)
+
+
+def why_idle(names: Sequence[str], host: Capability, catalog: Catalog) -> str:
+    """Why GPUs of other makers than NVIDIA get no variant."""
+    targets = dict(host.targets)
+    known = {name: catalog.gfx.get(targets.get(name, "")) for name in names}
+    whys = {name: gfx.retired or why_not_built(gfx, catalog) for name, gfx in known.items() if gfx}
+    reasons = grouped((whys.get(name) or "no candidate uses it", name) for name in names)
+    return "; ".join(f"{', '.join(gpus)}: {why}" for why, gpus in reasons.items())
 
 
 def pick(

@@ -11,7 +11,6 @@ SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 LSPCI = rf"^(?:.*[ \t])?{SLOT} (?:[A-Z]|3D)[\w /-]+(?:\[[0-9a-f]{{4}}\])?: \w"
 GRAPHICS = rf"^(?:.*[ \t])?({SLOT}) (?:VGA compatible|3D|Display) controller[^:\n]*: (.+)$"
 NAME = r"\[(?![0-9a-f]{4}:)([^\]\n]+)\]"
-OTHERS = "no candidate uses it"
 
 
 def read_lspci(text: str, source: str = "lspci") -> HostFacts:

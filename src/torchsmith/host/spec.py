@@ -165,7 +165,7 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
         return
     parts = [part.strip() for part in _BETWEEN.split(text)]
     if not any(parts):
-        raise Invalid(f"{text!r} names no GPU", hint="write none for a machine without one")
+        raise Invalid(f"{text!r} names no GPU", hint="--gpu none for a machine without one")
     for part in filter(None, parts):
         counted = re.fullmatch(r"(\d{1,3})\s*[x×*]\s*(.+)", part)
         count, name = (counted[1], counted[2]) if counted else ("1", part)
@@ -190,7 +190,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if any(re.fullmatch(product, f"Apple {name}") for product in macs):
         return f"for a Mac: --cpu 'Apple {name}'"
     if traces()["other_maker"].search(name):
-        return "this maker's GPU is not in the catalog: write none to pick for the CPU"
+        return "this maker's GPU is not in the catalog: --gpu none picks for the CPU"
     several = parts_within(name, catalog)
     if several:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
@@ -203,7 +203,8 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
 
 def find_cpu_name(text: str, catalog: Catalog) -> str:
     """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
-    cpu = find_cpu_by_name(text, catalog)
+    apple = f"Apple {text}" if re.match(r"M\d", text, re.IGNORECASE) else text
+    cpu = find_cpu_by_name(text, catalog) or find_cpu_by_name(apple, catalog)
     if cpu is not None:
         return cpu.name
     best = typo_of(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])

@@ -54,8 +54,8 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         return min(able, key=rank)
     for wheel in mine:
         if wheel.cuda is None:
-            which = "no stock wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
-            idle = (f"{', '.join(map(str, sms))} stays idle: {which}",)
+            by = f" with driver {host.driver}" if host.driver else ""
+            idle = (f"{', '.join(map(str, sms))} stays idle: no wheel of torch {wheel.torch} uses it{by}",)
             return Stock(wheel, (*(idle if sms else ()), *_other_losses(wheel, sms)), assumed)
     return None
 

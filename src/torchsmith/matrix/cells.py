@@ -296,6 +296,19 @@ def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
     return catalog.gpus.get(variant.sm) if variant.sm else None
 
 
+def why_not_built(gfx: Gfx, catalog: Catalog) -> str:
+    """Why no cell is for a target of AMD's, and the nearest target that has cells; empty where it has."""
+    offers = [offer for pin in catalog.pins.values() for offer in pin.backends.values()]
+    built = [arch for offer in offers for arch in offer.archs if arch in catalog.gfx]
+    if gfx.name in built:
+        return ""
+    near = [arch for arch in built if gfx.generic and catalog.gfx[arch].generic == gfx.generic]
+    why = f"the ROCm of nixpkgs is not built for {gfx.name}"
+    if not near:
+        return why
+    return f"{why}; nearest: {near[0]} ({catalog.gfx[near[0]].title}), whose code AMD does not support there"
+
+
 def gpu_title(variant: Variant, catalog: Catalog) -> str:
     """The products that run a variant, in a few words; without those that sit beside another CPU only."""
     gpu = gpu_of(variant, catalog)

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
-from torchsmith.core.problem import CannotBuild, Exit
+from torchsmith.core.problem import CannotBuild, Exit, NotKnown
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Variant, pname, read_name
@@ -64,6 +64,8 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     """The description of a cell; a Problem with the reasons where it cannot be built."""
     decision = assess(variant, catalog, line)
     if isinstance(decision, Rejected):
+        if unknown := [reason for reason in decision.reasons if reason.code.startswith("unknown-")]:
+            raise NotKnown(f"{variant}: {unknown[0].text}", hint=unknown[0].hint)
         reasons = "; ".join(map(str, decision.reasons))
         hint = f"torchsmith explain {variant} names cells near it"
         raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.NOT_RIGHT)

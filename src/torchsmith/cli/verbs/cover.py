@@ -72,7 +72,8 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
     fewest = f"{counted(size, 'variant')}, the fewest that serve every machine that any candidate serves"
-    _print_plan(report, f"the best {counted(size, 'variant')}" if limited else fewest)
+    best = "the best variant" if size == 1 else f"the best {size} variants"
+    _print_plan(report, best if limited else fewest)
     _print_shortcomings(report)
     if report.curve:
         _print_curve(report.curve)
@@ -99,6 +100,9 @@ def _print_plan(report: CoverReport, title: str) -> None:
         left += f" ({plan.in_part:,} of them on some of their GPUs)"
     best = f"{plan.at_their_best:,} as well as possible"
     say(f"{_machines(plan.served)} served: {best}, {plan.slower:,} slower; {left}")
+    if not plan.cores:
+        say(f"to build: {plan.cost}")
+        return
     unknown = report.not_estimated
     known = ", ".join(name for name in report.packages if name not in unknown)
     without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""

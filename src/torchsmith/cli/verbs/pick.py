@@ -124,7 +124,7 @@ def _print_chosen(chosen: ChosenRow, report: PickReport) -> None:
         write(f"  with {', '.join(chosen.companions)}")
     if report.bundled:
         write(f"  brings {', '.join(report.bundled)}: its recipe holds them")
-    write(f"  to build: {chosen.cost} (coarse estimates)")
+    write(f"  to build: {chosen.cost}" + " (coarse estimates)" * bool(chosen.cost.cores))
     print_commands(chosen.commands)
     write()
 
@@ -146,7 +146,7 @@ def _print_missing(report: PickReport) -> None:
             write(f"  provided that {text}", "yellow")
         for text in wanted.unproved:
             write(f"  not proved: {text}", "yellow")
-        write(f"  to build: {wanted.cost} (coarse estimates)")
+        write(f"  to build: {wanted.cost}" + " (coarse estimates)" * bool(wanted.cost.cores))
         if wanted.file:
             then = command("generate", workspace=Path(wanted.file).parent)
             write(f'  add "{wanted.name}" to include in {wanted.file}, then: {then}; or in a new workspace:')
