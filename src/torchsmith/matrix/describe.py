@@ -217,7 +217,7 @@ def _why_not(variant: Variant, line: Line, catalog: Catalog) -> str:
     if isinstance(decision, Accepted):
         build = line.build_for(variant.toolkit)
         if build and catalog.unknown_hashes(line, build):
-            return "can be generated, needs its hashes first"
+            return "can be generated, then fix-hashes"
         return decision.warnings[0].text if decision.warnings else "not among the candidates"
     reason = decision.reasons[0]
     if reason.code == "line-no-cuda":
