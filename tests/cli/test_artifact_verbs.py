@@ -66,7 +66,7 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
     ("words", "code", "error", "named"),
     [
         (["verify", "missing"], 2, "not-found", "missing"),
-        (["verify", "notes.txt"], 2, "invalid", "notes.txt"),
+        (["verify", "notes.txt"], 2, "not-elf", "notes.txt"),
         (["verify", "empty"], 2, "invalid", "empty"),
         (["verify", "result", "--variant", "pytorch-sm120"], 2, "bad-name", "pytorch-sm120"),
         (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "not-known", "avx9"),
