@@ -18,7 +18,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.host.commands import Environment, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
-from torchsmith.host.rank import driver_steps, why_after
+from torchsmith.host.rank import Ranking, driver_steps, why_after
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.host.spec import HostSpec, find_cpu_name
 from torchsmith.matrix import Cuda, Variant
@@ -124,6 +124,10 @@ def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
     fits = answer.ranking.fits
     for fit in fits[1:]:
         assert why_after(fit, fits[0], CATALOG, answer.workload)
+    # Nothing but the list of those that do not run depends on whether somebody asks for it.
+    brief = pick(facts, CELLS, CATALOG, answer.workload, misses=False)
+    served = answer.choice.variants and not answer.choice.unserved
+    assert brief == (replace(answer, ranking=Ranking(fits)) if served else answer)
 
 
 def machine(words: HostSpec) -> HostFacts:

@@ -139,7 +139,8 @@ def pick(request: PickRequest | None = None) -> PickReport:
     whole = bool(opened.root or request.selectors or request.package)
     cells = opened.select(request.selectors or ()).cells if whole else opened.cells_of(catalog.torch)
     workload = by_name("workload", request.workload, catalog.workloads)
-    answer = host.pick(facts, cells, catalog, workload, request.package or (), None if whole else opened.has)
+    has = None if whole else opened.has
+    answer = host.pick(facts, cells, catalog, workload, request.package or (), has, misses=request.explain)
     if answer.host.conflict:
         raise Conflict(
             answer.host.conflict, hint="the product decides the system: drop the option that contradicts it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import sys
 from collections.abc import Sequence
@@ -28,7 +27,8 @@ class ThisMachine:
 
     def uname(self) -> tuple[str, str]:
         """The kernel's name and the machine's: Linux, x86_64."""
-        return platform.system(), platform.machine()
+        kernel = os.uname()
+        return kernel.sysname, kernel.machine
 
     def read(self, path: str) -> str | None:
         """A file's text, or None where it cannot be read."""

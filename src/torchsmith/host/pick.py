@@ -161,18 +161,23 @@ def pick(
     workload: Workload,
     packages: Sequence[str] = (),
     has: Holds | None = None,
+    *,
+    misses: bool = True,
 ) -> Pick:
     """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose.
 
-    `has`: whether the matrix, of which `cells` are the requested part, has a cell.
+    `has`: whether the matrix, of which `cells` are the requested part, has a cell. Without `misses`,
+    candidates that do not run are ranked only where something is not served.
     """
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
     stack = stack_of(packages, everything, catalog)
     own = stack.cells(everything)
-    ranking = rank(host, own, catalog, workload)
+    ranking = rank(host, own, catalog, workload, able=not misses)
     choice = choose(host, ranking)
+    if not misses and (not choice.variants or choice.unserved):
+        ranking = rank(host, own, catalog, workload)
     if has is None:
         has = {cell.variant for cell in everything}.__contains__
     variants = [chosen.fit.variant for chosen in choice.variants]

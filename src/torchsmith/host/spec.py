@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,7 +93,7 @@ def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: flo
 
 def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
     """Whether a GPU that a person names cannot sit in the machine that this runs on: GH200 on x86_64."""
-    own = system_of_machine(platform.machine())
+    own = system_of_machine(os.uname().machine)
     for gpu in stated.gpus.value if stated.gpus else ():
         host = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
         known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None

@@ -38,11 +38,9 @@ def run(
             tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan leaves alone")
         if pending and not check:
             options = () if report.pending else ("--adopt",)
-            why = ""
-            if not report.committer:
-                options, why = (
-                    (*options, "--no-commit"),
-                    "git knows no user.name and user.email",
-                )
-            next_step("apply", *options, workspace=request.workspace, why=why)
+            if report.committer:
+                next_step("apply", *options, workspace=request.workspace)
+            else:
+                why = "git knows no user.name and user.email"
+                next_step("apply", *options, "--no-commit", workspace=request.workspace, why=why)
     exit_if(check and pending)
