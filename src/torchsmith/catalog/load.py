@@ -120,6 +120,12 @@ class Catalog:
         """The package that is torch itself."""
         return self.packages[TORCH]
 
+    @property
+    def releases(self) -> list[facts.Line]:
+        """The lines of torch releases, the newest first; nightlies are not among them."""
+        lines = (line for line in self.lines.values() if line.torch and not line.flavor)
+        return sorted(lines, key=lambda line: version_key(line.torch), reverse=True)
+
     def parts_on(self, gpu: facts.Gpu, parts: Iterable[str], *systems: str) -> tuple[str, ...]:
         """Those of a GPU's parts that machines of these systems have: some sit beside an ARM CPU only."""
         elsewhere = {part for part, cpu in gpu.superchips.items() if self.cpus[cpu].platform not in systems}

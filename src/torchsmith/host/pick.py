@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.axes import BackendVersion
-from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import by_name
 from torchsmith.core.text import grouped
 from torchsmith.host.bill import Bill, bill
@@ -286,15 +285,11 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
     targets.extend(_other_targets(host, catalog))
-    older = [
-        line
-        for line in sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
-        if line.torch and not line.flavor
-    ]
+    releases = [line.release for line in catalog.releases]
     pairs = ((target, isa) for target in targets for isa in isas_with(target, catalog.isas))
     for variant in (Variant(stack.root, python, *pair) for pair in pairs):
         # An older line may build for a GPU that the newest has left behind; the name then states it.
-        stated = (variant.changed(release=line.release) for line in older)
+        stated = (variant.changed(release=release) for release in releases)
         for candidate in (variant, *stated):
             decision = assess(candidate, catalog)
             if not isinstance(decision, Accepted) or not stack.exists(candidate, catalog, decision.line.name):

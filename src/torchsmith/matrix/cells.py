@@ -257,8 +257,7 @@ def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None)
     nearest = usable(others)
     own = [other for other in nearest if other.arch == variant.arch]
     if not own and variant.arch and not variant.release:
-        lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
-        releases = [line.release for line in lines if line.torch and not line.flavor]
+        releases = [line.release for line in catalog.releases]
         alike = [other for other in others if other.arch == variant.arch]
         own = usable((other.changed(release=release) for other in alike for release in releases), None)
     return (own or nearest)[:MOST_NEIGHBOURS]

@@ -185,23 +185,21 @@ def _hashes_of(line: Line, catalog: Catalog) -> str:
 
 def newer_lines(line: Line, catalog: Catalog) -> dict[str, str]:
     """The torch releases that are newer than a line's and lack something, each with what it lacks."""
-    newer = [other for other in _released(catalog) if version_key(other.torch) > version_key(line.torch)]
-    lacks = {other.torch: state_of(other, catalog).lacks for other in newer}
+    lacks = {other.torch: state_of(other, catalog).lacks for other in _newer(line, catalog)}
     return {torch: "; ".join(missing) for torch, missing in lacks.items() if missing}
 
 
-def _released(catalog: Catalog) -> list[Line]:
-    """The lines of torch releases, the oldest first."""
-    lines = (line for line in catalog.lines.values() if line.torch and not line.flavor)
-    return sorted(lines, key=lambda line: version_key(line.torch))
+def _newer(line: Line, catalog: Catalog) -> list[Line]:
+    """The lines of newer torch releases than a line's, the oldest first."""
+    newer = (other for other in catalog.releases if version_key(other.torch) > version_key(line.torch))
+    return [*newer][::-1]
 
 
 def why_not_newer(variant: Variant, line: Line, catalog: Catalog) -> str:
     """What keeps a cell from the torch releases that are newer than its line's; empty where there is none."""
     if not line.torch or line.flavor:
         return ""
-    newer = [other for other in _released(catalog) if version_key(other.torch) > version_key(line.torch)]
-    groups = grouped((_why_not(variant, other, catalog), other.torch) for other in newer)
+    groups = grouped((_why_not(variant, other, catalog), other.torch) for other in _newer(line, catalog))
     return "; ".join(f"{_span(releases)}: {why}" for why, releases in groups.items())
 
 
