@@ -133,6 +133,8 @@ class Catalog:
 
     def title_on(self, gpu: facts.Gpu, *systems: str) -> str:
         """A GPU's products on these systems, in a few words."""
+        if not gpu.superchips:
+            return gpu.title
         return ", ".join(self.parts_on(gpu, gpu.title.split(", "), *systems))
 
     def archs_of(self, backend: facts.GpuBackend) -> Mapping[str, facts.Gfx | facts.Arch]:

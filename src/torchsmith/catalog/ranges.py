@@ -11,6 +11,7 @@ from torchsmith.catalog.axes import BadValue
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
 
 
+@lru_cache(1024)
 def version_key(version: str) -> tuple[int, ...]:
     """Numbers of a version, trailing zeros dropped, so that 2.10 equals 2.10.0."""
     parts = [int(part) for part in re.findall(r"\d+", version)]

@@ -169,9 +169,8 @@ def _line(variant: Variant, catalog: Catalog, name: str | None) -> Line | None:
 
 def toolkit_title(variant: Variant, catalog: Catalog) -> str:
     """What GPU code is compiled with, such as CUDA 13.0; empty for the CPU alone."""
-    if variant.toolkit is None:
-        return ""
-    return f"{catalog.backends[variant.backend].title} {variant.toolkit}".strip()
+    toolkit = variant.toolkit
+    return f"{catalog.backends[variant.backend].title} {toolkit}".strip() if toolkit else ""
 
 
 def _line_fits(variant: Variant, line: Line, catalog: Catalog) -> Iterator[Reason]:
@@ -290,9 +289,11 @@ def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
 def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
     """The GPU architecture that a variant is compiled for, where the catalog knows it."""
     target = variant.target
+    if isinstance(target, Cuda):
+        return catalog.gpus.get(target.sm)
     if isinstance(target, Accelerator):
         return catalog.archs_of(catalog.backends[target.version.backend]).get(target.arch)
-    return catalog.gpus.get(variant.sm) if variant.sm else None
+    return None
 
 
 def why_not_built(gfx: Gfx, catalog: Catalog) -> str:

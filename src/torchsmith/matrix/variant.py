@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import StrEnum
 from functools import lru_cache
@@ -199,9 +200,10 @@ class Reading(msgspec.Struct, frozen=True):
         return not self.old
 
 
-def package_name(path: Path) -> str:
+def package_name(path: Path | str) -> str:
     """The name that Flox gives a file: its own, or its folder's for a default.nix."""
-    return (path.parent.name or path.absolute().parent.name) if path.name == "default.nix" else path.stem
+    folder, name = os.path.split(path)
+    return os.path.basename(folder or os.getcwd()) if name == "default.nix" else os.path.splitext(name)[0]
 
 
 def pname(variant: Variant, line: Line) -> str:

@@ -320,6 +320,8 @@ def _items(
 
 def _fill(hole: Hole, values: TemplateValues) -> str:
     value = values.get(hole.name)
+    if isinstance(value, str):
+        return _escaped(value, hole.state)
     if value is None or isinstance(value, bool):
         known = [name for name, held in values.items() if isinstance(held, str | Expression)]
         hint = did_you_mean(hole.name, sorted(known))
@@ -328,11 +330,9 @@ def _fill(hole: Hole, values: TemplateValues) -> str:
         if hole.state == "comment":
             return value.comment or value.nix
         return value.nix if hole.state == "code" else f"${{{value.nix}}}"
-    if not isinstance(value, str):
-        if hole.state != "code":
-            raise TemplateError(f"@{hole.name}@ is no text, and stands only in code", where=hole.where)
-        return nix_value(cast("NixValue", value), hole.indent)
-    return _escaped(value, hole.state)
+    if hole.state != "code":
+        raise TemplateError(f"@{hole.name}@ is no text, and stands only in code", where=hole.where)
+    return nix_value(cast("NixValue", value), hole.indent)
 
 
 @lru_cache(4096)  # the same few words go into thousands of recipes

@@ -57,11 +57,10 @@ def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
         here = groups[python, toolkit]
         isas = [isa for isa in catalog.isas if any(cell.variant.isa == isa for cell in here)]
         by_target = {(cell.variant.arch, cell.variant.isa): cell for cell in here}
-        ordered = sorted(here, key=lambda cell: cell.variant.sort_key)
         rows = []
-        for arch in dict.fromkeys(cell.variant.arch for cell in ordered):
-            titles = (gpu_title(other.variant, catalog) for other in here if other.variant.arch == arch)
-            name = f"**{arch}** {max(titles, key=len)}" if arch else "no GPU"
+        for arch, same_arch in grouped((cell.variant.arch, cell) for cell in here).items():
+            title = max((gpu_title(cell.variant, catalog) for cell in same_arch), key=len)
+            name = f"**{arch}** {title}" if arch else "no GPU"
             rows.append([name, *(_mark(by_target.get((arch, isa))) for isa in isas)])
         title = f"Python {python}, {toolkit or 'CPU only'}"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")

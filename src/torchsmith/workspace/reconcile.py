@@ -268,8 +268,8 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
     """When a change is carried out: the deletions first, then recipes by what they are for."""
     if change.kind == "delete":
         return "clean up"
-    reading = try_read(package_name(Path(change.path)), catalog)
-    if reading is None or f"/{PKGS}/" not in change.path:
+    reading = try_read(package_name(change.path), catalog) if change.recipe else None
+    if reading is None:
         return "everything else"
     if reading.variant.toolkit is None:
         return "CPU only"

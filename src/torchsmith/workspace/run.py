@@ -87,5 +87,5 @@ def commit_message(repo: WantedRepo, changes: Sequence[Change]) -> str:
     parts = [f"{count} {title}" for title, count in counts.items()]
     recipes = sum(file.is_recipe for file in repo.files)
     head = f"Generate {counted(recipes, 'recipe')}" + (f" ({', '.join(parts)} files)" if parts else "")
-    touched = [f"- {package_name(Path(change.path))}\n" for change in mine if change.recipe]
+    touched = [f"- {package_name(change.path)}\n" for change in mine if change.recipe]
     return f"{head}\n\n{''.join(touched)}" if touched else f"{head}\n"

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from torchsmith.catalog import TORCH, Package
 from torchsmith.core.problem import Incomplete
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import newest_pin
 from torchsmith.recipe.header import with_header
@@ -60,11 +61,11 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     writer = RecipeWriter(catalog, recipe_options(workspace))
     repos = []
     alignment = readmes.alignment(matrix, catalog)
+    by_package = grouped((cell.variant.package, cell) for cell in matrix.cells)
     packages = matrix.packages(catalog)
     for package in packages:
-        cells = [cell for cell in matrix.cells if cell.variant.package == package]
         others = [other for other in packages if other != package]
-        repos.append(_package_repo(package, cells, others, alignment, settings, writer))
+        repos.append(_package_repo(package, by_package[package], others, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
