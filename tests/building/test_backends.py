@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
+import torchsmith
 from tests.cli.conftest import Call
 from tests.nix.conftest import MINI
+from torchsmith.building.jobs import jobs_of_recipes
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.core.problem import Problem
 from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
+from torchsmith.host.bill import bill
 from torchsmith.matrix import Accelerator, Accepted, BadName, Rejected, Variant, assess, read_name
 from torchsmith.matrix.text import products_of
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
+from torchsmith.record import expect
+from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -156,6 +161,15 @@ def test_a_line_is_accepted_for_the_backend_that_it_states() -> None:
     decision = assess(Variant.parse(ROCM, CATALOG), CATALOG)
     assert isinstance(decision, Accepted)
     assert decision.line.name == "2.9"
+
+
+def test_a_build_for_another_backend_is_not_estimated_by_cuda(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "rocm"\n')
+    torchsmith.generate(torchsmith.GenerateRequest(workspace=tmp_path))
+    recipes = choose([ROCM, ROCM.replace("avx512", "avx2")], open_workspace(tmp_path), tmp_path).recipes
+    jobs = jobs_of_recipes(recipes, tmp_path, {}, CATALOG)
+    assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["not estimated"] * len(jobs)
+    assert len(bill([Variant.parse(job.name, CATALOG) for job in jobs], CATALOG).unknown) == len(jobs) == 2
 
 
 def test_cells_become_blocks_and_stay_the_same_cells(tmp_path: Path) -> None:

@@ -132,6 +132,17 @@ def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
     assert "1 builds" not in text
 
 
+def test_a_job_without_an_estimate_states_no_hours(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = plan(job(NAME, recipes=(NAME,)), job("magma"))
+    unknown = dataclasses.replace(planned.jobs[0].expected, basis="not estimated", guesses=("seconds",))
+    jobs = [msgspec.structs.replace(planned.jobs[0], expected=unknown), planned.jobs[1]]
+    print_plan(msgspec.structs.replace(planned, jobs=jobs))
+    text = capsys.readouterr().out
+    text = " ".join(text.split())
+    assert f"? 1 GB 1 GB {NAME} {X86}, not estimated" in text
+    assert "1 h 00 min of work one after the other without the 1 not estimated" in text
+
+
 def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> None:
     here = Builder("", frozenset((X86,)), isas=frozenset(("avx2",)))
     wrong = [job(f"w{number}", "avx512", (f"w{number}",)) for number in range(9)]

@@ -467,9 +467,19 @@ def test_a_release_that_needs_hashes_is_not_called_impossible(call: Call) -> Non
     assert call("explain", "pytorch213-python313-cuda13_0-sm86-avx2").code == 1
 
 
+def test_gpus_of_amd_are_counted_and_shown_as_those_of_nvidia_are(call: Call) -> None:
+    machine = ("--cpu", "zen4", "--gpu", "2x MI300X + L4")
+    first, *_ = call("pick", *machine).out.splitlines()
+    assert "2 x MI300X" in first
+    rows = [line.split()[1] for line in call("host", *machine).out.splitlines() if line.startswith("GPU ")]
+    assert rows == ["L4,", "MI300X,", "MI300X,"]
+
+
 def test_an_amd_gpu_that_nothing_is_built_for_gets_the_reason_and_the_nearest_target(call: Call) -> None:
     report = json.loads(call("pick", "--cpu", "zen3", "--gpu", "RX 6600", "--json").out)
-    assert any("gfx1032" in remark and "gfx1030" in remark for remark in report["remarks"])
+    [remark] = report["remarks"]
+    assert "gfx1032" in remark
+    assert remark.endswith(": torchsmith pick --gpu gfx1030")
     assert "gfx1030" in json.loads(call("explain", "RX 6600", "--json").out)["ended"]
     Path("fleet.csv").write_text("name,cpu,gpu\ndesk,zen3,RX 6600\n")
     [row] = json.loads(call("cover", "fleet.csv", "--json").out)["served"]

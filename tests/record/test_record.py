@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,8 @@ def test_a_figure_that_was_never_measured_is_called_a_guess() -> None:
     assert (cpu.guesses, cpu.steps) == (("memory_gb", "build_gb"), 6454)
     gpu = expect(GPU_TORCH, [], catalog, 16)
     assert (gpu.basis, gpu.guesses[0], gpu.steps) == ("a guess", "seconds", 7689)
+    rocm = expect(replace(GPU_TORCH, estimated=False), [], catalog, 16)
+    assert (rocm.basis, rocm.guesses[0], rocm.seconds) == ("not estimated", "seconds", gpu.seconds)
     for row in catalog.estimates.values():
         assert bool(row.measured) or row.unproved, f"{row.name} neither measured nor called unproved"
 

@@ -62,7 +62,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
         request.workspace,
         choice=choice,
         evaluate=request.evaluate,
-        trees=read_trees(request.nixpkgs or ()),
+        trees=read_trees(request.nixpkgs),
         jobs=request.jobs,
         selectors=selectors,
         cached=request.cache,
@@ -70,7 +70,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
     )
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
-        return report
+        return replace(report, accepted="all")
     if not (request.fix or request.diff):
         return report
     fixes, mended = fixed(report.findings)
@@ -86,7 +86,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
             finding if finding.where.file in files else replace(finding, fix=None)
             for finding in report.findings
         )
-        report = replace(report, findings=tuple(findings))
+        report = replace(report, findings=tuple(findings), accepted="fixable")
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, mended=mended, recovered=recovered)
 

@@ -67,7 +67,7 @@ class BuildRequest:
     def spec(self, record: Record) -> BuildSpec:
         """What is to be done, and kept for a later --resume. Raises Conflict for `resume` with recipes."""
         if not self.resume:
-            before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes or ()))
+            before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes))
         elif self.recipes:
             raise Conflict("--resume continues the last run and takes no recipes")
         else:
@@ -75,8 +75,8 @@ class BuildRequest:
         return replace(
             before,
             backend=self.backend or before.backend,
-            trees={**before.trees, **read_trees(self.nixpkgs or ())},
-            small=takes_sample(self.nixpkgs or ()) or before.small,
+            trees={**before.trees, **read_trees(self.nixpkgs)},
+            small=takes_sample(self.nixpkgs) or before.small,
             resources=before.resources.over(self.jobs, self.cores, self.memory),
             cache=self.cache or before.cache,
             sign=self.sign or before.sign,
@@ -172,10 +172,10 @@ def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation to publish under", hint=hint)
         watch.remark(finish_stopped(opened.home, "publish"))
-        chosen = choose(request.recipes or (), opened, opened.home).recipes
+        chosen = choose(request.recipes, opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)
         logs = state_folder(opened) / "logs" / "publish"
-        trees = read_trees(request.nixpkgs or ())
+        trees = read_trees(request.nixpkgs)
         changed = partial(differences, record=record, workspace=opened, trees=trees)
         flox = require_flox()
         publisher = Publisher(flox, org, record, logs, verified, changed, request.force, request.push)

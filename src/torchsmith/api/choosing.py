@@ -137,10 +137,10 @@ def pick(request: PickRequest | None = None) -> PickReport:
     facts = request.machine.facts(catalog)
     # Of a matrix of ours torch's part is enough.
     whole = bool(opened.root or request.selectors or request.package)
-    cells = opened.select(request.selectors or ()).cells if whole else opened.cells_of(catalog.torch)
+    cells = opened.select(request.selectors).cells if whole else opened.cells_of(catalog.torch)
     workload = by_name("workload", request.workload, catalog.workloads)
     has = None if whole else opened.has
-    answer = host.pick(facts, cells, catalog, workload, request.package or (), has, misses=request.explain)
+    answer = host.pick(facts, cells, catalog, workload, request.package, has, misses=request.explain)
     if answer.host.conflict:
         raise Conflict(
             answer.host.conflict, hint="the product decides the system: drop the option that contradicts it"
@@ -175,9 +175,10 @@ def _machine(answer: host.Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     """The machine in a line; `own_cpu`: its CPU is that of this machine, other facts are stated."""
     machine, facts = answer.host, answer.facts
     labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
+    labels += facts.others.value if facts.others else ()
     gpus = [
         f"{labels.count(label)} x {label}" if labels.count(label) > 1 else label
-        for label in dict.fromkeys(labels)
+        for label in dict.fromkeys((*labels, *dict(machine.targets)))
     ]
     isas = known_isas(machine.features, machine.system, catalog)
     if machine.features is None:
@@ -187,7 +188,6 @@ def _machine(answer: host.Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
         cpu = f"this machine's {cpu} (--cpu describes another)" if own_cpu else cpu
-    gpus += dict.fromkeys([*machine.others, *dict(machine.targets)])
     parts = [
         _system(machine) or "system unknown",
         cpu,

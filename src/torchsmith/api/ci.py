@@ -55,7 +55,7 @@ def github(request: CiRequest) -> CiReport:
     workspace = open_workspace(request.workspace)
     repository, folder = _place(workspace.home)
     install = _install(workspace)
-    rows = ci_rows(workspace.select(request.selectors or ()).cells, workspace.catalog)
+    rows = ci_rows(workspace.select(request.selectors).cells, workspace.catalog)
     if len(rows) > MOST_JOBS:
         raise TooLarge(
             f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer cells"
@@ -71,7 +71,7 @@ def hydra(request: HydraRequest) -> CiReport:
     if request.spec:
         spec = hydra_spec(request.spec, request.branch, folder)
         return _report(request, repository / "hydra-spec.json", spec)
-    cells = workspace.select(request.selectors or ()).cells
+    cells = workspace.select(request.selectors).cells
     return _report(request, workspace.home / "release.nix", hydra_jobset(cells))
 
 

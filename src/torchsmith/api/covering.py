@@ -124,10 +124,10 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 def cover(request: CoverRequest) -> CoverReport:
     """The fewest variants that serve every machine, or the best `best` of them, with the proof."""
     opened = open_workspace(request.workspace, request.profile, alone="every")
-    catalog, cells = opened.catalog, opened.select(request.selectors or ()).cells
+    catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
-    model = Cover(fleet, cells, catalog, workload, request.must, request.must_not, request.package or ())
+    model = Cover(fleet, cells, catalog, workload, request.must, request.must_not, request.package)
     plan = model.best(request.best) if request.best else model.fewest()
     names = [package.name for package in model.packages]
     missing = {

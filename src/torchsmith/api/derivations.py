@@ -20,12 +20,12 @@ from torchsmith.core.text import grouped
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
 from torchsmith.matrix import Variant
+from torchsmith.matrix.estimate import estimate_of
 from torchsmith.nix.derivation import Difference, compare, show_derivations
 from torchsmith.nix.evaluate import EvalResult, exit_of
 from torchsmith.nix.graph import graph_of, inventory_of
 from torchsmith.nix.targets import strangers
 from torchsmith.publishing.sbom import Bom, Terms, cyclonedx, terms
-from torchsmith.record.estimate import Work, estimate_row, expect
 from torchsmith.workspace.load import open_workspace
 
 
@@ -201,8 +201,8 @@ def _hours(name: str, catalog: Catalog) -> float:
     variant = Variant.try_parse(name, catalog)
     if variant is None:
         return 0.0
-    work = Work(name, variant.package.name, variant.toolkit is not None, catalog.isas[variant.isa].platform)
-    return expect(work, (), catalog, estimate_row(catalog, work.package, work.gpu).cores).seconds / 3600
+    row = estimate_of(variant, catalog)
+    return row.hours + row.gpu_hours if row else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, ass
 from torchsmith.matrix import describe as cells
 from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.describe import Description, Explanation
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 
 if TYPE_CHECKING:
     from torchsmith.host.facts import HostFacts
@@ -66,22 +66,26 @@ class GpuReport(msgspec.Struct, frozen=True):
 
 def show(request: CellRequest) -> Description | GpuReport:
     """Everything known about a cell or a GPU. Raises CannotBuild for a cell that there is none of."""
-    opened = open_workspace(request.workspace)
-    named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
-    if named is None and (gpu := _gpu(request.name, opened.catalog)):
-        return gpu
-    variant = _variant(request.name, opened.catalog)
-    return cells.describe(variant, opened.catalog, opened.line_of(variant))
+    opened, named = _named(request)
+    if isinstance(named, GpuReport):
+        return named
+    return cells.describe(named, opened.catalog, opened.line_of(named))
 
 
 def explain(request: CellRequest) -> Explanation | GpuReport:
     """Why a cell can be built and used or not, or for which CUDA releases a GPU has builds."""
+    opened, named = _named(request)
+    if isinstance(named, GpuReport):
+        return named
+    return cells.explain(request.name, opened.catalog, opened.line_of(named), opened.standing(named))
+
+
+def _named(request: CellRequest) -> tuple[Workspace, Variant | GpuReport]:
+    """The workspace, and what a name is: a cell, whose name may hold a GPU's, or a GPU."""
     opened = open_workspace(request.workspace)
-    named = Variant.try_parse(request.name, opened.catalog)  # a cell's name may hold a GPU's
-    if named is None and (gpu := _gpu(request.name, opened.catalog)):
-        return gpu
-    variant = _variant(request.name, opened.catalog)
-    return cells.explain(request.name, opened.catalog, opened.line_of(variant), opened.standing(variant))
+    variant = Variant.try_parse(request.name, opened.catalog)
+    gpu = None if variant else _gpu(request.name, opened.catalog)
+    return opened, variant or gpu or _variant(request.name, opened.catalog)
 
 
 def _variant(name: str, catalog: Catalog) -> Variant:

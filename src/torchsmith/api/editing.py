@@ -113,7 +113,7 @@ class PinRequest:
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
     evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False
-    nixpkgs: NixpkgsOption = None
+    nixpkgs: NixpkgsOption = ()
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 
@@ -128,7 +128,7 @@ def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
     if request.learn:
         move = pins.learnt(workspace, move, request.tarball)
     elif request.rev:
-        trees = read_trees(request.nixpkgs or ())
+        trees = read_trees(request.nixpkgs)
         move = _asked(move, trees.get(request.rev) or trees.get("default"), opened.catalog, watch)
     ask = None
     if request.evaluate:
@@ -255,7 +255,7 @@ class PackageAddRequest:
             metavar="BY:NAME[:FORM]",
         ),
     ] = ()
-    nixpkgs: NixpkgsOption = None
+    nixpkgs: NixpkgsOption = ()
     memory: MemoryOption = 4.0
     timeout: TimeoutOption = 300.0
     writing: WriteOptions = field(default_factory=WriteOptions)
@@ -275,7 +275,7 @@ def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport
     packages.check_name(opened, new)  # before Nix is looked for
     options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
     nix, ask = evaluation(options, workspace=opened, instantiate=True, watch=watch)
-    trees = read_trees(request.nixpkgs or ())
+    trees = read_trees(request.nixpkgs)
     proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
     report = _carry_out(request.name, request.workspace, request.writing, proposal, watch)
     package = proposal.after.catalog.packages[request.name]

@@ -20,14 +20,14 @@ class MachineOptions(msgspec.Struct, frozen=True):
     """A machine by reports or in words; nothing at all is this one."""
 
     from_: Annotated[
-        Sequence[Path] | None,
+        Sequence[Path],
         Option(
             "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
             " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
             " torchsmith host --json. May be given several times.",
             metavar="FILE",
         ),
-    ] = None
+    ] = ()
     system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
     cpu: Annotated[
         str,
@@ -39,13 +39,13 @@ class MachineOptions(msgspec.Struct, frozen=True):
     isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
     features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
     gpu: Annotated[
-        Sequence[str] | None,
+        Sequence[str],
         Option(
             "GPUs by name or architecture, or a cloud's machine type: 'RTX 4090', '8x H100 + L4', sm90,"
             " p4d.24xlarge, none.",
             autocompletion=complete_gpus,
         ),
-    ] = None
+    ] = ()
     driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
     time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
 
@@ -69,16 +69,14 @@ class MachineOptions(msgspec.Struct, frozen=True):
         from torchsmith.core.problem import Invalid
         from torchsmith.host.spec import HostSpec, gather
 
-        gpus = "; ".join(self.gpu or [])
+        gpus = "; ".join(self.gpu)
         if self.gpu and not gpus.strip("; "):
             raise Invalid("--gpu names no GPU", hint="--gpu none for a machine without one")
         spec = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
-        return gather(self.from_ or [], spec, catalog, self.time_limit)
+        return gather(self.from_, spec, catalog, self.time_limit)
 
 
-PackagesOption = Annotated[
-    Sequence[str] | None, Option("The package, or several in one cell; by default torch.")
-]
+PackagesOption = Annotated[Sequence[str], Option("The package, or several in one cell; by default torch.")]
 WorkloadOption = Annotated[
     str,
     Option("What the machine is for: general, training or inference.", autocompletion=complete_workloads),

@@ -71,7 +71,7 @@ class LeftOutReport(msgspec.Struct, frozen=True):
 def list_cells(request: ListRequest) -> ListReport:
     """The cells that selectors pick; perhaps none. Raises a Problem for a selector that nobody knows."""
     opened = open_workspace(request.workspace, request.profile)
-    matrix = opened.select(request.selectors or ())
+    matrix = opened.select(request.selectors)
     catalog, cells = opened.catalog, matrix.cells
     used = {cell.variant.isa for cell in cells}
     step: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
 def list_left_out(request: ListRequest) -> LeftOutReport:
     """What the matrix leaves out of what selectors pick, each cell with its reasons."""
     opened = open_workspace(request.workspace, request.profile)
-    selector = Selector.parse(request.selectors or (), opened.catalog)
+    selector = Selector.parse(request.selectors, opened.catalog)
     rows = [row for row in opened.matrix.left_out if selector.matches(row.variant, "", opened.catalog)]
     if not rows:
-        opened.select(request.selectors or ())  # a Problem where the matrix has none of it either
+        opened.select(request.selectors)  # a Problem where the matrix has none of it either
     return LeftOutReport([LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchsmith.workspace.load import Workspace
 
 Recipes = Annotated[
-    Sequence[str] | None,
+    Sequence[str],
     Argument(
         "Names, selectors such as sm120, or paths of recipes and repositories; by default all.",
         metavar="[RECIPE]...",
@@ -29,7 +29,7 @@ Recipes = Annotated[
     ),
 ]
 NixpkgsOption = Annotated[
-    Sequence[str] | None,
+    Sequence[str],
     Option(
         "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
         " small one of ours, whose torch compiles in seconds.",
@@ -44,7 +44,7 @@ TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", 
 class NixOptions(msgspec.Struct, frozen=True):
     """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
 
-    nixpkgs: NixpkgsOption = None
+    nixpkgs: NixpkgsOption = ()
     jobs: Annotated[int | None, Option("--jobs", "-j", "Number of parallel workers.", min=1)] = None
     memory: MemoryOption = 2.0
     timeout: TimeoutOption = 300.0
@@ -83,16 +83,14 @@ def _full_revision(short: str) -> str:
     return revisions[0]
 
 
-def open_recipes(
-    selectors: Sequence[str] | None, workspace: Path | None
-) -> tuple[Workspace, list[RecipeFile]]:
+def open_recipes(selectors: Sequence[str], workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
     """The workspace at hand and the recipes that words pick in it."""
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.load import open_workspace
 
     opened = open_workspace(workspace)
     folder = opened.root or Path.cwd()
-    return opened, choose(selectors or [], opened, folder).recipes
+    return opened, choose(selectors, opened, folder).recipes
 
 
 def evaluation(
@@ -111,7 +109,7 @@ def evaluation(
     from torchsmith.nix.tool import find_nix
     from torchsmith.nix.worker import WorkerLimits
 
-    trees = read_trees(options.nixpkgs or [])
+    trees = read_trees(options.nixpkgs)
     nix = find_nix()
     memory = int(options.memory * (1 << 30))
     limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)

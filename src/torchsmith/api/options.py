@@ -110,7 +110,7 @@ ProfileChoice = Annotated[
 JsonOption = Annotated[bool, Option("Print JSON.")]
 DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
 AdoptedPaths = Annotated[
-    Sequence[Path] | None,
+    Sequence[Path],
     Argument(
         "With --adopt: take over only these files, README pages and Flox files included.", metavar="[PATH]..."
     ),
@@ -121,7 +121,7 @@ SvgOption = Annotated[
     Path | None, Option("Also draw an SVG, for light and dark backgrounds.", metavar="FILE")
 ]
 Selectors = Annotated[
-    Sequence[str] | None,
+    Sequence[str],
     Argument(
         "Selectors, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
         metavar="[SELECTOR]...",
@@ -153,12 +153,12 @@ class PairOptions(msgspec.Struct, frozen=True):
     torchvision: Pair = ""
     torchaudio: Pair = ""
     pair: Annotated[
-        Sequence[str] | None,
+        Sequence[str],
         Option("The release of another package that goes with it.", metavar="NAME=VERSION"),
-    ] = None
+    ] = ()
 
     def releases(self) -> dict[str, str]:
         """Those that were named, by package."""
         from torchsmith.edit.pin import pairs_of
 
-        return pairs_of(self.pair or [], torchvision=self.torchvision, torchaudio=self.torchaudio)
+        return pairs_of(self.pair, torchvision=self.torchvision, torchaudio=self.torchaudio)

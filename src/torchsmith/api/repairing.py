@@ -90,8 +90,8 @@ class HashReport(msgspec.Struct, frozen=True, kw_only=True):
 def fix_hashes(request: FixHashesRequest, watch: Watch = SILENT) -> HashReport:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
     with workspace_record(request.workspace) as (opened, record):
-        trees = read_trees(request.nixpkgs or ())
-        fixer = HashFixer(find_nix(), opened, request.recipes or (), trees, record.proved())
+        trees = read_trees(request.nixpkgs)
+        fixer = HashFixer(find_nix(), opened, request.recipes, trees, record.proved())
         with watch.status("fetching sources"):
             mended = fixer.run(accept=request.accept, write=not request.dry_run)
         watch.remark(mended.recovered)

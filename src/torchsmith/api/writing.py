@@ -183,7 +183,7 @@ def generate(request: GenerateRequest, watch: Watch = SILENT, confirm: Confirm =
     def changes() -> tuple[list[WantedRepo], list[Change], ChangeReport]:
         opened = open_workspace(request.workspace, request.profile)
         repos = wanted_of(opened, request.only)
-        adopt = Adoption.of(request.adopt, request.paths or (), root)
+        adopt = Adoption.of(request.adopt, request.paths, root)
         # A part of the recipes says nothing about which others are wanted.
         changes = reconcile(opened, repos, adopt=adopt, prune=not request.only)
         return repos, changes, _report(root, changes, opened.catalog, diff=request.diff)
@@ -225,7 +225,7 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
 
     def report() -> tuple[plans.WorkspacePlan, ChangeReport]:
         workspace_plan = plans.plan_workspace(
-            request.workspace, request.profile, adopt=request.adopt, paths=tuple(request.paths or ())
+            request.workspace, request.profile, adopt=request.adopt, paths=tuple(request.paths)
         )
         return workspace_plan, _report(workspace_plan.root, workspace_plan.changes, workspace_plan.catalog)
 

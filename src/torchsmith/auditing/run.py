@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
@@ -52,6 +52,13 @@ class AuditReport:
     mended: int = 0  # findings that the safe fixes mend, and these as a unified diff
     diff: str = ""
     recovered: str = ""  # what a stopped run had left, and what became of it
+    accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` mends the fixable
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error is left that counts: `audit` ends with 1 where one is."""
+        fixable = self.accepted == "fixable"
+        return self.accepted == "all" or all(fixable and error.fix for error in self.of(Severity.ERROR))
 
     def of(self, *severities: Severity) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity in severities]

@@ -39,6 +39,7 @@ class Job:
     stability: str = ""  # what `flox build --stability` needs
     size: int = 1  # derivations in it
     gpus: int = 1  # that it compiles for
+    estimated: bool = True  # the catalog has figures for it
     objects: tuple[str, ...] = ()  # of its GPU, of its instruction set: what a compile cache shares
 
     @property
@@ -52,7 +53,7 @@ class Job:
 
     @property
     def work(self) -> Work:
-        return Work(self.name, self.package, self.gpu, self.system, self.gpus)
+        return Work(self.name, self.package, self.gpu, self.system, self.gpus, self.estimated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from torchsmith.building.job import Job
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.core.text import grouped, some_of
 from torchsmith.matrix import Variant
+from torchsmith.matrix.estimate import estimate_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph, Members, kind_of
 from torchsmith.nix.targets import gpu_targets
@@ -94,8 +95,17 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
     variant = variant_of(recipes, catalog)
     if variant is None:
         return job
-    package, gpu = variant.package, variant.toolkit is not None
-    return replace(job, package=package.name, gpu=gpu, isa=variant.isa, repo=package.folder)
+    return replace(_of_variant(job, variant, catalog), repo=variant.package.folder)
+
+
+def _of_variant(job: Job, variant: Variant, catalog: Catalog) -> Job:
+    return replace(
+        job,
+        package=variant.package.name,
+        gpu=variant.toolkit is not None,
+        isa=variant.isa,
+        estimated=estimate_of(variant, catalog) is not None,
+    )
 
 
 def variant_of(recipes: Iterable[str], catalog: Catalog) -> Variant | None:
@@ -157,7 +167,7 @@ def jobs_of_recipes(
     recipes: Sequence[RecipeFile], root: Path, stabilities: Mapping[str, str], catalog: Catalog
 ) -> list[Job]:
     """Jobs without derivations, for Flox: one per recipe, a companion after its torch if selected too."""
-    names = {recipe.name for recipe in recipes}
+    names = frozenset(recipe.name for recipe in recipes)
     jobs = []
     for recipe in recipes:
         job = Job(
@@ -172,8 +182,7 @@ def jobs_of_recipes(
             stability=stabilities.get(recipe.name, ""),
         )
         if variant := recipe.variant:
-            package, gpu = variant.package, variant.toolkit is not None
-            needs = frozenset(variant.of(catalog.packages[need]).name for need in package.needs) & names
-            job = replace(job, package=package.name, gpu=gpu, isa=variant.isa, needs=needs)
+            needed = (variant.of(catalog.packages[need]).name for need in variant.package.needs)
+            job = replace(_of_variant(job, variant, catalog), needs=names.intersection(needed))
         jobs.append(job)
     return _ordered(jobs)

@@ -125,8 +125,9 @@ class Run:
         self.retries.attempts[job.key] += 1
         self._began[job.key] = self.recorder.clock.monotonic()
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
-        attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key].seconds
-        self.recorder.say(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=expected))
+        attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key]
+        seconds = 0.0 if expected.basis == "not estimated" else expected.seconds
+        self.recorder.say(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=seconds))
         pool.submit(self._work, job, cores)
 
     def _work(self, job: Job, cores: int) -> None:

@@ -244,12 +244,14 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
                 ("build_gb", f"{max(cost.build_gb, 1):.0f}"),
             )
         )
+        unknown = cost.basis == "not estimated"
+        hours = "?" if unknown else hours
         facts = [
             f"{job.builds} builds" if job.builds > 1 else "",
             counted(cost.steps, "step") if cost.steps else "",
             job.system,
             f"needed by {users[job.name]} jobs" if users[job.name] > 1 else "",
-            f"by {cost.basis}" if cost.basis != "a guess" else "",
+            cost.basis if unknown else f"by {cost.basis}" if cost.basis != "a guess" else "",
         ]
         about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
         line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
@@ -282,9 +284,11 @@ def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
     if guessed := sum(bool(cost.guesses) for cost in costs):
         line(f"guesses stand in the costs of {counted(guessed, 'job')}; finished builds replace them", "dim")
     scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
+    known = [cost.seconds for cost in costs if cost.basis != "not estimated"]
+    without = f" without the {len(costs) - len(known)} not estimated" if len(known) < len(costs) else ""
     line(
-        f"{counted(len(plan.jobs), 'job')}, {duration(sum(cost.seconds for cost in costs))} of work one after"
-        f" the other; {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
+        f"{counted(len(plan.jobs), 'job')}, {duration(sum(known))} of work one after the other{without};"
+        f" {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
         f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
         f"{plan.per_core_gb:.1f} GB of memory for each compiler"
     )

@@ -288,11 +288,11 @@ def print_problem_json(problem: Problem) -> None:
     print_json({"error": {"code": problem.code(), **fields, "exit": int(problem.exit)}})
 
 
-def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None) -> str:
+def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = ()) -> str:
     """A command of ours as a person can copy it; no workspace is named where it is this folder."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
-    named = [tree for tree in nixpkgs or () if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
+    named = [tree for tree in nixpkgs if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
     trees = [word for tree in named for word in ("--nixpkgs", tree)]
     return " ".join(map(shell_word, ("torchsmith", *arguments, *trees, *where)))
 
@@ -317,7 +317,7 @@ def unknown_hashes(workspace: Path | None) -> list[str]:
 
 
 def next_step(
-    *arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] | None = None, why: str = ""
+    *arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = (), why: str = ""
 ) -> None:
     """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named; not to a program."""
     if ANSWERED.get():
@@ -332,6 +332,12 @@ def next_step(
     if room and len(f"next: {line}{aside}") > room:
         aside = aside and f"\n      # {why}"
     tell(paint("next: ", "cyan", sys.stderr) + line + aside, whole=True)
+
+
+def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:
+    """That a build may be planned next."""
+    why = "estimates time, memory and disk"
+    next_step("build", "--dry-run", *recipes, workspace=workspace, nixpkgs=nixpkgs, why=why)
 
 
 def exit_if(wrong: object) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Variant
+from torchsmith.matrix.estimate import estimate_of
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -33,14 +34,7 @@ class Bill(msgspec.Struct, frozen=True):
 
 def bill(variants: Sequence[Variant], catalog: Catalog) -> Bill:
     """The costs of these variants together."""
-    table = {(row.package, row.gpu): row for row in catalog.estimates.values()}
-    # Of builds for other backends than CUDA nobody has figures.
-    rows = [
-        table.get((variant.package.name, bool(variant.cuda)))
-        if variant.cuda or variant.toolkit is None
-        else None
-        for variant in variants
-    ]
+    rows = [estimate_of(variant, catalog) for variant in variants]
     known = [row for row in rows if row is not None]
     return Bill(
         hours=sum((row.hours for row in known), 0.0),

@@ -70,7 +70,7 @@ def capability_of(facts: HostFacts) -> Capability:
         unknown_gpus=tuple(dict.fromkeys(gpu.label for gpu in gpus if gpu.sm is None)),
         cut=facts.cut_features is not None,
         kind=facts.microarchitecture.value if facts.microarchitecture and not all_features else "",
-        others=facts.others.value if facts.others else (),
+        others=tuple(dict.fromkeys(facts.others.value)) if facts.others else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
@@ -252,12 +252,12 @@ def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """Each GPU's architecture; AMD's are kept apart from NVIDIA's."""
+    """Each GPU's architecture; AMD's are kept apart from NVIDIA's, each once however many reports name it."""
     if facts.gpus is None:
         return facts
     notes = list(facts.notes)
     gpus: list[GpuFacts] = []
-    others = list(facts.others.value) if facts.others else []
+    others: list[str] = []
     for gpu in facts.gpus.value:
         product = product_of_name(gpu.name.value, catalog) if gpu.name else None
         if isinstance(product, Gfx) and gpu.sm is None:
@@ -265,12 +265,11 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
     source = facts.gpus.source
+    others += [name for name in (facts.others.value if facts.others else ()) if name not in others]
     return replace(
         facts,
         gpus=Fact(tuple(gpus), source),
-        others=Fact(tuple(dict.fromkeys(others)), facts.others.source if facts.others else source)
-        if others
-        else None,
+        others=Fact(tuple(others), facts.others.source if facts.others else source) if others else None,
         notes=tuple(dict.fromkeys(notes)),
     )
 

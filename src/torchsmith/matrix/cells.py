@@ -45,6 +45,10 @@ class Accepted(msgspec.Struct, frozen=True):
     def usable(self) -> bool:
         return all(warning.code != UNUSABLE for warning in self.warnings)
 
+    def can_suggest(self, variant: Variant) -> bool:
+        """Whether it can be built here and some machine can use it."""
+        return self.usable and self.buildable(variant)
+
 
 class Rejected(msgspec.Struct, frozen=True):
     """The cell cannot be built, and why."""
@@ -248,7 +252,7 @@ def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None)
         able = []
         for other in others:
             decision = assess(other, catalog, line)
-            if isinstance(decision, Accepted) and decision.usable and decision.buildable(other):
+            if isinstance(decision, Accepted) and decision.can_suggest(other):
                 able.append((bool(decision.warnings), other))
         return [other for _, other in sorted(able, key=lambda pair: pair[0])]
 
@@ -306,7 +310,8 @@ def why_not_built(gfx: Gfx, catalog: Catalog) -> str:
     why = f"the ROCm of nixpkgs is not built for {gfx.name}"
     if not near:
         return why
-    return f"{why}; nearest: {near[0]} ({catalog.gfx[near[0]].title}), whose code AMD does not support there"
+    nearest = f"{near[0]} ({catalog.gfx[near[0]].title}), whose code AMD does not support there"
+    return f"{why}; nearest: {nearest}: torchsmith pick --gpu {near[0]}"
 
 
 def gpu_title(variant: Variant, catalog: Catalog) -> str:

@@ -173,7 +173,7 @@ def _buildable(variants: Sequence[Variant], selector: Selector, catalog: Catalog
     one_of_each = {variant.target: variant for variant in reversed(variants)}
     for near in (near for variant in one_of_each.values() for near in neighbours(variant, catalog)):
         decision = assess(near, catalog)
-        if isinstance(decision, Rejected) or not (decision.usable and decision.buildable(near)):
+        if isinstance(decision, Rejected) or not decision.can_suggest(near):
             continue
         if selector.matches(near, decision.line.name, catalog):
             return near

@@ -18,6 +18,7 @@ Basis = Literal[
     "a rehearsal of its kind",
     "a measured build elsewhere",
     "a guess",
+    "not estimated",
 ]
 RECENT_BUILDS = 5  # that an estimate rests on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
@@ -44,6 +45,7 @@ class Work:
     gpu: bool
     system: str
     gpus: int = 1  # that it compiles for
+    estimated: bool = True  # whether the catalog has figures for it; else it takes those of a similar one
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,9 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
             taken = [build.seconds * max(build.cores, 1) / cores for build in builds[-RECENT_BUILDS:]]
             return Expected(statistics.median(taken), *figures, basis, guesses, row.steps)
     seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
+    if not work.estimated:
+        every = ("seconds", "memory_gb", "build_gb", "store_gb")
+        return Expected(seconds, *figures, "not estimated", every)
     if "hours" in row.measured:
         return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
     return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)

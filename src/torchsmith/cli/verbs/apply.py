@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.writing import ApplyRequest, apply
-from torchsmith.cli.console import exit_if, next_step, print_json, tell, write
+from torchsmith.cli.console import exit_if, next_build, next_step, print_json, tell, write
 from torchsmith.cli.plan_view import may_delete, print_changes
 from torchsmith.cli.progress import Terminal
 from torchsmith.core.text import counted
@@ -37,4 +37,4 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
     if left := sum(bool(change.warnings) for change in report.changes):
         why = f"{counted(left, 'recipe')} kept with warnings"
         next_step("audit", str(request.workspace or "."), why=why)
-    next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")
+    next_build(workspace=request.workspace)

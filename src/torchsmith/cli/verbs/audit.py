@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from torchsmith.api.auditing import AuditRequest, audit, explain_rule
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, complete_rules
-from torchsmith.auditing.finding import Severity
 from torchsmith.cli import audit_view as view
 from torchsmith.cli.console import answer, exit_if, tell
 from torchsmith.cli.progress import Terminal
@@ -49,5 +48,4 @@ def run(
         view.print_fixes(report, written=not request.diff, stream=stream)
     if format == "json" or not (request.write_baseline or request.diff):
         view.print_report(report, request, format=format, notes=notes, verbose=verbose)
-    errors = report.of(Severity.ERROR)
-    exit_if(not request.write_baseline and [error for error in errors if not (request.diff and error.fix)])
+    exit_if(not report.ok)

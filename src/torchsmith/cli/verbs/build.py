@@ -35,7 +35,7 @@ def run(
         if plan.problem is not None:
             raise plan.problem
         resume = ("--resume",) if request.resume else ()
-        arguments = ("build", *resume, *(request.recipes or ()))
+        arguments = ("build", *resume, *request.recipes)
         next_step(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)
         exit_if(plan.exit)
         return

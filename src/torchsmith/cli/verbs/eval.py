@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.derivations import failures_of
 from torchsmith.api.evaluating import EvaluateReport, EvaluateRequest, evaluate
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
+from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
 from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.verbs.graph import print_other_gpus
@@ -30,8 +30,7 @@ def run(
     report = evaluate(request, Terminal())
     answer(report, _print_results, as_json=json)
     exit_if(report.exit)
-    recipes = request.recipes or ()
-    next_step("build", "--dry-run", *recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
+    next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 
 def _print_results(report: EvaluateReport) -> None:

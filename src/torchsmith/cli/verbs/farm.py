@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.health import FarmCheckRequest, FarmReport, check_farm
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
+from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
 from torchsmith.cli.group import Group
 
 EXAMPLE = "torchsmith farm check"
@@ -28,7 +28,7 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     answer(report, _print_checked, as_json=json)
     exit_if(not all(builder.ok for builder in report.builders))
     if report.asked:
-        next_step("build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk")
+        next_build(workspace=request.workspace)
     else:
         tell('torchsmith.toml asks for nothing to build yet: profile = "real" would')
 

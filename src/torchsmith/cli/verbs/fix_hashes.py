@@ -6,7 +6,7 @@ import sys
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.repairing import FixHashesRequest, HashReport, fix_hashes
-from torchsmith.cli.console import answer, exit_if, next_step, tell, warn
+from torchsmith.cli.console import answer, exit_if, next_build, tell, warn
 from torchsmith.cli.progress import Terminal
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
@@ -30,8 +30,7 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
             hint="find out why the source changed; --accept writes them all the same",
         )
     exit_if(report.exit)
-    recipes = request.recipes or ()
-    next_step("build", "--dry-run", *recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
 def _print(report: HashReport, *, written: bool) -> None:

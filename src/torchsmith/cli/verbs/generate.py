@@ -6,7 +6,7 @@ import sys
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.writing import GenerateRequest, generate
-from torchsmith.cli.console import exit_if, next_step, print_json, tell, write
+from torchsmith.cli.console import exit_if, next_build, next_step, print_json, tell, write
 from torchsmith.cli.plan_view import may_delete, print_changes
 from torchsmith.cli.progress import Terminal
 
@@ -32,7 +32,5 @@ def run(*, request: GenerateRequest, json: JsonOption = False) -> None:
             next_step("plan", workspace=request.workspace, why="audits the files left unchanged")
         elif report.written:
             next_step("audit", str(request.workspace or "."), why="checks them")
-            next_step(
-                "build", "--dry-run", workspace=request.workspace, why="estimates time, memory and disk"
-            )
+            next_build(workspace=request.workspace)
     exit_if(report.conflicts or (request.check and report.pending))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from torchsmith.api.derivations import GraphReport, GraphRequest, graph
 from torchsmith.api.fields import Option
 from torchsmith.api.options import JsonOption, SvgOption
-from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
+from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
 from torchsmith.cli.evaluation import print_failed
 from torchsmith.cli.progress import Terminal
 from torchsmith.cli.svg import check_svg, write_svg
@@ -52,8 +52,7 @@ def run(
         write_svg(shared_picture(shared), svg)
     exit_if(print_failed(report.failed))
     if not format:
-        recipes = request.recipes or ()
-        next_step("build", "--dry-run", *recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
+        next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 
 def _print_graph(report: GraphReport) -> None:

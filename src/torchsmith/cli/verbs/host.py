@@ -51,12 +51,16 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
         yield "memory", f"{facts.memory_mib.value / 1024:.0f} GiB", facts.memory_mib.source
     if facts.driver:
         yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
-    if facts.gpus is None:
+    if facts.gpus:
+        yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
+    if facts.others:
+        targets = facts.targets.value if facts.targets else {}
+        names = (", ".join(filter(None, (name, targets.get(name)))) for name in facts.others.value)
+        yield from (("GPU", name, facts.others.source) for name in names)
+    elif facts.gpus is None:
         yield "GPUs", "nothing is known of them", ""
     elif not facts.gpus.value:
         yield "GPUs", "no NVIDIA GPU", facts.gpus.source
-    else:
-        yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
 
 
 def _gpu_row(gpu: GpuFacts, source: str) -> tuple[str, str, str]:

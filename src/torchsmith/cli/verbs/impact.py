@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchsmith.api.derivations import ImpactReport, ImpactRequest, impact
 from torchsmith.api.options import JsonOption
-from torchsmith.cli.console import answer, exit_if, next_step, tell, write
+from torchsmith.cli.console import answer, exit_if, next_build, tell, write
 from torchsmith.cli.progress import Terminal
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
@@ -20,14 +20,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     answer(report, _print_effects, as_json=json)
     exit_if(report.exit)
     if any(effect.kind in ("changed", "new", "mended") for effect in report.effects):
-        trees = request.nix.nixpkgs
-        next_step(
-            "build",
-            "--dry-run",
-            workspace=request.workspace,
-            nixpkgs=trees,
-            why="estimates time, memory and disk",
-        )
+        next_build(workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 
 def _print_effects(report: ImpactReport) -> None:

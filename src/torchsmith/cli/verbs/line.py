@@ -74,7 +74,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
             f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
             " where another line has the same cell; then:"
         )
-    tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else None
+    tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
     next_step("generate", workspace=request.workspace)
     next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
     if report.to_learn:

@@ -27,7 +27,7 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     answer(report, _print_rows, as_json=json)
     exit_if(not report.ok)
     if report.packages and request.dry_run:
-        next_step("publish", *(request.recipes or ()), workspace=request.workspace)
+        next_step("publish", *request.recipes, workspace=request.workspace)
     elif report.packages:
         org, why = report.packages[0].org, "for those who install"
         next_step("pick", "--org", org, "--manifest", workspace=request.workspace, why=why)

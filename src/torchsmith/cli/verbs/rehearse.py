@@ -40,7 +40,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
         raise KeyboardInterrupt
     exit_if(report.exit)
     arguments = ["rehearse", *["--all"] * request.every] if request.dry_run else ["build", "--dry-run"]
-    next_step(*arguments, *(request.recipes or ()), workspace=request.workspace, nixpkgs=request.nixpkgs)
+    next_step(*arguments, *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
 def _print(report: RehearseReport, request: RehearseRequest) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchsmith.api.options import JsonOption
 from torchsmith.api.recording import StatusReport, StatusRequest, status
-from torchsmith.cli.console import next_step, paint, print_json, write
+from torchsmith.cli.console import next_build, next_step, paint, print_json, write
 from torchsmith.core.text import duration
 from torchsmith.record import JobRow
 
@@ -31,7 +31,7 @@ def _print_status(report: StatusReport, workspace: Path | None) -> None:
     run, jobs, missing = report.run, report.jobs, report.missing
     if run is None:
         write("nothing has been built in this workspace yet")
-        next_step("build", "--dry-run", workspace=workspace, why="estimates time, memory and disk")
+        next_build(workspace=workspace)
         return
     selection = " ".join(run.selection) or "everything"
     write(f"run {run.id} ({selection}, {run.backend}) of {when(run.started)} {report.standing}")
