@@ -30,9 +30,7 @@ def right_texts(narrowed: bool = True) -> dict[str, str]:
 
 
 def example(rule: Rule) -> tuple[str, str]:
-    """A wrong and a right text for a rule: its own, a part of a recipe that the tests change, or a sketch."""
-    if rule.bad:
-        return rule.bad, rule.good
+    """A wrong and a right text for a rule: a part of a recipe that the tests change, files, or a sketch."""
     for id, name, right, wrong in CHANGES:
         if id == rule.id:
             text = right_texts(id not in NEED_A_WIDE_SET)[name]
@@ -49,7 +47,7 @@ Files = Mapping[str, str]  # the text of each file of a repository
 
 @cache
 def sketches() -> dict[str, dict[str, str | Files]]:
-    """Examples of rules that no single change of one recipe shows: repositories, or sketches of them."""
+    """Examples of rules that no single change of one recipe shows: files, repositories, or sketches."""
     return tomllib.loads(Path(__file__).with_name("rule_sketches.toml").read_text())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tools.rule_examples import example
 from torchsmith.auditing.finding import Finding, Severity, fixed
 from torchsmith.auditing.rule import Rule, all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
@@ -160,24 +161,24 @@ def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path, call: C
     assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
 
 
-EXAMPLES = [one for one in all_rules() if one.bad and one.over == "expression"]  # others need a pin too
+NAMELESS = [one for one in all_rules() if one.over == "expression"]
 
 
-@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", NAMELESS, ids=lambda rule: rule.id)
 def test_the_bad_example_of_a_rule_is_named_and_the_good_one_is_not(rule: Rule, tmp_path: Path) -> None:
-    path = re.match(r"# (\S+\.nix)\n", rule.bad)
+    bad, good = example(rule)
+    path = re.match(r"# (\S+\.nix)\n", bad)
     file = tmp_path / (path[1] if path else "example.nix")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(rule.bad)
+    file.write_text(bad)
     assert [line.split()[0] for line in told(audit((file,)))] == [rule.id]
-    file.write_text(rule.good)
+    file.write_text(good)
     assert told(audit((file,))) == []
 
 
 def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() -> None:
-    nameless = [one for one in all_rules() if one.over == "expression"]
-    assert len(nameless) >= 12
-    assert [one.id for one in nameless if not (one.bad and one.good)] == []
+    assert len(NAMELESS) >= 12
+    assert [one.id for one in NAMELESS if not all(example(one))] == []
 
 
 def test_rules_ask_for_what_a_recipe_can_tell() -> None:

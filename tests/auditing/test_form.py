@@ -11,7 +11,7 @@ import pytest
 from torchsmith.auditing import run
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.rule import Defect, Rule, find_rule, rules_of
+from torchsmith.auditing.rule import Defect, Rule, find_rule, rules_over
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Gpu, Isa, builtin_catalog
 from torchsmith.recipe.read import read_text_as_recipe
@@ -154,9 +154,9 @@ def test_a_rule_that_reads_what_the_forms_leave_out_would_be_noticed(
         if getattr(subject.gpu if kind is Gpu else subject.isa, field) != values[0]:
             yield Defect("reads a field that forms leave out")
 
-    extra = Rule("TS999", "made up", find_rule("TS401").severity, "text", "recipe", "gpu", check)
-    more = lambda *args: (*rules_of(*args), *([extra] * (args[1] == "recipe")))  # noqa: E731
-    monkeypatch.setattr("torchsmith.auditing.context.rules_of", more)
+    extra = Rule("TS999", "made up", find_rule("TS401").severity, "recipe", "gpu", check)
+    more = lambda over: (*rules_over(over), *([extra] * (over == "recipe")))  # noqa: E731
+    monkeypatch.setattr("torchsmith.auditing.context.rules_over", more)
     differ = any(value != values[0] for value in values)
     assert bool(differences(tmp_path, right)) == (differ and field not in IN_KEY)
     assert differ or field in IN_KEY | ALIKE

@@ -69,9 +69,9 @@ def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) ->
     assert [(one.name, one.impossible) for one in derived.left] == [(names[1], True), (names[2], False)]
     assert derived.folders == {"pytorch": "torch-for-us"}
     assert [cell.name for cell in open_workspace(tmp_path).matrix.cells] == [right]
-    kept = [one.path for one in plan_workspace(tmp_path).recipes("keep")]
-    assert f"torch-for-us/.flox/pkgs/{right}.nix" in kept
-    assert not plan_workspace(tmp_path).recipes("create", "rewrite")
+    planned = {one.path: one.kind for one in plan_workspace(tmp_path).changes if one.recipe}
+    assert planned[f"torch-for-us/.flox/pkgs/{right}.nix"] == "keep"
+    assert not {"create", "rewrite"}.intersection(planned.values())
 
 
 def test_the_workspace_is_the_folder_that_holds_the_repositories(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
         if not request.yes:
             _check_deletions(planned, confirm)
         pages = [
-            change.path for change in workspace_plan.pending if change.kind == "create" and not change.recipe
+            change.path for change in workspace_plan.changes if change.kind == "create" and not change.recipe
         ]
         if pages:
             watch.remark(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")

@@ -14,11 +14,9 @@ import msgspec
 
 import torchsmith
 from torchsmith.auditing.context import Context, FileFindings, JudgeTask
-from torchsmith.auditing.finding import Finding
-from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.core.files import cache_dir
 from torchsmith.core.process import find
-from torchsmith.matrix.variant import package_name, try_read
+from torchsmith.matrix.variant import package_name
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
@@ -27,26 +25,12 @@ MIN_FILES = 50  # fewer are judged again as quickly
 RELATIVE = re.compile(rb"\.{1,2}/[\w./+~-]*")
 
 
-class CachedFacts(msgspec.Struct, frozen=True, array_like=True):
-    """What a repository's rules know of a recipe, but for what its name says."""
-
-    line: str
-    pin: str
-    fingerprint: str
-    torch: str
-    by_hand: bool
-    uses: frozenset[str]
-
-
 class CachedJudgement(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
     label: str  # as its findings name the file
-    findings: tuple[Finding, ...]
-    silenced: int
-    concerns: bool
-    facts: CachedFacts | None = None
+    judgement: FileFindings
 
 
 class CachedAudit(msgspec.Struct, frozen=True):
@@ -84,36 +68,21 @@ class JudgementCache:
         cached = self._cached.get(_name(task))
         if cached is None or cached.digest != self._digest(task):
             return None
-        findings = cached.findings
-        if cached.label != task.label:  # named from another folder
-            if any(finding.where.file != cached.label for finding in findings):
-                return None
-            findings = tuple(
-                replace(finding, where=replace(finding.where, file=task.label)) for finding in findings
-            )
-        facts = None
-        if cached.facts:
-            name = package_name(task.path)
-            reading = try_read(name, self.context.catalog)
-            known = msgspec.structs.asdict(cached.facts)
-            facts = RecipeFacts(task.label, name, reading.variant if reading else None, **known)
-        return FileFindings(findings, facts, cached.silenced, concerns=cached.concerns)
+        if cached.label == task.label:
+            return cached.judgement
+        findings = cached.judgement.findings
+        if any(finding.where.file != cached.label for finding in findings):
+            return None
+        named = (replace(finding, where=replace(finding.where, file=task.label)) for finding in findings)
+        return replace(cached.judgement, findings=tuple(named))  # named from another folder
 
     def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
-        judgements: dict[str, CachedJudgement] = {}
-        for task, judgement in judged.items():
-            if judgement.lasting:
-                known = judgement.facts
-                facts = msgspec.convert(known, CachedFacts, from_attributes=True) if known else None
-                judgements[_name(task)] = CachedJudgement(
-                    self._digest(task),
-                    task.label,
-                    judgement.findings,
-                    judgement.silenced,
-                    judgement.concerns,
-                    facts,
-                )
+        judgements = {
+            _name(task): CachedJudgement(self._digest(task), task.label, replace(judgement, form=None))
+            for task, judgement in judged.items()
+            if judgement.lasting
+        }
         if len(judgements) >= MIN_FILES and _digests(judgements) != _digests(self._cached):
             self._store.keep(self._key, CachedAudit(self._basis, judgements))
 

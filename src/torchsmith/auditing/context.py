@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
-from torchsmith.auditing.rule import Defect, Depth, Over, Rule, rules_of, wanted_by
+from torchsmith.auditing.rule import Defect, Over, Rule, rules_over, wanted_by
 from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.recipe.read import PackageSet, Recipe, Span
-from torchsmith.workspace.search import CUDA, concerned_names, mentioned
+from torchsmith.workspace.search import CUDA, concerned_names
 from torchsmith.workspace.subject import Subject
 
 
@@ -61,9 +61,7 @@ class FileFindings:
         counted = tuple(unmuted(findings, text))
         return cls(counted, facts, len(findings) - len(counted), concerns=concerns, lasting=lasting)
 
-    def again(
-        self, form: NormalizedText, name: str, label: str, own: Sequence[Finding], catalog: Catalog
-    ) -> FileFindings:
+    def again(self, form: NormalizedText, label: str, own: Sequence[Finding]) -> FileFindings:
         """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
         first = self.form or form
         more = form.flags_lines - first.flags_lines
@@ -71,8 +69,7 @@ class FileFindings:
         for note in self.findings:
             line = note.where.line + (more if note.where.line > first.flags_line else 0)
             notes.append(replace(note, where=replace(note.where, file=label, line=line)))
-        facts = self.facts.of(name, label, catalog) if self.facts else None
-        return FileFindings((*own, *notes), facts, form=first)
+        return FileFindings((*own, *notes), self.facts, form=first)
 
 
 @dataclass(frozen=True)
@@ -88,48 +85,34 @@ class Context:
         line, choice = self.lines.get(recipe.name), self.choice
         return Subject(label, recipe, self.catalog, line, choice.line, choice.strict)
 
-    def rules(self, depth: Depth, over: Over) -> Iterator[Rule]:
-        """The rules of one depth over one kind of thing that are chosen."""
-        return (rule for rule in rules_of(depth, over) if self.choice.wants(rule.id))
-
-    @property
-    def mentioned(self) -> re.Pattern[str]:
-        """What a text that concerns torch or CUDA has."""
-        return mentioned(tuple(self.catalog.packages.values()))
+    def rules(self, over: Over) -> Iterator[Rule]:
+        """The rules over one kind of thing that are chosen."""
+        return (rule for rule in rules_over(over) if self.choice.wants(rule.id))
 
     def concerns(self, recipe: Recipe) -> bool:
         """Whether its code is about torch or CUDA, by a name, by a string that is one, or by a file that is
         called so; comments and prose do not count."""
         used = {*recipe.syntax.identifiers, *recipe.syntax.named_files, *recipe.syntax.plain_strings}
-        names = concerned_names(tuple(self.catalog.packages.values()))
+        names = concerned_names(self.catalog)
         return not names.isdisjoint(used) or any(re.fullmatch(CUDA, name) for name in used)
 
-    def of_recipe(
-        self,
-        subject: Subject,
-        depth: Depth = "text",
-        over: Over = "recipe",
-        *more: object,
-        anywhere: bool = False,
-    ) -> Iterator[Finding]:
-        """The findings of rules over a recipe; `more` is what they need besides. `anywhere` picks those that
-        hold of a file that is no recipe by its name."""
-        for rule in self.rules(depth, over):
-            if anywhere and not rule.anywhere:
-                continue
-            yield from (finding(rule, defect, subject) for defect in rule.defects(subject, *more))
+    def of_recipe(self, subject: Subject, *, anywhere: bool = False) -> Iterator[Finding]:
+        """The findings of rules over a recipe; `anywhere`: of those that hold of files of any name."""
+        for rule in self.rules("recipe"):
+            if rule.anywhere or not anywhere:
+                yield from (finding(rule, defect, subject) for defect in rule.defects(subject))
 
     def of_expressions(self, subject: Subject) -> Iterator[Finding]:
         """The findings of rules over a file that is not named after a cell: over all of it, and over each of
         its package sets."""
-        for rule in self.rules("text", "expression"):
+        for rule in self.rules("expression"):
             sets = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
             for package_set in sets:
                 yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
-    def findings(self, over: Over, where: Where, *things: object, depth: Depth = "text") -> Iterator[Finding]:
+    def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
         """The findings of rules over other things than recipes: at `where`, or in a file that they name."""
-        for rule in self.rules(depth, over):
+        for rule in self.rules(over):
             for defect in rule.check(*things):
                 at = _placed(defect.file, defect.at) if defect.file else where
                 yield _finding(rule, defect, at, "")

@@ -85,7 +85,7 @@ def judge_derivations(
             (result.name, result.cause.message if result.cause else "") for result in mine if not result.ok
         )
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
-        for finding in context.findings("repo", Where(folder.label), built, depth="derivations"):
+        for finding in context.findings("derivations", Where(folder.label), built):
             recipe = recipes.get(finding.where.file)
             yield FileFindings.of([finding], recipe.text or "" if recipe else "")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from torchsmith.auditing.form import Normalizer
 from torchsmith.catalog import Catalog
@@ -24,23 +26,25 @@ PROSE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeFacts:
-    """What the repo's rules need to know of one recipe: a few words, however long its text is."""
+class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
+    """What the repo's rules need to know of a recipe's text: a few words, however long it is."""
 
-    file: str
-    name: str
-    variant: Variant | None
     line: str
     pin: str
     fingerprint: str  # equal for recipes that differ in names and prose alone
     torch: str  # of the torch section that a companion embeds, where it has one
-    by_hand: bool = True  # written by a person: its line is known by its text
-    uses: frozenset[str] = frozenset()  # files that its paths lead to
+    by_hand: bool  # written by a person: its line is known by its text
+    uses: frozenset[str]  # files that its paths lead to
 
-    def of(self, name: str, file: str, catalog: Catalog) -> RecipeFacts:
-        """The same for a recipe that differs from this one in its cell alone."""
-        return replace(self, name=name, file=file, variant=Variant.parse(name, catalog))
+
+@dataclass(frozen=True, slots=True)
+class RepoRecipe:
+    """A recipe of a repo: its file, what its name says, and what its text says."""
+
+    file: str
+    name: str
+    variant: Variant | None
+    facts: RecipeFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Repo:
     """A folder with recipes; `torch` holds the torch sections of all repos that are audited, by cell."""
 
     folder: Repository
-    recipes: tuple[RecipeFacts, ...]
+    recipes: tuple[RepoRecipe, ...]
     catalog: Catalog
     torch: Mapping[str, str]
     git: Mapping[str, bool]  # files by their labels, and whether git knows them
@@ -57,7 +61,7 @@ class Repo:
 def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     """The facts of one recipe. Its own cell is blanked: recipes of many then have equal facts, distinguished
     by name."""
-    variant, body = subject.variant, subject.body
+    body = subject.body
     pins = [pin.rev.value for pin in body.pins if pin.rev]
     arguments = repr(sorted(body.passed.items(), key=str)) if body.passed else ""
     code = FLAGS.sub("", forms.blank(subject.name, subject.code))
@@ -66,12 +70,9 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     section_code = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) if section else ""
     torch = section_code + arguments if section else ""
     return RecipeFacts(
-        file=subject.file,
-        name=subject.name,
-        variant=variant,
         line=subject.release.line,
         pin=pins[0] if pins else "",
-        fingerprint=content_hash(plain) if variant and not subject.wraps_nightly else "",
+        fingerprint=content_hash(plain) if subject.variant and not subject.wraps_nightly else "",
         torch=content_hash(torch) if torch else "",
         by_hand=subject.header is None,
         uses=frozenset(_used(subject)),

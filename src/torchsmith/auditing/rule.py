@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
     from torchsmith.workspace.subject import Subject
 
-Depth = Literal["text", "derivations"]
-Over = Literal["recipe", "expression", "repo", "file", "unread", "facts"]
+Over = Literal["recipe", "expression", "repo", "file", "unread", "facts", "derivations"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 MAX_CHARACTERS = 1_000_000  # of a file that is judged; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
@@ -45,7 +44,7 @@ RuleFunction = Callable[..., Iterator[Defect]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: what it is called, how deep it looks, and over what.
+    """A rule: what it is called, and over what it is.
 
     Of a recipe it asks for facts by the types of its arguments, such as a Gpu; where the recipe has none, or
     is what `unless` names, it does not apply.
@@ -54,15 +53,12 @@ class Rule:
     id: str
     title: str
     severity: Severity
-    depth: Depth
     over: Over
     group: str
     check: RuleFunction
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
     anywhere: bool = False  # whether it also holds of files that are no recipe by their name
-    bad: str = ""  # a file with the mistake, and the same without it
-    good: str = ""
 
     def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
         """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
@@ -74,6 +70,11 @@ class Rule:
     def worst(self) -> Severity:
         """How bad its findings are at most."""
         return max(self.severity, self.sure.worst, key=lambda severity: severity.rank)
+
+    @property
+    def depth(self) -> Literal["text", "derivations"]:
+        """How deep it looks."""
+        return "derivations" if self.over == "derivations" else "text"
 
     @property
     def documentation(self) -> str:
@@ -142,12 +143,9 @@ def rule(
     severity: Severity = ERROR,
     *,
     sure: Sure = CERTAIN,
-    depth: Depth = "text",
     over: Over = "recipe",
     unless: tuple[str, ...] = (),
     anywhere: bool = False,
-    bad: str = "",
-    good: str = "",
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Make a function a rule; two rules with one id are a bug of ours."""
 
@@ -155,7 +153,7 @@ def rule(
         if id in _known and _known[id].check.__qualname__ != check.__qualname__:
             raise ValueError(f"two rules are called {id}")
         group = check.__module__.rpartition(".")[2]
-        _known[id] = Rule(id, title, severity, depth, over, group, check, sure, unless, anywhere, bad, good)
+        _known[id] = Rule(id, title, severity, over, group, check, sure, unless, anywhere)
         return check
 
     return known
@@ -181,6 +179,6 @@ def find_rule(id: str) -> Rule:
 
 
 @cache
-def rules_of(depth: Depth, over: Over) -> tuple[Rule, ...]:
-    """The rules of one depth over one kind of thing."""
-    return tuple(rule for rule in all_rules() if rule.depth == depth and rule.over == over)
+def rules_over(over: Over) -> tuple[Rule, ...]:
+    """The rules over one kind of thing."""
+    return tuple(rule for rule in all_rules() if rule.over == over)

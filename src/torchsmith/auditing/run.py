@@ -13,14 +13,15 @@ from typing import ClassVar, Literal
 from torchsmith.auditing.context import Context, FileFindings, JudgeTask
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
-from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
+from torchsmith.auditing.repo import RecipeFacts, Repo, RepoRecipe, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS
 from torchsmith.auditing.suppress import RuleSelection
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.process import find, worker_pool
+from torchsmith.core.text import grouped
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
@@ -28,6 +29,7 @@ from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
+from torchsmith.workspace.search import mentioned
 
 MIN_FILES_FOR_POOL = 150  # below this, starting processes costs more than they save
 MIN_CHUNK, MAX_CHUNK = 24, 500  # files that a process is given at a time
@@ -129,10 +131,8 @@ def audit(
             judged[task] = judgement
             step(task.label)
     findings = [finding for _, task in work for finding in judged[task].findings]
-    facts: dict[Path, list[RecipeFacts]] = {}
-    for folder, task in work:
-        if known := judged[task].facts:
-            facts.setdefault(folder.root, []).append(known)
+    judged_facts = ((folder.root, task, judged[task].facts) for folder, task in work)
+    by_repo = grouped((root, _of_repo(task, facts, catalog)) for root, task, facts in judged_facts if facts)
     deeper: list[FileFindings] = []
     if cache and todo and all(folder.whole for folder in folders):
         cache.keep(judged)
@@ -146,7 +146,7 @@ def audit(
     findings += [finding for result in deeper for finding in result.findings]
     silenced = sum(result.silenced for result in (*judged.values(), *deeper))
     concerned = sum(result.concerns for result in judged.values())
-    findings += _repo_findings(folders, facts, context)
+    findings += _repo_findings(folders, by_repo, context)
     counted, baseline = choice.keep(_unique(findings))
     recipes = [recipe for folder in folders for recipe in folder.recipes]
     named = sum(recipe.variant is not None for recipe in recipes)
@@ -211,7 +211,7 @@ def _mentions(path: Path, context: Context) -> bool:
         return False  # no text says nothing of torch
     return (
         len(text) <= MAX_CHARACTERS
-        and context.mentioned.search(text) is not None
+        and mentioned(context.catalog).search(text) is not None
         and owner_of(text) == "foreign"
     )
 
@@ -248,11 +248,11 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     if not is_recipe or len(text) > MAX_CHARACTERS:
         return FileFindings(tuple(findings))
     name = package_name(path)
-    concerns = context.mentioned.search(text) is not None and try_read(name, context.catalog) is None
+    concerns = mentioned(context.catalog).search(text) is not None and try_read(name, context.catalog) is None
     form = context.forms.of(name, text, context.lines.get(name))
     known = context.judged.get(form) if form else None
     if form and known:
-        return known.again(form, name, label, findings, context.catalog)
+        return known.again(form, label, findings)
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
@@ -303,20 +303,26 @@ def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]
     return context.findings("unread", where, problem)
 
 
+def _of_repo(task: JudgeTask, facts: RecipeFacts, catalog: Catalog) -> RepoRecipe:
+    name = package_name(task.path)
+    reading = try_read(name, catalog)
+    return RepoRecipe(task.label, name, reading.variant if reading else None, facts)
+
+
 def _repo_findings(
-    folders: Sequence[Repository], facts: dict[Path, list[RecipeFacts]], context: Context
+    folders: Sequence[Repository], recipes: Mapping[Path, Sequence[RepoRecipe]], context: Context
 ) -> Iterator[Finding]:
     sections = {
-        recipe.variant.stack: recipe.torch
-        for group in facts.values()
+        recipe.variant.stack: recipe.facts.torch
+        for group in recipes.values()
         for recipe in group
-        if recipe.variant and recipe.variant.package.is_torch and recipe.torch
+        if recipe.variant and recipe.variant.package.is_torch and recipe.facts.torch
     }
     for folder in folders:
         if not folder.whole:
             continue
-        known = tuple(sorted(facts.get(folder.root, ()), key=lambda recipe: recipe.name))
-        files = seen_files(folder.root, ".") if any(recipe.uses for recipe in known) else None
+        known = tuple(sorted(recipes.get(folder.root, ()), key=lambda recipe: recipe.name))
+        files = seen_files(folder.root, ".") if any(recipe.facts.uses for recipe in known) else None
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
         repo = Repo(folder, known, context.catalog, sections, git)
         yield from context.findings("repo", Where(folder.label), repo)

@@ -28,7 +28,7 @@ from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop_key, drop_tables, set_list, set_string
 from torchsmith.core.toml_write import value_text
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
-from torchsmith.edit.proposal import Proposal, changes_between
+from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
@@ -36,7 +36,6 @@ from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 from torchsmith.workspace.run import carry_out
-from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
@@ -113,7 +112,7 @@ def propose(
     probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix, trees)
     _require_answer(opened, new, probes)
     texts = _with_package(opened, new, probes)
-    return replace(_change(opened, texts, adopt=adopt), probes=tuple(probes))
+    return replace(proposed(opened, texts, _edits(opened.home, texts), adopt=adopt), probes=tuple(probes))
 
 
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
@@ -176,20 +175,8 @@ def _text(root: Path, name: str) -> str | None:
     return read_text(root / name) if (root / name).exists() else None
 
 
-def _change(workspace: Workspace, texts: Mapping[str, str], *, adopt: bool, gone: str = "") -> Proposal:
-    root = workspace.home
-    after = workspace.with_texts(texts)
-    repos = wanted_repos(after)
-    if gone and (root / gone).is_dir():
-        repos.append(WantedRepo(gone, ()))  # nothing is wanted there any more
-    edits = [_edit(root, path, text) for path, text in texts.items()]
-    return Proposal(
-        workspace=workspace,
-        after=after,
-        edits=tuple(edit for edit in edits if edit.pending),
-        repos=tuple(repos),
-        changes=changes_between(workspace, after, repos, adopt=adopt),
-    )
+def _edits(root: Path, texts: Mapping[str, str]) -> list[Change]:
+    return [_edit(root, path, text) for path, text in texts.items()]
 
 
 def _edit(root: Path, name: str, text: str) -> Change:
@@ -230,9 +217,10 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if name in packages:
         text = set_list(text, "packages", [package for package in packages if package != name])
     texts[FILE] = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
-    if not any(_edit(root, path, text).pending for path, text in texts.items()):
+    edits = _edits(root, texts)
+    if not any(edit.pending for edit in edits):
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
-    return _change(opened, texts, adopt=adopt, gone=opened.catalog.packages[name].folder)
+    return proposed(opened, texts, edits, adopt=adopt, gone=opened.catalog.packages[name].folder)
 
 
 def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0) -> Proposal:

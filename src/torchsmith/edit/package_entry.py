@@ -20,7 +20,7 @@ from torchsmith.core.problem import Where
 from torchsmith.core.text import some_of
 from torchsmith.core.toml_write import Inline, table_text
 from torchsmith.matrix import Cell
-from torchsmith.nix.derivation import Derivation, name_of
+from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import OUT_OF_REACH, EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_for
 from torchsmith.nix.graph import Graph, closure, graph_of
@@ -51,7 +51,6 @@ class PackageProbe:
     uses: tuple[str, ...] = ()  # packages of the matrix
     modules: tuple[str, ...] = ()
     gpu_lists: tuple[GpuList, ...] = ()
-    nvcc: bool = False  # it calls the CUDA compiler itself
 
 
 def cells_to_probe(workspace: Workspace) -> list[Cell]:
@@ -144,7 +143,7 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
     if result.evaluated is None:
         return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
     path = result.evaluated.drv_path
-    own, env = graph.derivations[path], variables(graph.derivations[path])
+    env = variables(graph.derivations[path])
     marks = {graph.derivations[below].env.get(MARK, "") for below in closure(graph.derivations, path)}
     uses = tuple(name for name in catalog.packages if name in marks)
     return PackageProbe(
@@ -153,7 +152,6 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
         uses=uses,
         modules=tuple(_modules(env.get("pythonImportsCheck", "").split())),
         gpu_lists=tuple(gpu_lists(env, with_torch=catalog.torch.name in uses)),
-        nvcc=any("nvcc" in name_of(input_path) for input_path in own.inputs),
     )
 
 

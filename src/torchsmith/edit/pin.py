@@ -20,7 +20,7 @@ from torchsmith.core.text import some_of
 from torchsmith.core.toml import nodes, parsed, place
 from torchsmith.core.toml_write import table_text
 from torchsmith.edit.impact import Effect, effects, write_recipes
-from torchsmith.edit.proposal import Proposal, changes_between
+from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_hash
@@ -78,16 +78,9 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     facts = _facts(line, move, opened.catalog, used)
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
-    after = opened.with_texts(texts)
-    repos = wanted_repos(after)
-    return Proposal(
-        workspace=opened,
-        after=after,
-        edits=tuple(edit for edit in edits if edit.kind != "keep"),
-        repos=tuple(repos),
-        changes=changes_between(opened, after, repos, adopt=adopt),
-        to_learn=tuple(to_learn(after.catalog.lines[line.name], after.catalog, used)),
-    )
+    proposal = proposed(opened, texts, edits, adopt=adopt)
+    catalog = proposal.after.catalog
+    return replace(proposal, to_learn=tuple(to_learn(catalog.lines[line.name], catalog, used)))
 
 
 def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
@@ -210,8 +203,8 @@ def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: L
 def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mapping[str, LineBuild]) -> None:
     """Put builds into a line's entry, with what differs from before."""
     for name, table in builds.items():
-        build = before[name]
-        changed = {key: value for key, value in table.items() if value != _plain(getattr(build, key))}
+        old = {"pin": before[name].pin, "fixes": list(before[name].fixes)}
+        changed = {key: value for key, value in table.items() if value != old[key]}
         if changed:
             place_build(entry, name, changed)
 
@@ -225,10 +218,6 @@ def place_build(entry: FactTable, name: str, build: FactTable) -> None:
         entry.setdefault("cuda", {})[name] = build
     else:
         entry.setdefault("backends", {}).setdefault(backend, {})[release] = build
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:

@@ -37,18 +37,11 @@ class WorkspacePlan:
     repos: tuple[WantedRepo, ...]
     changes: tuple[Change, ...]
 
-    def recipes(self, *kinds: ChangeKind) -> list[Change]:
-        return [change for change in self.changes if change.recipe and (change.kind in kinds or not kinds)]
-
     @property
     def folders(self) -> list[Path]:
         """Where git commits: each repository, or the workspace where it is not there yet."""
         places = (self.root / repo.name for repo in self.repos)
         return [place if place.is_dir() else self.root for place in places]
-
-    @property
-    def pending(self) -> list[Change]:
-        return [change for change in self.changes if change.kind != "keep"]
 
 
 def plan_workspace(

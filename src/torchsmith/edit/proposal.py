@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchsmith.edit.package_entry import PackageProbe
@@ -55,7 +55,30 @@ class Proposal:
         }
 
 
-def changes_between(
+def proposed(
+    workspace: Workspace,
+    texts: Mapping[str, str],
+    edits: Iterable[Change],
+    *,
+    adopt: bool,
+    gone: str = "",
+) -> Proposal:
+    """What follows from other texts of a workspace's files, which `edits` write; in the folder `gone` nothing
+    is wanted any more."""
+    after = workspace.with_texts(texts)
+    repos = wanted_repos(after)
+    if gone and (workspace.home / gone).is_dir():
+        repos.append(WantedRepo(gone, ()))
+    return Proposal(
+        workspace=workspace,
+        after=after,
+        edits=tuple(edit for edit in edits if edit.pending),
+        repos=tuple(repos),
+        changes=_changes_between(workspace, after, repos, adopt=adopt),
+    )
+
+
+def _changes_between(
     before: Workspace, after: Workspace, repos: Sequence[WantedRepo], *, adopt: bool
 ) -> tuple[Change, ...]:
     """The changes that make `repos` what they should be after; a file of somebody else that would have to

@@ -76,17 +76,6 @@ class HashFixes:
         return Exit.NOT_RIGHT if wrong else Exit.LACKING
 
 
-@dataclass(frozen=True)
-class HashSurvey:
-    """One look at the recipes: mismatches, and downloads that are as stated."""
-
-    corrections: tuple[Correction, ...]
-    unplaced: tuple[str, ...]
-    unchecked: tuple[str, ...]
-    unseen: tuple[str, ...]
-    right: Mapping[str, str]
-
-
 @dataclass
 class HashFixer:
     """Looks, corrects and looks again until every stated hash is proved."""
@@ -104,12 +93,9 @@ class HashFixer:
             with writing(self.root, "fix-hashes") as writer:
                 fixes.recovered = writer.recovered
         for _ in range(MAX_ROUNDS):
-            survey = self.look()
-            fixes.unplaced, fixes.unchecked = list(survey.unplaced), list(survey.unchecked)
-            fixes.unseen = list(survey.unseen)
-            fixes.proved |= survey.right
-            free = [correction for correction in survey.corrections if accept or not correction.suspicion]
-            fixes.suspicious = [correction for correction in survey.corrections if correction not in free]
+            corrections = self._look(fixes)
+            free = [correction for correction in corrections if accept or not correction.suspicion]
+            fixes.suspicious = [correction for correction in corrections if correction not in free]
             if not free:
                 break
             fixes.written += free
@@ -122,8 +108,10 @@ class HashFixer:
             raise Refused(f"hashes still do not match after {MAX_ROUNDS} rounds")
         return fixes
 
-    def look(self) -> HashSurvey:
-        """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch."""
+    def _look(self, fixes: HashFixes) -> list[Correction]:
+        """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch; `fixes` gets
+        what could not be placed or checked, and what is right."""
+        fixes.unplaced, fixes.unchecked = [], []
         recipes = choose(self.selectors, self.workspace, self.root).recipes
         results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
@@ -139,23 +127,17 @@ class HashFixer:
         downloads = fetchable(*stated)
         events, failed = self._realise(downloads)
         mismatches = read_mismatches("\n".join(event.text for event in events))
-        placed, unplaced = self._place(mismatches, graphs, sites)
-        early, nowhere, unchecked = self._at_evaluation(results, sites)
+        placed = self._place(mismatches, graphs, sites, fixes)
+        placed += self._at_evaluation(results, sites, fixes)
         wrong = {mismatch.derivation for mismatch in mismatches}
         left = [download for download in downloads if download.path not in wrong]
         valid = valid_paths(self.nix, [output_of(drv) for drv in left])
         missing = [drv for drv in left if output_of(drv) not in valid or drv.path in failed]
-        unchecked += [f"{_named(drv, graphs)} {UNFETCHED}: {_why(events, drv)}" for drv in missing]
-        right = {source_of(drv): _hash(drv) for drv in left if drv not in missing}
+        fixes.unchecked += [f"{_named(drv, graphs)} {UNFETCHED}: {_why(events, drv)}" for drv in missing]
+        fixes.unseen = [f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen]
+        fixes.proved |= {source_of(drv): _hash(drv) for drv in left if drv not in missing}
         # Nix reports mismatches in any order.
-        corrections = sorted(merged([*placed, *early]), key=lambda correction: correction.where)
-        return HashSurvey(
-            corrections=tuple(corrections),
-            unplaced=(*unplaced, *nowhere),
-            unchecked=tuple(unchecked),
-            unseen=tuple(f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen),
-            right=right,
-        )
+        return sorted(merged(placed), key=lambda correction: correction.where)
 
     def _evaluate(self, recipes: Sequence[RecipeFile], *, twin: bool = False) -> list[EvalResult]:
         addresses = self.workspace.addresses
@@ -172,28 +154,26 @@ class HashFixer:
         return self._evaluate([recipe for recipe in recipes if recipe.name in foreign], twin=True)
 
     def _at_evaluation(
-        self, results: Sequence[EvalResult], sites: Mapping[str, Sequence[HashSite]]
-    ) -> tuple[list[Correction], list[str], list[str]]:
+        self, results: Sequence[EvalResult], sites: Mapping[str, Sequence[HashSite]], fixes: HashFixes
+    ) -> list[Correction]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []
-        unplaced: list[str] = []
-        failed: list[str] = []
         for result in results:
             if result.cause is None:
                 continue
             mismatches = read_mismatches(result.cause.message)
             if not mismatches:
-                failed.append(f"{result.name}: {result.cause.message}")
+                fixes.unchecked.append(f"{result.name}: {result.cause.message}")
             for mismatch in mismatches:
                 matching = best(sites[result.name], mismatch.specified, mismatch.url)
                 placed += [
                     self._correction(site, mismatch.got, mismatch.url, (result.name,)) for site in matching
                 ]
                 if not matching:
-                    unplaced.append(
+                    fixes.unplaced.append(
                         f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
-        return placed, unplaced, failed
+        return placed
 
     def _realise(self, downloads: Sequence[Derivation]) -> tuple[list[LogLine | Failure], set[str]]:
         """Fetch everything, however many fail: Nix's log, and the downloads that are in the store but cannot
@@ -225,9 +205,9 @@ class HashFixer:
         mismatches: Sequence[Mismatch],
         graphs: Sequence[Graph],
         sites: Mapping[str, Sequence[HashSite]],
-    ) -> tuple[list[Correction], list[str]]:
+        fixes: HashFixes,
+    ) -> list[Correction]:
         placed: list[Correction] = []
-        unplaced: list[str] = []
         for mismatch in mismatches:
             corrections: list[Correction] = []
             for graph in graphs:
@@ -238,8 +218,9 @@ class HashFixer:
                     corrections += [self._correction(site, mismatch.got, source, (name,)) for site in right]
             placed += corrections
             if not corrections:
-                unplaced.append(f"{mismatch.derivation} has {mismatch.got}, and no file states its old hash")
-        return placed, unplaced
+                found = f"{mismatch.derivation} has {mismatch.got}"
+                fixes.unplaced.append(f"{found}, and no file states its old hash")
+        return placed
 
     def _correction(self, site: HashSite, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
         return Correction(site, got, source, recipes, suspicion(site.value, got, source, self.proved))

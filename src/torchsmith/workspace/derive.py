@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, Pin, PythonVersion
-from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.catalog.axes import Sm
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, Problem
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.cells import newest_line, why_not_generated
 from torchsmith.matrix.variant import Cuda
 from torchsmith.recipe.header import owner_of
-from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, read_recipe
+from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, gpu_target, read_recipe
 from torchsmith.recipe.read.expressions import CudaSet
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import mentioned, nix_files
@@ -57,9 +57,13 @@ def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) ->
     return _RepositoryCells(concerned, catalog, line).collect()
 
 
-def _read(path: Path, catalog: Catalog) -> _ExpressionFile | None:
+def _read(path: Path, catalog: Catalog, *, foreign: bool = False) -> _ExpressionFile | None:
+    """A file that concerns torch or CUDA, and with `foreign` is not ours."""
     try:
-        if not mentioned(tuple(catalog.packages.values())).search(read_text(path)):
+        text = read_text(path)
+        if not mentioned(catalog).search(text):
+            return None
+        if foreign and owner_of(text) != "foreign":
             return None
         recipe = read_recipe(path)
     except Problem:
@@ -78,7 +82,9 @@ class _ExpressionFile:
 
     @cached_property
     def targets(self) -> list[Sm]:
-        return sorted({sm for package_set in self.sets for sm in _targets(package_set)})
+        mentions = (mention for package_set in self.sets for mention in package_set.targets)
+        targets = (gpu_target(word) for mention in mentions for word in mention.values)
+        return sorted({target.sm for target in targets if target})
 
     @cached_property
     def cudas(self) -> list[CudaSet]:
@@ -249,33 +255,14 @@ class _RepositoryCells:
         return self.line or (lines[0] if lines else None)
 
 
-def _targets(package_set: PackageSet) -> Iterator[Sm]:
-    for mention in package_set.targets:
-        for word in mention.values:
-            try:
-                yield GpuTarget.parse(word.removesuffix("+PTX")).sm
-            except BadValue:
-                continue
-
-
 def torch_elsewhere(root: Path, catalog: Catalog) -> list[str]:
     """Where other files of a checkout than its recipes set what torch is built for."""
-    names = mentioned(tuple(catalog.packages.values()))
     places = []
     for path in nix_files(root, catalog.templates):
-        try:
-            text = read_text(path)
-            if PKGS in path.as_posix() or owner_of(text) != "foreign" or not names.search(text):
-                continue
-            sets = expressions(read_recipe(path))
-        except Problem:
-            continue
+        file = None if PKGS in path.as_posix() else _read(path, catalog, foreign=True)
+        sets = file.sets if file else ()
         spans = [change.span for package_set in sets for change in package_set.of("torch")]
-        spans += [
-            setting.span
-            for package_set in sets
-            for name, setting in package_set.config.items()
-            if name == "cudaCapabilities"
-        ]
+        configs = [package_set.config for package_set in sets]
+        spans += [config["cudaCapabilities"].span for config in configs if "cudaCapabilities" in config]
         places += [f"{path}:{min(spans).line}"] if spans else []
     return places

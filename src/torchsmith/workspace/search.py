@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from torchsmith.catalog import Package
+from torchsmith.catalog import Catalog
 from torchsmith.workspace.git import seen_files
 
 # Settings that say what torch and CUDA packages are built for.
@@ -46,14 +46,15 @@ def _nix_files(root: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=4)
-def concerned_names(packages: tuple[Package, ...]) -> frozenset[str]:
+def concerned_names(catalog: Catalog) -> frozenset[str]:
     """What code calls torch, the packages of a catalog and what they are built for."""
+    packages = catalog.packages.values()
     attrs = {package.attr.rpartition(".")[2] for package in packages} | {package.name for package in packages}
     return frozenset([*SETTINGS, *LIBRARIES, *attrs, *(f"{attr}-bin" for attr in attrs)])
 
 
 @lru_cache(maxsize=4)
-def mentioned(packages: tuple[Package, ...]) -> re.Pattern[str]:
+def mentioned(catalog: Catalog) -> re.Pattern[str]:
     """A cheap look at a text: without a match it does not concern torch or CUDA."""
-    names = "|".join(sorted(map(re.escape, concerned_names(packages)), key=len, reverse=True))
+    names = "|".join(sorted(map(re.escape, concerned_names(catalog)), key=len, reverse=True))
     return re.compile(rf"(?<![\w-])(?:{names}|{CUDA})(?![\w-])")

@@ -24,7 +24,7 @@ from torchsmith.core.problem import (
     Problem,
     did_you_mean,
 )
-from torchsmith.core.text import counted
+from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml_write import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
@@ -280,12 +280,12 @@ def _pins(
 ) -> tuple[dict[LineCuda, str], Counter[str]]:
     """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
     their line's where that cannot be, counted by a description: written again, they would take the line's."""
-    stated: dict[LineCuda, list[str]] = {}
-    for recipe in recipes:
-        cell = cells.get(recipe.variant.name) if recipe.variant else None
-        rev = NIXPKGS.search(recipe.text or "")
-        if cell is not None and rev is not None and cell.variant.toolkit == cell.variant.cuda:
-            stated.setdefault((cell.line, cell.variant.cuda), []).append(rev[1])
+    read = ((recipe, cells.get(recipe.variant.name)) for recipe in recipes if recipe.variant)
+    stated = grouped(
+        ((cell.line, cell.variant.cuda), rev[1])
+        for recipe, cell in read
+        if cell and cell.variant.toolkit == cell.variant.cuda and (rev := NIXPKGS.search(recipe.text or ""))
+    )
     pins: dict[LineCuda, str] = {}
     elsewhere: Counter[str] = Counter()
     for block, revs in stated.items():

@@ -126,7 +126,7 @@ class Subject:
     @cached_property
     def overrides(self) -> tuple[tuple[str, Override], ...]:
         """Overrides with the package that they are of: torch, magma, ..."""
-        bases = _bases(tuple(self.catalog.packages.values()))
+        bases = _bases(self.catalog)
         named = ((bases.search(override.of), override) for override in self.body.overrides)
         return tuple((base[1] if base else "", override) for base, override in named)
 
@@ -385,10 +385,10 @@ class Subject:
 
 
 @lru_cache(maxsize=8)
-def _bases(packages: tuple[Package, ...]) -> re.Pattern[str]:
+def _bases(catalog: Catalog) -> re.Pattern[str]:
     """What an override is of: a package of the catalog by its name or attribute, or a library below."""
-    names = {name for package in packages for name in (package.name, package.attr.rpartition(".")[2])} | {
-        *LIBRARIES
-    }
+    packages = catalog.packages.values()
+    names = {name for package in packages for name in (package.name, package.attr.rpartition(".")[2])}
+    names.update(LIBRARIES)
     alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.compile(rf"(?<![\w-])({alternatives})(?![\w-])")

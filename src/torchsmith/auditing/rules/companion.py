@@ -110,10 +110,10 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
     """Recipes that embed torch must embed the same torch: if the section between `# ---- torch` and `# ----
     end of torch` differs from the PyTorch recipe, torch is compiled twice."""
     for recipe in repo.recipes:
-        if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.torch:
+        if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.facts.torch:
             continue
         other = repo.torch.get(recipe.variant.stack)
-        if other and other != recipe.torch:
+        if other and other != recipe.facts.torch:
             torch = recipe.variant.of(repo.catalog.torch)
             yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
 

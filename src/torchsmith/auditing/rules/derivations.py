@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from torchsmith.auditing.derivations import EvaluatedWorkspace
 
 
-@rule("TS003", "recipe that Nix does not evaluate", depth="derivations", over="repo")
+@rule("TS003", "recipe that Nix does not evaluate", over="derivations")
 def nix_evaluates_it(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe."""
     for file, cause in built.failed:
         yield Defect(f"does not evaluate: {cause}", file=file)
 
 
-@rule("TS109", "the same derivation twice", WARNING, depth="derivations", over="repo")
+@rule("TS109", "the same derivation twice", WARNING, over="derivations")
 def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """Two recipes whose derivations differ only in the name build the same thing twice."""
     seen: dict[str, str] = {}
@@ -29,7 +29,7 @@ def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 
 
-@rule("TS422", "derivation for another GPU", depth="derivations", over="repo")
+@rule("TS422", "derivation for another GPU", over="derivations")
 def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """TORCH_CUDA_ARCH_LIST in the derivation, of torch and of companions, must be the architecture in the
     name."""
@@ -41,7 +41,7 @@ def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defec
             )
 
 
-@rule("TS423", "code for other GPUs below", NOTE, depth="derivations", over="repo")
+@rule("TS423", "code for other GPUs below", NOTE, over="derivations")
 def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """`gpuTargets` narrows only torch. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
     compiled for all default GPUs of nixpkgs unless `config.cudaCapabilities` names the recipe's own: a build
@@ -63,7 +63,7 @@ def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
             yield Defect(message, hint=hint, file=recipe.file)
 
 
-@rule("TS722", "companion that compiles a torch of its own", WARNING, depth="derivations", over="repo")
+@rule("TS722", "companion that compiles a torch of its own", WARNING, over="derivations")
 def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """The torch of a companion must be the derivation of the PyTorch recipe of the same cell; otherwise it is
     compiled twice."""
@@ -77,7 +77,7 @@ def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[
             )
 
 
-@rule("TS222", "derivation for another system", depth="derivations", over="repo")
+@rule("TS222", "derivation for another system", over="derivations")
 def derivation_is_for_its_system(built: EvaluatedWorkspace) -> Iterator[Defect]:
     """The derivation's system must be the one whose compiler knows the flags."""
     for recipe in built.recipes:

@@ -18,21 +18,7 @@ OF_CUDA = ("mpi", "nccl", "cudnn", "ucx", "triton", "cutensor")
 MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 
 
-@rule(
-    "TS310",
-    "CUDA set for torch only",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad="""final: prev: {
-  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
-    torch = pyPrev.torch.override { cudaPackages = final.cudaPackages_12_6; };
-  }) ];
-}""",
-    good="""final: prev: {
-  cudaPackages = final.cudaPackages_12_6;
-}""",
-)
+@rule("TS310", "CUDA set for torch only", WARNING, sure=LIKELY, over="expression")
 def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """torch is marked broken if its MAGMA or MPI is of another CUDA release. An override that sets CUDA for
     torch only leaves MAGMA, NCCL and everything built on torch at the default of the package set; an overlay
@@ -68,24 +54,7 @@ def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
                 yield Defect(f"torch gets CUDA {change.cuda}, but {name} is of CUDA {cuda}", at, sure=CERTAIN)
 
 
-@rule(
-    "TS311",
-    "CUDA that the pin's torch refuses",
-    WARNING,
-    over="expression",
-    bad="""let pkgs = import (fetchTarball {
-  url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-}) {
-  config = { allowUnfree = true; cudaSupport = true; };
-  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13_0; }) ];
-}; in pkgs.python3Packages.torch""",
-    good="""let pkgs = import (fetchTarball {
-  url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-}) {
-  config = { allowUnfree = true; allowBroken = true; cudaSupport = true; };
-  overlays = [ (final: prev: { cudaPackages = final.cudaPackages_13_0; }) ];
-}; in pkgs.python3Packages.torch""",
-)
+@rule("TS311", "CUDA that the pin's torch refuses", WARNING, over="expression")
 def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """nixpkgs' torch lists the CUDA majors that it was tried with (`brokenConditions`). With another one it
     is marked broken, and does not evaluate unless the recipe says otherwise."""
@@ -108,24 +77,7 @@ def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterato
             )
 
 
-@rule(
-    "TS707",
-    "companion of another torch",
-    WARNING,
-    over="expression",
-    bad="""final: prev: {
-  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
-    torch = pyPrev.torch.override { gpuTargets = [ "8.9" ]; };
-    torchvision = pyPrev.torchvision.override { torch = pyPrev.torch; };
-  }) ];
-}""",
-    good="""final: prev: {
-  pythonPackagesExtensions = prev.pythonPackagesExtensions ++ [ (pyFinal: pyPrev: {
-    torch = pyPrev.torch.override { gpuTargets = [ "8.9" ]; };
-    torchvision = pyPrev.torchvision.override { torch = pyFinal.torch; };
-  }) ];
-}""",
-)
+@rule("TS707", "companion of another torch", WARNING, over="expression")
 def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """All packages of one Python share one torch. A companion that gets the torch from before an override,
     another CUDA than its torch, or stands beside `torch-bin` without being a `-bin` itself brings a second
@@ -150,15 +102,7 @@ def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) ->
             )
 
 
-@rule(
-    "TS708",
-    "torch twice in one environment",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad="{ python3 }: python3.withPackages (ps: [ ps.torch-bin ps.torchvision ])",
-    good="{ python3 }: python3.withPackages (ps: [ ps.torch-bin ps.torchvision-bin ])",
-)
+@rule("TS708", "torch twice in one environment", WARNING, sure=LIKELY, over="expression")
 def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
     """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
     torches, whose files collide."""
@@ -174,17 +118,7 @@ def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"torch beside {binary[0]}, which brings torch-bin", span)
 
 
-@rule(
-    "TS212",
-    "nixpkgs that is not locked",
-    WARNING,
-    over="expression",
-    bad="""let pkgs = import <nixpkgs> { config = { allowUnfree = true; cudaSupport = true; }; };
-in pkgs.python3Packages.torch""",
-    good="""{ nixpkgs }:
-let pkgs = import nixpkgs { config = { allowUnfree = true; cudaSupport = true; }; };
-in pkgs.python3Packages.torch""",
-)
+@rule("TS212", "nixpkgs that is not locked", WARNING, over="expression")
 def nixpkgs_is_locked(subject: Subject) -> Iterator[Defect]:
     """`<nixpkgs>`, the tarball of a branch, or a flake without flake.lock is whatever it is on the day of
     the build: another torch, another CUDA, hours of compiling. As the default of an argument it is a note,
@@ -208,22 +142,7 @@ SOURCE = re.compile(
 SHARED = ("torch", "cudaPackages", *MAGMA, "mpi", "nccl", "triton")
 
 
-@rule(
-    "TS213",
-    "packages of two nixpkgs in one",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad="""{ nixpkgs, nixpkgs-unstable, system }:
-let
-  pkgs = import nixpkgs { inherit system; config.cudaSupport = true; };
-  unstable = import nixpkgs-unstable { inherit system; config.cudaSupport = true; };
-in pkgs.python3Packages.torchvision.override { torch = unstable.python3Packages.torch; }""",
-    good="""{ nixpkgs-unstable, system }:
-let
-  unstable = import nixpkgs-unstable { inherit system; config.cudaSupport = true; };
-in unstable.python3Packages.torchvision.override { torch = unstable.python3Packages.torch; }""",
-)
+@rule("TS213", "packages of two nixpkgs in one", WARNING, sure=LIKELY, over="expression")
 def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """Two nixpkgs have two C libraries and two CUDAs. A package of one that gets torch, CUDA or MAGMA of the
     other loads both in one process."""
@@ -251,17 +170,7 @@ NO_FLAG = re.compile(r"-m(?:no-)?(?:avx512|avx512_\w+|avx_\w+|sse4_\d)")  # as /
 ARM = re.compile(r"-m(?:arch=armv|cpu=(?:neoverse|cortex|apple))")
 
 
-@rule(
-    "TS507",
-    "flags of another machine",
-    over="expression",
-    bad="""{ nixpkgs }: let pkgs = import nixpkgs { system = "aarch64-linux"; overlays = [ (final: prev: {
-  torch = prev.torch.overrideAttrs (old: { NIX_CFLAGS_COMPILE = "-mavx2 -mfma"; });
-}) ]; }; in pkgs.torch""",
-    good="""{ nixpkgs }: let pkgs = import nixpkgs { system = "x86_64-linux"; overlays = [ (final: prev: {
-  torch = prev.torch.overrideAttrs (old: { NIX_CFLAGS_COMPILE = "-mavx2 -mfma"; });
-}) ]; }; in pkgs.torch""",
-)
+@rule("TS507", "flags of another machine", over="expression")
 def flags_are_the_systems(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """AVX is no flag of an ARM compiler, and armv9 none of an x86 one: it stops at the first file. `-mavx512`
     is a flag of no compiler: each part of AVX-512 has its own, such as `-mavx512f`."""
@@ -295,17 +204,7 @@ NEEDED = {
 PERHAPS = {"env": "variables that newer nixpkgs keep there", "patches": "nixpkgs' patches"}
 
 
-@rule(
-    "TS810",
-    "attribute of torch that is replaced",
-    over="expression",
-    bad="""final: prev: {
-  torch = prev.python3Packages.torch.overrideAttrs (old: { passthru = { tuned = true; }; });
-}""",
-    good="""final: prev: {
-  torch = prev.python3Packages.torch.overrideAttrs (old: { passthru = old.passthru // { tuned = true; }; });
-}""",
-)
+@rule("TS810", "attribute of torch that is replaced", over="expression")
 def attributes_are_extended(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there; `old.passthru // {
     ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to."""
@@ -339,15 +238,7 @@ MISTAKEN = {
 }
 
 
-@rule(
-    "TS811",
-    "setting that nixpkgs does not have",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad='{ nixpkgs.config.cudaCapability = [ "8.9" ]; }',
-    good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
-)
+@rule("TS811", "setting that nixpkgs does not have", WARNING, sure=LIKELY, over="expression")
 def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
     `cudaForwardCompat` and `rocmSupport`. Another spelling has no effect, without an error."""
@@ -358,17 +249,7 @@ def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect
             yield Defect(f"config.{name} does nothing", setting.span, hint=f"config.{right}")
 
 
-@rule(
-    "TS110",
-    "package in the folder of another",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad="""# pkgs/torchvision/default.nix
-{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchaudio"; dependencies = [ torch ]; }""",
-    good="""# pkgs/torchvision/default.nix
-{ buildPythonPackage, torch }: buildPythonPackage { pname = "torchvision"; dependencies = [ torch ]; }""",
-)
+@rule("TS110", "package in the folder of another", WARNING, sure=LIKELY, over="expression")
 def folder_is_the_packages(subject: Subject) -> Iterator[Defect]:
     """A package function lies in a folder, or a file, of its own name: `pkgs/torchvision/default.nix` builds
     torchvision. A copy that kept its pname is found under two names."""

@@ -9,10 +9,9 @@ from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
 from torchsmith.catalog import Gpu, Isa
-from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
-from torchsmith.recipe.read import Edit, GpuMention, Unknown
+from torchsmith.recipe.read import Edit, GpuMention, Unknown, gpu_target
 from torchsmith.workspace.subject import Subject
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
@@ -37,13 +36,6 @@ def gpu_variables(subject: Subject) -> set[str]:
     return {mention.name for mention in _mentions(subject) if mention.spelling == "variable"}
 
 
-def _sm(word: str) -> Sm | None:
-    try:
-        return GpuTarget.parse(word.removesuffix("+PTX")).sm
-    except BadValue:
-        return None
-
-
 @rule("TS401", "GPU target is not the one in the name")
 def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """The kernels must be compiled for the SM in the name. Otherwise the package finds no kernel on the GPU
@@ -54,8 +46,8 @@ def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         if mention.spelling != "variable" and variables.intersection(re.findall(r"\w+", text)):
             continue  # the variable is where it goes wrong
         for value in mention.values:
-            sm = _sm(value)
-            if sm is not None and sm != gpu.sm:
+            target = gpu_target(value)
+            if target and target.sm != gpu.sm:
                 message = f"{mention.name} is {value}, the name says {gpu.name}"
                 yield Defect(message, mention.span, hint=f"use {gpu.sm.capability}")
 
@@ -82,16 +74,16 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     fixes: dict[str, FindingFix] = {}  # by the variable, whose uses they mend too
     for mention in sorted(_mentions(subject), key=lambda mention: mention.spelling != "variable"):
         for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
-            sm = _sm(value)
-            if sm is not None and not DOTTED.fullmatch(value):
-                message = f"{mention.name} is written {value}, it takes {sm.capability}"
-                fix = _rewrite(subject, mention, value, sm.capability)
+            target = gpu_target(value)
+            if target and not DOTTED.fullmatch(value):
+                message = f"{mention.name} is written {value}, it takes {target.sm.capability}"
+                fix = _rewrite(subject, mention, value, target.sm.capability)
                 if fix:
                     fixes[mention.name] = fix
                 text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
                 used = (fixes[word] for word in re.findall(r"\w+", text) if word in fixes)
                 yield Defect(message, mention.span, fix=fix or next(used, None))
-            elif sm is None:
+            elif target is None:
                 yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
 
 

@@ -146,10 +146,10 @@ def recipes_differ(repo: Repo) -> Iterator[Defect]:
     """Two recipes that differ only in names and prose build the same thing twice."""
     seen: dict[str, str] = {}
     for recipe in sorted(repo.recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
-        if not recipe.fingerprint:
+        if not recipe.facts.fingerprint:
             continue
         cell = recipe.variant.stack if recipe.variant else ""
-        other = seen.setdefault(f"{recipe.fingerprint} {cell}", recipe.name)
+        other = seen.setdefault(f"{recipe.facts.fingerprint} {cell}", recipe.name)
         if other != recipe.name:
             yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 

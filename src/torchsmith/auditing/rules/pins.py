@@ -54,12 +54,12 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
 def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
     """Recipes of one release and CUDA share dependencies only if they share their pin; a repository with two
     pins is usually half migrated."""
-    pinned = (recipe for recipe in repo.recipes if recipe.pin and recipe.line)
+    pinned = (recipe for recipe in repo.recipes if recipe.facts.pin and recipe.facts.line)
     groups = grouped(
-        ((recipe.line, recipe.variant.cuda if recipe.variant else None), recipe) for recipe in pinned
+        ((recipe.facts.line, recipe.variant.cuda if recipe.variant else None), recipe) for recipe in pinned
     )
     for (line, cuda), recipes in groups.items():
-        pins = grouped((recipe.pin, recipe.file) for recipe in recipes)
+        pins = grouped((recipe.facts.pin, recipe.file) for recipe in recipes)
         common = max(pins, key=lambda pin: len(pins[pin]))
         for pin, files in pins.items():
             for file in files if pin != common else ():
@@ -73,14 +73,15 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
     """Where nearly all hand-written recipes of a package build one torch release and a few build an older one
     under the same kind of name, those few were probably forgotten. A release in the name (`pytorch29-...`)
     shows that it is intended."""
-    by_hand = (recipe for recipe in repo.recipes if recipe.by_hand and recipe.line)
+    by_hand = (recipe for recipe in repo.recipes if recipe.facts.by_hand and recipe.facts.line)
     named = (
         (recipe.variant.package.name, recipe)
         for recipe in by_hand
         if recipe.variant and not recipe.variant.flavor
     )
     for package, group in grouped(named).items():
-        lines = grouped((recipe.line, recipe) for recipe in group if recipe.name.startswith(f"{package}-"))
+        plain = (recipe for recipe in group if recipe.name.startswith(f"{package}-"))
+        lines = grouped((recipe.facts.line, recipe) for recipe in plain)
         common = max(lines, key=lambda line: len(lines[line]), default="")
         total = sum(map(len, lines.values()))
         for line, recipes in lines.items():
@@ -192,10 +193,9 @@ def release_is_told(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
     catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
     recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
-    silent = [
-        recipe for recipe in repo.recipes if recipe.variant and not recipe.variant.flavor and not recipe.line
-    ]
-    pins = sorted({recipe.pin[:7] for recipe in silent if recipe.pin})
+    named = [recipe for recipe in repo.recipes if recipe.variant and not recipe.variant.flavor]
+    silent = [recipe for recipe in named if not recipe.facts.line]
+    pins = sorted({recipe.facts.pin[:7] for recipe in silent if recipe.facts.pin})
     if silent:
         where = f" (nixpkgs {', '.join(pins)})" if pins else ""
         yield Defect(

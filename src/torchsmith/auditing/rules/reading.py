@@ -72,7 +72,7 @@ def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
     `.flox/pkgs/lib/` by `.flox/.gitignore`, exists only for its author."""
     users: dict[str, int] = {}
     for recipe in repo.recipes:
-        for path in recipe.uses if repo.git.get(recipe.file) else ():
+        for path in recipe.facts.uses if repo.git.get(recipe.file) else ():
             users[path] = users.get(path, 0) + 1
     for path, count in users.items():
         if not repo.git.get(path):

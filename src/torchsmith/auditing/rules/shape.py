@@ -22,13 +22,7 @@ def _structured(subject: Subject) -> str:
     return pin.name if pin and pin.torch_shape == "structured" else ""
 
 
-@rule(
-    "TS851",
-    "attribute that torch has in env",
-    anywhere=True,
-    bad="torch.overrideAttrs { USE_NNPACK = 0; }",
-    good='torch.overrideAttrs (old: { preConfigure = old.preConfigure + "export USE_NNPACK=0"; })',
-)
+@rule("TS851", "attribute that torch has in env", anywhere=True)
 def variables_are_exported(subject: Subject) -> Iterator[Defect]:
     """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses a variable that is also an
     attribute. Exported in preConfigure it reaches the build in both shapes."""
@@ -42,13 +36,7 @@ def variables_are_exported(subject: Subject) -> Iterator[Defect]:
                 yield Defect(message, argument.span, hint=f"export {name}=... in preConfigure")
 
 
-@rule(
-    "TS852",
-    "CUDA's cccl by its old name",
-    anywhere=True,
-    bad="cudaPackages.cuda_cccl",
-    good="cudaPackages.cccl or cudaPackages.cuda_cccl",
-)
+@rule("TS852", "CUDA's cccl by its old name", anywhere=True)
 def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
     """nixpkgs of 2026 calls the C++ core libraries of CUDA `cccl`; `cuda_cccl` is gone there."""
     pin = _structured(subject)
@@ -58,14 +46,7 @@ def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
             yield Defect(message, subject.span(match), hint="cudaPackages.cccl or cudaPackages.cuda_cccl")
 
 
-@rule(
-    "TS853",
-    "patches of the pin's own torch dropped",
-    WARNING,
-    unless=("flavored",),
-    bad="torch.overrideAttrs { patches = [ ]; }",
-    good="torch",
-)
+@rule("TS853", "patches of the pin's own torch dropped", WARNING, unless=("flavored",))
 def native_patches_stay(subject: Subject, line: Line) -> Iterator[Defect]:
     """A pin whose torch is the wanted release has the patches it needs: without them CMake looks for files
     that nixpkgs removed, or compiles twice for one GPU. Drop them only with another source."""

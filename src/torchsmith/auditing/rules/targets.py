@@ -7,21 +7,18 @@ from collections.abc import Iterator
 
 from torchsmith.auditing.claims import claims_in, vocabulary
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.auditing.rules.gpu import DOTTED
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.axes import BadValue, GpuTarget, Sm
+from torchsmith.catalog.axes import GpuTarget, Sm
 from torchsmith.core.problem import nearest
-from torchsmith.recipe.read import GpuMention, PackageSet, is_known
+from torchsmith.recipe.read import GpuMention, PackageSet, gpu_target, is_known
 from torchsmith.workspace.subject import Subject
 
-DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 THOR = Sm(101)  # the first Jetson part that nixpkgs builds for beside others
 
 
 def _target(word: str) -> GpuTarget | None:
-    try:
-        return GpuTarget.parse(word.removesuffix("+PTX").removesuffix("-real").removesuffix("-virtual"))
-    except BadValue:
-        return None
+    return gpu_target(word.removesuffix("+PTX").removesuffix("-real").removesuffix("-virtual"))
 
 
 def _targets(package_set: PackageSet) -> Iterator[tuple[GpuMention, str, GpuTarget]]:
@@ -37,13 +34,7 @@ def _is_jetson(sm: Sm, catalog: Catalog) -> bool:
     return part is not None and part.tegra
 
 
-@rule(
-    "TS420",
-    "target in the wrong notation",
-    over="expression",
-    bad='{ nixpkgs.config.cudaCapabilities = [ "sm_89" ]; }',
-    good='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; }',
-)
+@rule("TS420", "target in the wrong notation", over="expression")
 def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """`cudaCapabilities`, `gpuTargets` and TORCH_CUDA_ARCH_LIST take `8.9`; CMAKE_CUDA_ARCHITECTURES takes
     `89`. Each refuses the other's notation. `cudaCapabilities` and `gpuTargets` are lists."""
@@ -67,13 +58,7 @@ def target_is_in_its_notation(subject: Subject, package_set: PackageSet) -> Iter
         )
 
 
-@rule(
-    "TS413",
-    "target that no GPU has",
-    over="expression",
-    bad='{ nixpkgs.config.cudaCapabilities = [ "8.5" ]; }',
-    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; }',
-)
+@rule("TS413", "target that no GPU has", over="expression")
 def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """A GPU target must be one that some CUDA release compiles for. Another number is a typo, and the build
     or the evaluation stops."""
@@ -86,19 +71,7 @@ def target_exists(subject: Subject, package_set: PackageSet) -> Iterator[Defect]
             yield Defect(f"{mention.name} names {word}, which no CUDA release knows", mention.span, hint=hint)
 
 
-@rule(
-    "TS414",
-    "target that the CUDA beside it cannot compile",
-    over="expression",
-    bad="""final: prev: {
-  cudaPackages = final.cudaPackages_13_0;
-  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
-}""",
-    good="""final: prev: {
-  cudaPackages = final.cudaPackages_12_8;
-  torch-pascal = prev.python3Packages.torch.override { gpuTargets = [ "6.1" ]; };
-}""",
-)
+@rule("TS414", "target that the CUDA beside it cannot compile", over="expression")
 def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """Each CUDA release compiles for a fixed list of architectures, read from its ptxas. A target that the
     package set in the same expression lacks stops the build: Pascal and Volta ended with CUDA 13, Blackwell
@@ -115,15 +88,7 @@ def cuda_compiles_what_stands_beside_it(subject: Subject, package_set: PackageSe
         yield Defect(f"CUDA {cuda} cannot compile for {word}", mention.span, hint=hint)
 
 
-@rule(
-    "TS415",
-    "comment about another GPU than the target",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad='{ nixpkgs.config.cudaCapabilities = [ "8.9" ]; } # RTX 3090',
-    good='{ nixpkgs.config.cudaCapabilities = [ "8.6" ]; } # RTX 3090',
-)
+@rule("TS415", "comment about another GPU than the target", WARNING, sure=LIKELY, over="expression")
 def comment_names_the_target(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """A comment beside a target, or alone on the line above it, must name GPUs that can run it. On another
     GPU the package finds no kernel."""
@@ -169,19 +134,7 @@ def _beside(subject: Subject, mention: GpuMention) -> Iterator[tuple[str, list[s
             yield comment.value, list(mention.values)
 
 
-@rule(
-    "TS416",
-    "Jetson part in the wrong company",
-    over="expression",
-    bad="""{ nixpkgs }: let pkgs = import nixpkgs {
-  system = "x86_64-linux";
-  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
-}; in pkgs.python3Packages.torch""",
-    good="""{ nixpkgs }: let pkgs = import nixpkgs {
-  system = "aarch64-linux";
-  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "8.7" ]; };
-}; in pkgs.python3Packages.torch""",
-)
+@rule("TS416", "Jetson part in the wrong company", over="expression")
 def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """Jetson parts exist only in ARM machines: nixpkgs refuses their capabilities on x86_64-linux, and those
     before Thor in combination with any other."""
@@ -201,23 +154,7 @@ def jetson_stands_alone(subject: Subject, package_set: PackageSet) -> Iterator[D
         yield Defect(f"{early[0]} is a Jetson part, which nixpkgs builds for alone", capabilities.span)
 
 
-@rule(
-    "TS417",
-    "CUDA inputs beside a torch without CUDA",
-    WARNING,
-    sure=LIKELY,
-    over="expression",
-    bad="""{ sources }:
-let pkgs = import sources.nixpkgs { config = { allowUnfree = true; }; };
-in pkgs.mkShell {
-  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
-}""",
-    good="""{ sources }:
-let pkgs = import sources.nixpkgs { config = { allowUnfree = true; cudaSupport = true; }; };
-in pkgs.mkShell {
-  buildInputs = [ pkgs.cudaPackages.cudatoolkit (pkgs.python3.withPackages (ps: [ ps.torch ])) ];
-}""",
-)
+@rule("TS417", "CUDA inputs beside a torch without CUDA", WARNING, sure=LIKELY, over="expression")
 def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """nixpkgs builds torch without CUDA unless `config.cudaSupport` or an override asks for it; CUDA packages
     beside it change nothing. `torch-bin` has CUDA in any case."""
@@ -230,17 +167,7 @@ def cuda_is_asked_of_the_set(subject: Subject, package_set: PackageSet) -> Itera
         yield Defect(message, package_set.span, hint="config.cudaSupport = true;")
 
 
-@rule(
-    "TS418",
-    "CUDA and ROCm at once",
-    over="expression",
-    bad="""final: prev: {
-  torch = prev.python3Packages.torch.override { cudaSupport = true; gpuTargets = [ "gfx1100" ]; };
-}""",
-    good="""final: prev: {
-  torch = prev.python3Packages.torch.override { rocmSupport = true; gpuTargets = [ "gfx1100" ]; };
-}""",
-)
+@rule("TS418", "CUDA and ROCm at once", over="expression")
 def one_vendor_at_a_time(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
     """A torch is built for CUDA or for ROCm: nixpkgs marks one with both as broken. CUDA takes targets such
     as `8.9`, ROCm such as `gfx1100`."""

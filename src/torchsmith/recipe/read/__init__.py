@@ -11,6 +11,7 @@ from torchsmith.recipe.read.located import (
     Override,
     Unknown,
     Value,
+    gpu_target,
 )
 from torchsmith.recipe.read.open import read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.recipe import Recipe

@@ -176,7 +176,7 @@ class _Anatomy:
 def _anatomy(text: bytes) -> _Anatomy:
     """Taken apart once for all recipes that hold the same text, as those of a line do."""
     syntax = parse(text, "")
-    return _Anatomy(free_names(syntax, syntax.root), tuple(_leaves(syntax, syntax.root)))
+    return _Anatomy(free_names(syntax), tuple(_leaves(syntax, syntax.root)))
 
 
 def _text(syntax: Syntax, node: Node) -> bytes:

@@ -13,8 +13,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torchsmith.catalog.axes import CudaVersion
-from torchsmith.recipe.read.located import FlagList, GpuMention, Located, OverrideKind, Unknown, Value
-from torchsmith.recipe.read.nixpkgs import body_of, override_kind
+from torchsmith.recipe.read.located import (
+    FlagList,
+    GpuMention,
+    Located,
+    NixpkgsImport,
+    OverrideKind,
+    Unknown,
+    Value,
+)
+from torchsmith.recipe.read.nixpkgs import OVERRIDES, body_of, override_kind
 from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, targets_in
 from torchsmith.recipe.read.scope import attr_names, formal_nodes, names_of, resolved, statements, unwrapped
 from torchsmith.recipe.read.syntax import Span, part
@@ -78,17 +86,31 @@ class ChangedPackage:
 
 @dataclass(frozen=True, eq=False)
 class PackageSet:
-    """A package set and all that an expression says of it."""
+    """A package set and all that an expression says of it, filled while its file is read."""
 
     span: Span
-    imported: bool  # whether nixpkgs is imported here, so that all of its configuration is seen
-    config: Mapping[str, Located[Value]]
-    system: Located[str] | None
-    cudas: tuple[Located[CudaSet | None], ...]  # what `cudaPackages` is made; None where that is not plain
-    targets: tuple[GpuMention, ...]
-    changes: tuple[ChangedPackage, ...]
-    flags: tuple[FlagList, ...]
-    bound: Mapping[str, Span]  # packages that are given to all of it
+    nixpkgs: NixpkgsImport | None  # where it is one
+    settings: dict[str, Located[Value]] = field(default_factory=dict)
+    systems: list[Located[str]] = field(default_factory=list)
+    cudas: list[Located[CudaSet | None]] = field(default_factory=list)  # None where that is not plain
+    targets: list[GpuMention] = field(default_factory=list)
+    changes: list[ChangedPackage] = field(default_factory=list)
+    flags: list[FlagList] = field(default_factory=list)
+    bound: dict[str, Span] = field(default_factory=dict)  # packages that are given to all of it
+
+    @property
+    def imported(self) -> bool:
+        """Whether nixpkgs is imported here, so that all of its configuration is seen."""
+        return self.nixpkgs is not None and self.nixpkgs.complete
+
+    @cached_property
+    def config(self) -> Mapping[str, Located[Value]]:
+        return {**self.settings, **(self.nixpkgs.config if self.nixpkgs else {})}
+
+    @property
+    def system(self) -> Located[str] | None:
+        stated = self.nixpkgs.system if self.nixpkgs else None
+        return stated or (self.systems[0] if len(self.systems) == 1 else None)
 
     @property
     def cuda(self) -> CudaSet | None:
@@ -109,21 +131,7 @@ def cuda_set(text: str) -> CudaSet | None:
 
 def expressions(recipe: Recipe) -> tuple[PackageSet, ...]:
     """The package sets of a file, each with what is said of it."""
-    return tuple(_ExpressionReader(recipe).sets())
-
-
-@dataclass
-class _Draft:
-    """A package set while its file is read."""
-
-    node: Node
-    config: dict[str, Located[Value]] = field(default_factory=dict)
-    systems: list[Located[str]] = field(default_factory=list)
-    cudas: list[Located[CudaSet | None]] = field(default_factory=list)
-    targets: list[GpuMention] = field(default_factory=list)
-    changes: list[ChangedPackage] = field(default_factory=list)
-    flags: list[FlagList] = field(default_factory=list)
-    bound: dict[str, Span] = field(default_factory=dict)
+    return _ExpressionReader(recipe).sets()
 
 
 class _ExpressionReader:
@@ -132,7 +140,7 @@ class _ExpressionReader:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.syntax = recipe, recipe.syntax
         self.imports = {nixpkgs.span: nixpkgs for nixpkgs in recipe.imports}
-        self.drafts: dict[int, _Draft] = {}
+        self.package_sets: dict[int, PackageSet] = {}
         self.homes: dict[int, Node] = {}
 
     def home(self, node: Node) -> Node:
@@ -151,52 +159,42 @@ class _ExpressionReader:
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
         return self.home(node) if node is not None else self.syntax.root
 
-    def draft(self, home: Node) -> _Draft:
-        return self.drafts.setdefault(home.id, _Draft(home))
+    def package_set(self, home: Node) -> PackageSet:
+        if home.id not in self.package_sets:
+            span = self.syntax.span(home)
+            self.package_sets[home.id] = PackageSet(span, self.imports.get(span))
+        return self.package_sets[home.id]
 
-    def sets(self) -> Iterator[PackageSet]:
+    def sets(self) -> tuple[PackageSet, ...]:
         """The file itself, its imports of nixpkgs and its overlays, as far as they say something."""
         for call in self.syntax.calls_with(b"import"):
             if self.syntax.span(call) in self.imports:
-                self.draft(call)
+                self.package_set(call)
         for name, value, node in self._bindings():
-            self._note(self.draft(self.home(node)), name, value, node)
+            self._note(self.package_set(self.home(node)), name, value, node)
         for mention in self._in_text():
-            self.draft(self.home_at(mention.span)).targets.append(mention)
+            self.package_set(self.home_at(mention.span)).targets.append(mention)
         for change in self._changes():
-            self.draft(self.home(change.node)).changes.append(change)
+            self.package_set(self.home(change.node)).changes.append(change)
         for flags in self._flags():
-            self.draft(self.home_at(flags.span)).flags.append(flags)
-        for draft in self.drafts.values():
-            nixpkgs = self.imports.get(self.syntax.span(draft.node))
-            system = draft.systems[0] if len(draft.systems) == 1 else None
-            yield PackageSet(
-                span=self.syntax.span(draft.node),
-                imported=nixpkgs is not None and nixpkgs.complete,
-                config=draft.config | dict(nixpkgs.config if nixpkgs else {}),
-                system=(nixpkgs.system if nixpkgs else None) or system,
-                cudas=tuple(draft.cudas),
-                targets=tuple(draft.targets),
-                changes=tuple(draft.changes),
-                flags=tuple(draft.flags),
-                bound=draft.bound,
-            )
+            self.package_set(self.home_at(flags.span)).flags.append(flags)
+        return tuple(self.package_sets.values())
 
-    def _note(self, draft: _Draft, name: str, value: Located[Value], node: Node) -> None:
+    def _note(self, package_set: PackageSet, name: str, value: Located[Value], node: Node) -> None:
         """Add what a binding sets to its package set."""
         if not self._is_argument(node):
-            draft.bound[name] = value.span
+            package_set.bound[name] = value.span
         owner = self.recipe.owner_of(node).split(".")[:-1]
         if (name in CONFIG and "config" in owner) or owner[-2:] == ["nixpkgs", "config"]:
-            draft.config[name] = value
+            package_set.settings[name] = value
         elif name == "cudaPackages" and not self._is_argument(node):
             text = self.syntax.text(resolved(self.syntax, node))
-            draft.cudas.append(Located(cuda_set(text), value.span))
+            package_set.cudas.append(Located(cuda_set(text), value.span))
         elif name in SYSTEMS and isinstance(value.value, str) and SYSTEM.fullmatch(value.value):
-            draft.systems.append(Located(value.value, value.span))
+            package_set.systems.append(Located(value.value, value.span))
         spelling = SPELLINGS.get(name, "variable")
         if spelling != "variable" and (targets := targets_in(value.value)):
-            draft.targets.append(GpuMention(spelling, name, targets, value.span))
+            package_set.targets.append(GpuMention(spelling, name, targets, value.span))
 
     def _bindings(self) -> Iterator[tuple[str, Located[Value], Node]]:
         """Bindings that say something here: the last name, the value and its node."""
@@ -234,12 +232,10 @@ class _ExpressionReader:
                     yield GpuMention("cmake-list", "CMAKE_CUDA_ARCHITECTURES", targets_in(match[1]), at)
 
     def _changes(self) -> Iterator[ChangedPackage]:
-        for node in filter(self.recipe.alive, self.syntax.calls_with(b"override")):
-            function = part(node, "function")
-            kind = override_kind(self.syntax, function) if function.type == "select_expression" else None
-            if kind is None or kind == "overrideScope":
+        for node, function, kind in self.recipe.override_calls:
+            if kind == "overrideScope":
                 continue
-            package, root = self._package(part(function, "expression"), function)
+            package, root = self._package(function)
             argument = unwrapped(part(node, "argument"))
             body = body_of(argument)
             if not package or body is None:
@@ -255,27 +251,20 @@ class _ExpressionReader:
                 node=node,
             )
 
-    def _package(self, node: Node, selection: Node | None = None) -> tuple[str, str]:
-        """The package that an override is of, and where that is taken from."""
-        if selection is not None:
-            names = attr_names(self.syntax, part(selection, "attrpath"))[:-1]
-            if names:
-                root = ".".join([self.syntax.text(node), *(name or "?" for name in names[:-1])])
-                return names[-1] or "", root
+    def _package(self, node: Node) -> tuple[str, str]:
+        """The package that an expression is, or is an override of, and where that is taken from."""
         node = unwrapped(node)
         if node.type == "select_expression":
-            names = attr_names(self.syntax, part(node, "attrpath"))
-            if names and names[-1] in ("override", "overrideAttrs", "overridePythonAttrs"):
-                return self._package(part(node, "expression"), node)
-            root = ".".join(
-                [self.syntax.text(part(node, "expression")), *(name or "?" for name in names[:-1])]
-            )
+            source, names = part(node, "expression"), attr_names(self.syntax, part(node, "attrpath"))
+            if names[-1] in OVERRIDES:
+                names = names[:-1]
+            if not names:
+                return self._package(source)
+            root = ".".join([self.syntax.text(source), *(name or "?" for name in names[:-1])])
             return names[-1] or "", root
         if node.type == "apply_expression":
             function = part(node, "function")
-            if function.type == "select_expression" and override_kind(self.syntax, function):
-                return self._package(part(function, "expression"), function)
-            return "", ""
+            return self._package(function) if override_kind(self.syntax, function) else ("", "")
         if node.type == "variable_expression":
             target = resolved(self.syntax, node)
             if target.type in ("select_expression", "apply_expression"):
@@ -309,15 +298,13 @@ class _ExpressionReader:
 
     def _flags(self) -> Iterator[FlagList]:
         yield from self.recipe.cpu_flags
-        for export in self.recipe.exports:
-            flags = FLAG.findall(export.value)
-            if flags and "FLAGS" in export.variable:
-                located = tuple(Located(word, export.span) for word in flags)
-                yield FlagList(export.variable, located, export.span)
-        for bound in self.recipe.strings("NIX_CFLAGS_COMPILE", "CFLAGS", "CXXFLAGS"):
-            flags = FLAG.findall(bound.value)
-            if flags:
-                yield FlagList("CFLAGS", tuple(Located(word, bound.span) for word in flags), bound.span)
+        exports = (export for export in self.recipe.exports if "FLAGS" in export.variable)
+        texts = [(export.variable, export.value, export.span) for export in exports]
+        bound = self.recipe.strings("NIX_CFLAGS_COMPILE", "CFLAGS", "CXXFLAGS")
+        texts += [("CFLAGS", text.value, text.span) for text in bound]
+        for name, text, span in texts:
+            if flags := FLAG.findall(text):
+                yield FlagList(name, tuple(Located(word, span) for word in flags), span)
 
 
 def is_overlay(node: Node) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from torchsmith.catalog.axes import BadValue, GpuTarget
 from torchsmith.recipe.read.syntax import Span
 
 T = TypeVar("T")
@@ -89,6 +90,14 @@ class FetchedSource:
 
 
 GpuSpelling = Literal["gpuTargets", "cudaCapabilities", "variable", "arch-list", "cmake-list"]
+
+
+def gpu_target(word: str) -> GpuTarget | None:
+    """A target as a recipe writes it, with or without PTX; None for what is none of NVIDIA's."""
+    try:
+        return GpuTarget.parse(word.removesuffix("+PTX"))
+    except BadValue:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from torchsmith.recipe.read.located import (
     NixpkgsImport,
     Overlay,
     Override,
+    OverrideKind,
     RecipePin,
     Value,
     Wrapper,
@@ -222,14 +223,18 @@ class Recipe(RecipeTree):
                 flag_lists.append(FlagList(name, plain, self.syntax.span(node)))
         return tuple(flag_lists)
 
+    @property
+    def override_calls(self) -> Iterator[tuple[Node, Node, OverrideKind]]:
+        """Calls of a kind of override, with the function that is called."""
+        for node in filter(self.alive, self.syntax.calls_with(b"override")):
+            function = part(node, "function")
+            if kind := override_kind(self.syntax, function):
+                yield node, function, kind
+
     @cached_property
     def overrides(self) -> tuple[Override, ...]:
         overrides = []
-        for node in filter(self.alive, self.syntax.calls_with(b"override")):
-            function = part(node, "function")
-            kind = override_kind(self.syntax, function) if function.type == "select_expression" else None
-            if kind is None:
-                continue
+        for node, function, kind in self.override_calls:
             of = part(function, "expression")
             package = self.syntax.text(function).removesuffix(f".{kind}")
             if package == self.syntax.text(of):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.recipe.read.syntax import Syntax, part
+from torchsmith.recipe.read.syntax import Syntax, captured, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,7 +34,6 @@ class Meaning:
     """What a name means at some place: the kind of binding, the statements that bind it, their scope."""
 
     kind: BindingKind
-    name: str
     home: Node | None = None
     statements: tuple[Node, ...] = ()
 
@@ -113,8 +112,8 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
             skip = False
         child, parent = parent, parent.parent
     if name in BUILTINS or name.startswith("__"):
-        return Meaning("builtin", name)
-    return Meaning("with" if dynamic else "unbound", name)
+        return Meaning("builtin")
+    return Meaning("with" if dynamic else "unbound")
 
 
 def bound_to(syntax: Syntax, node: Node) -> Node | None:
@@ -159,10 +158,10 @@ def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
 
 def _bound(syntax: Syntax, home: Node, name: str, nodes: tuple[Node, ...]) -> Meaning:
     if home.type == "function_expression":
-        return Meaning("formal" if nodes else "argument", name, home, nodes)
+        return Meaning("formal" if nodes else "argument", home, nodes)
     if len(nodes) == 1 and nodes[0].type == "inherit":
         return lookup(syntax, nodes[0], name)
-    return Meaning("let" if home.type == "let_expression" else "rec", name, home, nodes)
+    return Meaning("let" if home.type == "let_expression" else "rec", home, nodes)
 
 
 def _arguments(syntax: Syntax, function: Node) -> dict[str, tuple[Node, ...]]:
@@ -179,30 +178,16 @@ class Free:
     under_with: set[str]
 
 
-def free_names(syntax: Syntax, node: Node) -> Free:
-    """The names in `node` that nothing inside of it binds."""
-    result = Free(set(), set())
-    _walk(syntax, node, frozenset(), frozenset(), False, result)
-    return result
-
-
-def _walk(
-    syntax: Syntax, node: Node, bound: frozenset[str], outer: frozenset[str], dynamic: bool, result: Free
-) -> None:
-    """Collect names that are not bound; `inherit x;` means the x outside of its own set."""
-    kind = node.type
-    if kind in ("variable_expression", "inherit"):
-        inherits = kind == "inherit"
-        names = names_of(syntax, node) if inherits else [syntax.text(node)]
-        free = {name for name in names if name and name not in (outer if inherits else bound)}
-        (result.under_with if dynamic else result.certain).update(free)
-        return
-    outer = outer if kind == "binding_set" else bound
-    if kind in SCOPES:
-        bound |= {name for statement in statements(node) for name in names_of(syntax, statement) if name}
-    elif kind == "function_expression":
-        bound |= _arguments(syntax, node).keys()
-    for child in node.named_children:
-        if child.type != "identifier":
-            inner = dynamic or (kind == "with_expression" and child != part(node, "environment"))
-            _walk(syntax, child, bound, outer, inner, result)
+def free_names(syntax: Syntax) -> Free:
+    """The names in a text that nothing inside of it binds."""
+    inherits = captured(syntax.tree, "(inherit) @inherit").get("inherit", ())
+    uses = [(node, syntax.text(node)) for node in syntax.variables]
+    uses += [(node, name) for node in inherits for name in names_of(syntax, node) if name]
+    free = Free(set(), set())
+    for node, name in uses:
+        kind = lookup(syntax, node, name).kind
+        if kind == "with":
+            free.under_with.add(name)
+        elif kind in ("unbound", "builtin"):
+            free.certain.add(name)
+    return free
