@@ -256,9 +256,8 @@ class Running:
         both: bool = False,
         ends_with_us: bool = False,
     ) -> None:
-        self.argv = tuple(os.fspath(word) for word in argv)
         self._child = spawn(
-            self.argv,
+            argv,
             ends_with_us=ends_with_us,
             env=dict(env) if env is not None else None,
             stdin=subprocess.DEVNULL,

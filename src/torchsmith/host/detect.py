@@ -14,7 +14,7 @@ from torchsmith.core.process import Finished, find, run
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
-from torchsmith.host.read_lines import reader_of
+from torchsmith.host.read_lines import read_tool
 from torchsmith.host.read_nvidia import read_nvidia_smi
 
 TIME_LIMIT = 10.0
@@ -89,7 +89,7 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
     base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
-    return merge([base, reader_of("sysctl")(done.stdout, "") if done else HostFacts(gpus=Fact((), "uname"))])
+    return merge([base, read_tool("sysctl", done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
 
 
 def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
@@ -156,8 +156,8 @@ def _driver_files(machine: ThisMachine) -> HostFacts:
     gpus = [machine.read(path) or "" for path in machine.glob("/proc/driver/nvidia/gpus/*/information")]
     return merge(
         [
-            reader_of("/proc/driver/nvidia/version")(version or "", ""),
-            reader_of("/proc/driver/nvidia/gpus")("\n".join(gpus), ""),
+            read_tool("/proc/driver/nvidia/version", version or ""),
+            read_tool("/proc/driver/nvidia/gpus", "\n".join(gpus)),
             HostFacts(windows=Fact(True, "/dev/dxg") if machine.glob("/dev/dxg") else None),
         ]
     )

@@ -108,9 +108,9 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     l4t: Fact[str] | None = None  # the release of Linux for Tegra, its first number
     notes: tuple[Note, ...] = ()
 
-    def noting(self, source: str, text: str) -> HostFacts:
+    def noting(self, source: str, text: str, *, gpu: bool = False) -> HostFacts:
         """The same with one more note."""
-        note = Note(source, text)
+        note = Note(source, text, gpu)
         return self if note in self.notes else replace(self, notes=(*self.notes, note))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from torchsmith.catalog.gpu_names import OR
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.read_lines import AMD, SENTENCE
 from torchsmith.host.read_pci import GRAPHICS
 from torchsmith.host.traces import MAKERS, traces
@@ -55,7 +55,9 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     if (amd or other) and facts.others is None:
         match = traces()["other"].search(other)
         facts = replace(facts, others=Fact((AMD if amd else match[0] if match else other,), name))
-        facts = _noting(facts, name, f"shows {'an AMD' if amd else 'a'} GPU: {(amd or other)[:100]!r}")
+        facts = facts.noting(
+            name, f"shows {'an AMD' if amd else 'a'} GPU: {(amd or other)[:100]!r}", gpu=True
+        )
         lines_by_maker.pop("cuda", "")
     if not lines_by_maker or (facts.gpus is not None and facts.gpus.value):
         return facts
@@ -63,7 +65,7 @@ def account_for_gpus(text: str, facts: HostFacts, name: str) -> HostFacts:
     shows = f"shows {'an NVIDIA' if maker == 'nvidia' else 'a'} GPU"
     cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
     facts = replace(facts, gpus=Fact((GpuFacts(),), name))
-    return _noting(facts, name, f"{shows}, {cut}: {line[:100]!r}")
+    return facts.noting(name, f"{shows}, {cut}: {line[:100]!r}", gpu=True)
 
 
 def _lines_with_traces(text: str) -> Iterator[str]:
@@ -100,11 +102,8 @@ def _named(products: list[tuple[str, str]], facts: HostFacts, name: str) -> Host
     gpu = GpuFacts(name=Fact(OR.join(dict.fromkeys(word for word, _ in products)), source))
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
     facts = replace(facts, gpus=Fact((gpu,) * count, source), others=None)
-    return _noting(facts, source, f"no tool's line names the GPU: it is taken from {products[0][1][:100]!r}")
-
-
-def _noting(facts: HostFacts, source: str, text: str) -> HostFacts:
-    return replace(facts, notes=(*facts.notes, Note(source, text, gpu=True)))
+    text = f"no tool's line names the GPU: it is taken from {products[0][1][:100]!r}"
+    return facts.noting(source, text, gpu=True)
 
 
 def _products(lines: list[str]) -> list[tuple[str, str]]:

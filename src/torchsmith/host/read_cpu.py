@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
 from torchsmith.host.vocabulary import known_features
@@ -25,16 +25,16 @@ MACHINES = {
     "loongarch64": "loongarch64-linux",
 }
 MAKERS = r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)"
-# The first whose words are all among a CPU's features is its system.
-SYSTEM_MARKS = (
-    ("x86_64-linux", ("lm",)),
-    ("x86_64-linux", ("avx",)),
-    ("i686-linux", ("sse2",)),
-    ("aarch64-linux", ("asimd",)),
-    ("armv7l-linux", ("neon",)),
-    ("armv7l-linux", ("vfpv3",)),
-    ("armv7l-linux", ("thumb",)),
-)
+# The first that is among a CPU's features says its system.
+SYSTEM_MARKS = {
+    "lm": "x86_64-linux",
+    "avx": "x86_64-linux",
+    "sse2": "i686-linux",
+    "asimd": "aarch64-linux",
+    "neon": "armv7l-linux",
+    "vfpv3": "armv7l-linux",
+    "thumb": "armv7l-linux",
+}
 ARM_CORE = "aarch64-linux"  # the system of an ARM core that names no features and is no old one
 # Labels of lscpu and /proc/cpuinfo that number a CPU: the first three must be there.
 LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
@@ -43,16 +43,6 @@ CPUINFO_PART = ("cpu implementer", "cpu part")
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
-PATTERNS = {
-    "cores": r"\n\s*\n",
-    "features line": r"(flags|Features)\s*:",
-    "any features line": r"^(flags|Features)\s*:",
-    "arm core": r"^CPU implementer\s*:",
-    "old arm core": r"^CPU architecture\s*:\s*[1-7]\b",
-    "json row": r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"',
-}
-
-
 CUT = "the list of features is cut: what stands after the cut is unknown"
 
 
@@ -64,18 +54,17 @@ def system_of_machine(machine: str) -> str:
 def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
     """The CPU of a /proc/cpuinfo. On a CPU with cores of two kinds only what all of them have counts."""
     notes: list[Note] = []
-    blocks = map(_pairs, re.split(PATTERNS["cores"], _drop_cut_line(text, source, notes)))
+    blocks = map(_pairs, re.split(r"\n\s*\n", _drop_cut_line(text, source, notes)))
     cores = [core for core in blocks if "flags" in core or "features" in core]
     if not cores:
-        arm = re.search(PATTERNS["arm core"], text, re.MULTILINE)
-        old = re.search(PATTERNS["old arm core"], text, re.MULTILINE)
+        arm = re.search(r"^CPU implementer\s*:", text, re.MULTILINE)
+        old = re.search(r"^CPU architecture\s*:\s*[1-7]\b", text, re.MULTILINE)
         notes.append(Note(source, "names no CPU features (no flags or Features line)"))
         return HostFacts(system=fact_of(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
-    sets = {frozenset(core.get("flags", core.get("features", "")).lower().split()) for core in cores}
+    lists = [core.get("flags", core.get("features", "")) for core in cores]
+    sets = {frozenset(listed.lower().split()) for listed in lists}
     features = frozenset.intersection(*sets)
-    cut = CUT in "".join(note.text for note in notes) or breaks_off(
-        cores[-1].get("flags", cores[-1].get("features", ""))
-    )
+    cut = any(note.text == CUT for note in notes) or breaks_off(lists[-1])
     if len(sets) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
     name = cores[0].get("model name", "")
@@ -113,9 +102,9 @@ def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
     if not text or text.endswith("\n"):
         return text
     head, _, tail = text.rpartition("\n")
-    if not re.match(PATTERNS["features line"], tail):
+    if not re.match(r"(flags|Features)\s*:", tail):
         return text
-    if re.search(PATTERNS["any features line"], head, re.MULTILINE):
+    if re.search(r"^(flags|Features)\s*:", head, re.MULTILINE):
         notes.append(Note(source, "the last line is cut and was not used"))
         return head + "\n"
     notes.append(Note(source, CUT))
@@ -127,9 +116,8 @@ def _pairs(block: str) -> dict[str, str]:
     return {key.strip().lower(): value.strip() for key, colon, value in parted if colon}
 
 
-def _system_of(features: Iterable[str]) -> str:
-    present = set(features)
-    return next((system for system, marks in SYSTEM_MARKS if present.issuperset(marks)), "")
+def _system_of(features: Collection[str]) -> str:
+    return next((system for mark, system in SYSTEM_MARKS.items() if mark in features), "")
 
 
 def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
@@ -188,7 +176,7 @@ def _json_rows(text: str) -> list[tuple[str, str]]:
     try:
         table = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
-        return re.findall(PATTERNS["json row"], text)
+        return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
     rows: list[tuple[str, str]] = []
     waiting = list(table.get("lscpu", [])) if isinstance(table, dict) else []
     while waiting:

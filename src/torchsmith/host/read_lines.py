@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,6 @@ def _in_wsl(driver: Fact[DriverVersion] | None, smi: str) -> bool:
     return driver is not None and bool(parts) and len(driver.value.parts) == 2 and driver.value.parts > parts
 
 
-def reader_of(*tools: str) -> Callable[[str, str], HostFacts]:
-    """A reader for the lines of some tools alone."""
-    return lambda text, name: read_lines(text, name, frozenset(tools)) or HostFacts()
+def read_tool(tool: str, text: str) -> HostFacts:
+    """What the lines of one tool say, here."""
+    return read_lines(text, "", frozenset({tool})) or HostFacts()

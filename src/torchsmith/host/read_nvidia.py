@@ -6,7 +6,6 @@ import csv
 import html
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
@@ -70,10 +69,8 @@ def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
 
 def read_structured(text: str, source: str) -> HostFacts | None:
     """Descriptions and tables of commas; None where the text holds none."""
-    readers = {"xml": partial(read_described, "xml"), "query": partial(read_described, "query")}
-    parts = [
-        read(text, source) for form, read in readers.items() if re.search(PATTERNS[form], text, re.MULTILINE)
-    ]
+    forms = [form for form in ("xml", "query") if re.search(PATTERNS[form], text, re.MULTILINE)]
+    parts = [read_described(form, text, source) for form in forms]
     if not parts and (CSV_HEADER.search(text) or CSV_ROW.search(text)):
         parts = [read_csv(text, source)]
     return merge(parts) if parts else None

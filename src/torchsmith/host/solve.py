@@ -57,6 +57,7 @@ class CoverModel:
         self.highs: Any = highspy.Highs()
         for option, value in OPTIONS.items():
             self.highs.setOptionValue(option, value)
+        self.highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         lowest = [float(index in must) for index in self.columns] + [0.0] * z
         self.highs.addVars(x + z, np.array(lowest), np.ones(x + z))
         for column in range(x):
@@ -86,9 +87,9 @@ class CoverModel:
         start = time.monotonic()
         self._serve_all(True)
         self._limit(len(self.columns), 0.0)
-        self._objective([1.0] * len(self.columns), None, maximise=False)
+        self._maximise(-1.0, [0.0] * len(self.served))
         self._limit(len(self._solve(start).chosen), 0.0)
-        self._objective(None, self.quality, maximise=True)
+        self._maximise(0.0, self.quality)
         return self._solve(start)
 
     def best(self, count: int) -> Solution:
@@ -96,10 +97,10 @@ class CoverModel:
         start = time.monotonic()
         self._serve_all(False)
         self._limit(count, 0.0)
-        self._objective(None, self.served, maximise=True)
+        self._maximise(0.0, self.served)
         self._solve(start)
         self._limit(count, self.highs.getInfo().objective_function_value)
-        self._objective(None, self.quality, maximise=True)
+        self._maximise(0.0, self.quality)
         return self._solve(start)
 
     def _serve_all(self, required: bool) -> None:
@@ -110,13 +111,11 @@ class CoverModel:
         self.highs.changeRowBounds(self.count_row, 0.0, float(count))
         self.least = served
 
-    def _objective(self, x: list[float] | None, z: list[float] | None, *, maximise: bool) -> None:
-        highspy, np = _highs()
-        costs = (x or [0.0] * len(self.columns)) + (z or [0.0] * len(self.served))
-        columns = np.arange(len(costs), dtype=np.int32)
-        self.highs.changeColsCost(len(costs), columns, np.array(costs))
-        sense = highspy.ObjSense.kMaximize if maximise else highspy.ObjSense.kMinimize
-        self.highs.changeObjectiveSense(sense)
+    def _maximise(self, x: float, z: list[float]) -> None:
+        """The sum of all z by these factors, and of each candidate that is chosen by `x`."""
+        _, np = _highs()
+        costs = np.array([x] * len(self.columns) + z)
+        self.highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
 
     def _solve(self, start: float) -> Solution:
         status, values = self._run(integral=False)
