@@ -366,8 +366,8 @@ def linked_for_device(work: Path) -> list[Path]:
     """The CUDA unit for a device link, as NCCL's are, and what that link adds."""
     made, link = work / "nccl.rdc.o", work / "nccl.link.o"
     nvcc("x86_64", "-rdc=true", "-c", "-o", made)
-    nvcc_home = toolkit.cuda_home() / "bin" / "nvcc"
-    checked(nvcc_home, "-arch=sm_90", "-Xcompiler=-fPIC", "-cudadevrt=none", "-dlink", made, "-o", link)
+    program, host = toolkit.cuda_home() / "bin" / "nvcc", f"-ccbin={TRIPLES['x86_64']}-g++"
+    checked(program, "-arch=sm_90", host, "-Xcompiler=-fPIC", "-cudadevrt=none", "-dlink", made, "-o", link)
     return [made, link]
 
 

@@ -14,21 +14,21 @@ from torchsmith.artifact import iced, reading
 from torchsmith.artifact.elf import Elf, code_of, functions_of, place_of, read_elf
 from torchsmith.artifact.reading import Needs, Piece, read_needs, read_piece, scan
 from torchsmith.artifact.source import Damaged, FileSlice, open_file
-from torchsmith.core.process import find, run
+from torchsmith.core.process import run
 
 CODE = """
 void add(float *a, const float *b, float c, int n) { for (int i = 0; i < n; ++i) a[i] += b[i] * c; }
 void fill(int *a, int v, int n) { for (int i = 0; i < n; ++i) a[i] = v; }
 """
+X86_COMPILER = "x86_64-linux-gnu-g++"
+pytestmark = pytest.mark.needs("cross-gcc")
 Read = list[tuple[tuple[str, ...], bool]]
 
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elf]:
-    """The compiler's C++ library, cut into many pieces."""
-    if not find("g++"):
-        pytest.skip("g++ is not installed")
-    path = Path(run(["g++", "-print-file-name=libstdc++.so.6"]).stdout.strip())
+    """The compiler's C++ library for x86, cut into many pieces."""
+    path = Path(run([X86_COMPILER, "-print-file-name=libstdc++.so.6"]).stdout.strip())
     monkeypatch.setattr(reading, "PIECE_BYTES", 8 << 10)
     with open_file(path) as source:
         yield read_elf(source)
@@ -76,12 +76,10 @@ def test_a_file_that_ends_early_is_damaged_for_several_processes_too(library: El
 
 @pytest.mark.parametrize("flags", ["-O2", "-O2 -mavx2 -mfma", "-O3 -mavx512f -mavx512vl"])
 def test_features_without_places_are_those_with_places(flags: str, tmp_path: Path) -> None:
-    if not find("g++"):
-        pytest.skip("g++ is not installed")
     source = tmp_path / "code.cpp"
     source.write_text(CODE)
     library = tmp_path / "code.so"
-    assert run(["g++", "-shared", "-fPIC", *flags.split(), "-o", library, source]).ok
+    assert run([X86_COMPILER, "-shared", "-fPIC", *flags.split(), "-o", library, source]).ok
     with open_file(library) as file:
         elf = read_elf(file)
         codes = [code_of(elf, row) for row in functions_of(elf).rows]

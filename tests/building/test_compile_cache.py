@@ -97,6 +97,17 @@ def test_side_by_side_run_cells_that_have_no_objects_in_common() -> None:
     assert len(started(alone, 2)) == 1, "no builder is left idle for the cache's sake"
 
 
+OLDER_ARM = """\
+[armv8_1]
+title = "ARMv8.1-A"
+platform = "aarch64-linux"
+level = 1
+flags = ["-march=armv8.1-a"]
+macros = ["__ARM_FEATURE_ATOMICS", "__ARM_FEATURE_CRC32", "__ARM_FEATURE_QRDMX"]
+features = ["asimdrdm", "atomics", "crc32"]
+first_cpus = ["ThunderX2"]
+source = "gcc 12 macros"
+"""
 TOML = """\
 format = 1
 packages = ["pytorch"]
@@ -117,12 +128,13 @@ class Cells:
     def __init__(self, root: Path, call: Call) -> None:
         self.root, self.cache, self.call = root / "workspace", root / "ccache", call
         self.cache.mkdir()
-        # CI runs on either architecture, and no machine must have AVX-512 to build for it.
+        # CI runs on either architecture; no machine must have AVX-512 or SVE2 to build for it.
         arm = os.uname().machine == "aarch64"
         self.gpus = ("sm90", "sm121") if arm else ("sm90", "sm120")
-        self.sets = ("armv8_2", "armv9") if arm else ("avx", "avx2")
+        self.sets = ("armv8_1", "armv8_2") if arm else ("avx", "avx2")
         (self.root / "catalog").mkdir(parents=True)
         (self.root / "catalog/estimates.toml").write_text(SMALL)
+        (self.root / "catalog/isas.toml").write_text(OLDER_ARM)
         gpus, sets = '", "'.join(self.gpus), '", "'.join(self.sets)
         (self.root / "torchsmith.toml").write_text(TOML.format(cache=self.cache, gpus=gpus, sets=sets))
         generate(GenerateRequest(workspace=self.root))

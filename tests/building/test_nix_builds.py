@@ -390,7 +390,7 @@ def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
     for _ in range(2):  # built, then there
         done = call(*words)
         assert done.code == 1
-        assert re.search(f"{place.torch}.* not what its name says", done.err)
+        assert re.search(f"{place.torch}.* verify does not accept it", done.err)
     assert CELL not in served(tmp_path / "served")
     assert "magma" in served(tmp_path / "served"), "it promised nothing"
 

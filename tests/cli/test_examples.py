@@ -42,6 +42,8 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     monkeypatch.setenv("COLUMNS", "80")
     before, _, last = example.rpartition(" && ")
     assert last.startswith(f"torchsmith {verb}")
+    if verb == "build" and os.uname().machine == "aarch64":  # a machine builds for its own CPUs
+        last = last.replace("sm120 avx2", "sm121 armv8_2")
     monkeypatch.chdir(clean)
     if before in prepared:
         shutil.copytree(prepared[before], clean, symlinks=True, dirs_exist_ok=True)

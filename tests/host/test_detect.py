@@ -146,9 +146,15 @@ def test_nvml_that_cannot_start_says_why() -> None:
 def test_a_gpu_that_may_sit_here_is_added_to_what_this_machine_is() -> None:
     here = gather((), HostSpec(gpu="L4"), builtin_catalog(), 1.0)
     assert here.features is not None
-    elsewhere = "GH200" if ThisMachine().uname()[1] == "x86_64" else "Tesla K80"
     assert here.system
-    assert gather((), HostSpec(gpu=elsewhere), builtin_catalog(), 1.0).memory_mib is None
+
+
+@pytest.mark.parametrize(("machine", "gpu"), [("x86_64", "GH200"), ("aarch64", "Tesla P100")])
+def test_a_gpu_that_cannot_sit_here_describes_another_machine(
+    machine: str, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    assert gather((), HostSpec(gpu=gpu), builtin_catalog(), 1.0).memory_mib is None
 
 
 @pytest.mark.parametrize("there", [(), (GpuFacts(name=Fact("RTX 3060", "NVML")),)])

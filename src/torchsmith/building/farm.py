@@ -87,7 +87,7 @@ class Builder:
     def refusal(self, job: Job) -> str:
         """Why this machine cannot build a job; empty where it can."""
         if job.system not in self.systems:
-            return f"builds for {', '.join(sorted(self.systems))}"
+            return f"builds for {', '.join(sorted(self.systems))}, not for {job.system}"
         offered = self.features | self.mandatory
         if missing := sorted(job.features - offered):
             return f"lacks the feature {', '.join(missing)}"

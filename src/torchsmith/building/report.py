@@ -23,7 +23,7 @@ class BuildReport:
     left: tuple[str, ...] = ()  # interrupted, or never started
     notes: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
-    wrong: Mapping[str, str] = field(default_factory=dict)  # recipes whose build is not what its name says
+    wrong: Mapping[str, str] = field(default_factory=dict)  # recipes that verify does not accept
     broken: Mapping[str, str] = field(default_factory=dict)  # recipes that do not evaluate, and why
     jobs: int = 0  # that there were in all
     above: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the recipes that a failed job is for

@@ -249,7 +249,7 @@ class Prepared:
                 return ""
             self.record.note_verdict(msgspec.structs.replace(verdict, derivation=recipe.derivation))
         tell(RecipeVerified(name=recipe.name, ok=verdict.ok, words=verdict.detail))
-        return "" if verdict.ok else verdict.detail or "it is not what its name says"
+        return "" if verdict.ok else verdict.detail or "no check says why"
 
     def _built(self, job: Job, outcome: Outcome) -> None:
         """Write down what each recipe of a job was when it was built."""
@@ -343,8 +343,9 @@ def _with_isas(builder: Builder, catalog: Catalog, nix: Nix) -> Builder:
     isas = ask_isas(builder, catalog) if builder.isas is None else None
     if isas is None:
         return builder
-    foreign = {isa.name for isa in catalog.isas.values() if isa.platform != nix.current_system}
-    return replace(builder, isas=isas if builder.address else isas | foreign)
+    emulated = frozenset() if builder.address else builder.systems - {nix.current_system}
+    foreign = {isa.name for isa in catalog.isas.values() if isa.platform in emulated}
+    return replace(builder, isas=isas | foreign)
 
 
 def sources_now(recipes: Sequence[RecipeFile]) -> dict[str, Built]:

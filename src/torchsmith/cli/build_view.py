@@ -310,7 +310,7 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
     if report.skipped:
         tell(f"not tried, because what they need failed: {', '.join(report.skipped)}")
     for name, why in report.wrong.items():
-        tell(f"{name} is built, and not what its name says: {why}", "red")
+        tell(f"{name} is built, but verify does not accept it: {why}", "red")
     settled = counted(len(report.settled), "recipe")
     there = f"; {settled} there already or fetched" if report.settled else ""
     tell(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
@@ -341,8 +341,8 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
 
 
 def _promise(event: events.RecipeVerified) -> str:
-    """Whether a build is what its name says."""
-    return "verified" if event.ok else f"not what its name says: {event.words}"
+    """Whether a build is proved to be what its name says."""
+    return "verified" if event.ok else f"verify does not accept it: {event.words}"
 
 
 def _again(event: events.JobRetried) -> str:

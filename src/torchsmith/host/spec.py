@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.catalog.gpu_names import (
-    host_of_name,
     instance_of,
     product_of_name,
     system_of_instance,
@@ -93,14 +92,8 @@ def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: flo
 
 def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
     """Whether a GPU that a person names cannot sit in the machine that this runs on: GH200 on x86_64."""
-    own = system_of_machine(os.uname().machine)
-    for gpu in stated.gpus.value if stated.gpus else ():
-        host = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
-        known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
-        platforms = (host.platform,) if host else known.platforms if known else (own,)
-        if own not in platforms:
-            return True
-    return False
+    system = resolve(stated, catalog).system if stated.gpus else None
+    return system is not None and system.value != system_of_machine(os.uname().machine)
 
 
 def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
