@@ -59,7 +59,6 @@ class Claim:
     value: str
     word: str
     start: int
-    end: int
     thought: int = 0  # which sentence of its text
 
 
@@ -171,7 +170,7 @@ def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
             start = match.start("package")
         elif kind == "package":
             value = known.packages[value]
-        yield Claim(kind, value, text[start:end], start, end, at)
+        yield Claim(kind, value, text[start:end], start, at)
 
 
 def _set_apart(before: str, after: str) -> bool:

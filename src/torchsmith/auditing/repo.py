@@ -70,7 +70,7 @@ def facts_of(subject: Subject, forms: Normalizer) -> RecipeFacts:
     section_code = re.sub(r"^[ \t]+", "", FLAGS.sub("", section[0]), flags=re.MULTILINE) if section else ""
     torch = section_code + arguments if section else ""
     return RecipeFacts(
-        line=subject.release.line,
+        line=subject.release,
         pin=pins[0] if pins else "",
         fingerprint=content_hash(plain) if subject.variant and not subject.wraps_nightly else "",
         torch=content_hash(torch) if torch else "",

@@ -56,7 +56,7 @@ class Gap:
     @property
     def cannot(self) -> str:
         """Why the repository's package has no such cell, where that is so."""
-        return why_not_generated(self.variant, self.catalog, self.sibling.release.line)
+        return why_not_generated(self.variant, self.catalog, self.sibling.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,14 @@ def make_missing(alignment: Alignment) -> list[MissingRecipe]:
 
 
 def _made(alignment: Alignment, gap: Gap, writer: RecipeWriter) -> MissingRecipe:
-    variant, release = gap.variant, gap.sibling.release
+    variant, line = gap.variant, gap.sibling.release
     path = gap.column.root / PKGS / f"{variant}.nix"
-    decision = assess(variant, alignment.catalog, release.line or None)
+    decision = assess(variant, alignment.catalog, line or None)
     if not isinstance(decision, Accepted):
         return MissingRecipe(path, why=gap.cannot)
     if variant.flavor:
         return MissingRecipe(path, why="a nightly: its source belongs into [nightly] of torchsmith.toml")
-    if not release.line:
+    if not line:
         why = f"cannot tell which torch {gap.sibling.attr} is of: ask for it in torchsmith.toml"
         return MissingRecipe(path, why=why)
     cell = Cell(variant, decision.line.name, decision.warnings)
@@ -180,7 +180,7 @@ def _not_asked_for(alignment: Alignment, workspace: Workspace) -> list[Cell]:
     recipes = [recipe for column in alignment.columns for recipe in column.recipes.values()]
     cells = []
     for recipe in recipes:
-        variant, line = _variant(recipe), recipe.release.line
+        variant, line = _variant(recipe), recipe.release
         decision = assess(variant, alignment.catalog, line) if line and not variant.flavor else None
         if isinstance(decision, Accepted) and variant.name not in workspace.lines:
             cells.append(Cell(variant, decision.line.name, decision.warnings))

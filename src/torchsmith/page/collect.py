@@ -74,7 +74,7 @@ def pickable(request: PageInput) -> list[Cell]:
     catalog = request.workspace.catalog
     cells = []
     for recipe in _recipes(_repositories(request, [])).values():
-        decision = assess(recipe.variant, catalog, recipe.release.line or None) if recipe.variant else None
+        decision = assess(recipe.variant, catalog, recipe.release or None) if recipe.variant else None
         if isinstance(decision, Accepted) and recipe.variant:
             cells.append(Cell(recipe.variant, decision.line.name, decision.warnings))
     return cells
@@ -117,7 +117,7 @@ class _Cells:
         names = {cell.name for cell in wanted}
         for name, recipe in self.recipes.items():
             if name not in names:
-                yield self._cell(name, recipe.variant, recipe.release.line, None), recipe.variant
+                yield self._cell(name, recipe.variant, recipe.release, None), recipe.variant
 
     def _cell(self, name: str, variant: Variant | None, line: str, wanted: Cell | None) -> PageCell:
         recipe = self.recipes.get(name)

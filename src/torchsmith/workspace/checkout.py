@@ -20,7 +20,7 @@ from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.release import Release, stated_release
+from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.search import SKIPPED, nix_files
 from torchsmith.workspace.subject import PKGS as PKGS
 from torchsmith.workspace.subject import Subject
@@ -87,7 +87,7 @@ class RecipeFile:
         return owner_of(self.text) if self.text is not None else "foreign"
 
     @cached_property
-    def release(self) -> Release:
+    def release(self) -> str:
         """The line it is of, as its name, workspace, header, a comment or its code says; never a guess."""
         stated = stated_release(self.variant, self.catalog, self.text or "", self.requested_line)
         if stated is not None:
@@ -95,7 +95,7 @@ class RecipeFile:
         try:
             recipe = read_recipe(self.path)
         except Problem:
-            return Release()
+            return ""
         return Subject(self.name, recipe, self.catalog).release_by_code
 
 
@@ -170,7 +170,7 @@ class Checkout:
         yield from matching
 
     def _matches(self, recipe: RecipeFile, selector: Selector) -> bool:
-        line = recipe.release.line if selector.asks("line") else ""
+        line = recipe.release if selector.asks("line") else ""
         return selector.matches(recipe.variant, line, self.catalog, (recipe.name, recipe.attr))
 
 

@@ -240,7 +240,7 @@ class _Reconciler:
     def _stays(self, recipe: RecipeFile) -> str:
         """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""
         catalog = self.workspace.catalog
-        impossible = why_not_generated(recipe.variant, catalog, recipe.release.line) if recipe.variant else ""
+        impossible = why_not_generated(recipe.variant, catalog, recipe.release) if recipe.variant else ""
         if impossible:
             return impossible
         return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"

@@ -268,7 +268,7 @@ def _cell(
             at = f"line {problem.where.line}: " if problem.where and problem.where.line else ""
             why = f"{at}{problem.message}; mend it, then run init again with --force"
             return SkippedRecipe(recipe.attr, where, why)
-    named = (recipe.release.line if stated else "") or line
+    named = (recipe.release if stated else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
         return SkippedRecipe(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)

@@ -28,7 +28,7 @@ from torchsmith.recipe.read import (
 )
 from torchsmith.recipe.read.open import without_definitions
 from torchsmith.workspace.lock import locked_nixpkgs
-from torchsmith.workspace.release import Release, stated_release
+from torchsmith.workspace.release import stated_release
 
 PKGS = ".flox/pkgs"
 RecipeStyle = Literal["pinned", "flox", "scratch"]
@@ -180,16 +180,17 @@ class Subject:
     # ---- its release
 
     @cached_property
-    def release(self) -> Release:
-        """The release that anything states, else what its code says."""
+    def release(self) -> str:
+        """The line that anything states, else what its code says; empty where nothing does."""
         lines = self.requested_line, self.chosen_line
-        return stated_release(self.variant, self.catalog, self.recipe.text, *lines) or self.release_by_code
+        stated = stated_release(self.variant, self.catalog, self.recipe.text, *lines)
+        return self.release_by_code if stated is None else stated
 
     @property
-    def release_by_code(self) -> Release:
+    def release_by_code(self) -> str:
         """Told by a version, a name, a pin, or that its packages are those of Flox's catalog."""
         lines = self._named_in_code or self._packaged_lines
-        return Release(lines[0].name, "text") if len(lines) == 1 else Release()
+        return lines[0].name if len(lines) == 1 else ""
 
     @property
     def _named_in_code(self) -> list[Line]:
@@ -214,7 +215,7 @@ class Subject:
             return [line for line, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
             torch = self._torch_beside
-            return [line for line in lines if torch and torch.release.line == line.name]
+            return [line for line in lines if torch and torch.release == line.name]
         replaced = any(
             override.kind != "override" and not override.arguments.keys().isdisjoint(("src", "version"))
             for override in self.overrides_of("torch", "pytorch")
@@ -316,7 +317,7 @@ class Subject:
     @cached_property
     def line(self) -> Line | None:
         """The line of its release, where that is known and has its CUDA release."""
-        line = self.catalog.lines.get(self.release.line)
+        line = self.catalog.lines.get(self.release)
         return line if line and self.variant and line.build_for(self.variant.toolkit) else None
 
     @cached_property
