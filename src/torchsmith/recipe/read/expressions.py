@@ -7,9 +7,9 @@ nixpkgs that it stands in, else its overlay, else the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchsmith.catalog.axes import CudaVersion
@@ -25,7 +25,7 @@ from torchsmith.recipe.read.located import (
 from torchsmith.recipe.read.nixpkgs import OVERRIDES, body_of, override_kind
 from torchsmith.recipe.read.recipe import SPELLINGS, Recipe, targets_in
 from torchsmith.recipe.read.scope import attr_names, formal_nodes, names_of, resolved, statements, unwrapped
-from torchsmith.recipe.read.syntax import Span, part
+from torchsmith.recipe.read.syntax import Span, Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -63,8 +63,8 @@ class ChangedPackage:
     package: str
     root: str  # where the package is taken from: `prev`, `pkgs`
     kind: OverrideKind
-    read: Callable[[], Mapping[str, Located[Value]]]
-    written: Callable[[], Iterator[tuple[str, str]]]
+    recipe: Recipe
+    body: Node  # the set of what it passes
     old: str  # the name of what was there before, where its function has one
     span: Span
     node: Node
@@ -72,12 +72,12 @@ class ChangedPackage:
     @cached_property
     def arguments(self) -> Mapping[str, Located[Value]]:
         """What it passes, read when somebody asks: a file may override hundreds of other packages."""
-        return self.read()
+        return self.recipe.fields(self.body)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
         """What each argument is, as it is written."""
-        return dict(self.written())
+        return dict(_texts(self.recipe.syntax, self.body))
 
     @cached_property
     def cuda(self) -> CudaSet | None:
@@ -244,8 +244,8 @@ class _ExpressionReader:
                 package=package,
                 root=root,
                 kind=kind,
-                read=partial(self.recipe.fields, body),
-                written=partial(self._texts, body),
+                recipe=self.recipe,
+                body=body,
                 old=self._old(argument),
                 span=self.syntax.span(node),
                 node=node,
@@ -272,21 +272,6 @@ class _ExpressionReader:
             return self.syntax.text(node), ""
         return "", ""
 
-    def _texts(self, body: Node) -> Iterator[tuple[str, str]]:
-        """What each argument is, as it is written; a variable by what it stands for."""
-        for statement in statements(body):
-            if statement.type == "binding":
-                name = ".".join(word or "?" for word in attr_names(self.syntax, part(statement, "attrpath")))
-                expression = part(statement, "expression")
-                target = resolved(self.syntax, expression)
-                plain = target.type in ("select_expression", "variable_expression")
-                yield name, self.syntax.text(target if plain else expression)
-            elif statement.type == "inherit_from":
-                source = self.syntax.text(part(statement, "expression"))
-                yield from ((name, f"{source}.{name}") for name in names_of(self.syntax, statement) if name)
-            else:
-                yield from ((name, name) for name in names_of(self.syntax, statement) if name)
-
     def _old(self, argument: Node) -> str:
         """`old` of `old: { ... }`, the last argument of a function before its body."""
         name = ""
@@ -305,6 +290,22 @@ class _ExpressionReader:
         for name, text, span in texts:
             if flags := FLAG.findall(text):
                 yield FlagList(name, tuple(Located(word, span) for word in flags), span)
+
+
+def _texts(syntax: Syntax, body: Node) -> Iterator[tuple[str, str]]:
+    """What each argument is, as it is written; a variable by what it stands for."""
+    for statement in statements(body):
+        if statement.type == "binding":
+            name = ".".join(word or "?" for word in attr_names(syntax, part(statement, "attrpath")))
+            expression = part(statement, "expression")
+            target = resolved(syntax, expression)
+            plain = target.type in ("select_expression", "variable_expression")
+            yield name, syntax.text(target if plain else expression)
+        elif statement.type == "inherit_from":
+            source = syntax.text(part(statement, "expression"))
+            yield from ((name, f"{source}.{name}") for name in names_of(syntax, statement) if name)
+        else:
+            yield from ((name, name) for name in names_of(syntax, statement) if name)
 
 
 def is_overlay(node: Node) -> bool:
