@@ -193,6 +193,9 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
     file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
     wrong = file.read_text()
+    findings = json.loads(call("audit", tmp_path, "--json").out)["findings"]
+    assert {"TS010", "TS105"} <= {finding["rule"] for finding in findings}
+    assert not any(finding["fix"] for finding in findings), "--fix would leave it alone"
     assert "TS010" in call("audit", tmp_path, "--fix").out
     assert file.read_text() == wrong
 
@@ -308,6 +311,7 @@ def test_junit_has_a_failure_for_each_finding(repo: Path, audited: Audit) -> Non
     root = ElementTree.fromstring(audited("--format", "junit").out)
     table = json.loads(audited("--json").out)
     assert len(root.findall(".//failure")) == len(table["findings"])
+    assert {case.get("classname") for case in root.findall(".//testcase")} == {"torchsmith.audit"}
 
 
 def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path, audited: Audit) -> None:

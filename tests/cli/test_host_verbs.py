@@ -467,6 +467,17 @@ def test_a_release_that_needs_hashes_is_not_called_impossible(call: Call) -> Non
     assert call("explain", "pytorch213-python313-cuda13_0-sm86-avx2").code == 1
 
 
+@pytest.mark.parametrize(
+    ("features", "system"), [("avx avx2 fma", "x86_64-linux"), ("asimd asimddp atomics", "aarch64-linux")]
+)
+def test_features_of_another_kind_of_cpu_describe_another_machine(
+    call: Call, features: str, system: str
+) -> None:
+    report = json.loads(call("pick", "--features", features, "--gpu", "A100", "--json").out)
+    assert report["host"]["system"]["value"] == system
+    assert not any("not used" in note["text"] for note in report["host"]["notes"])
+
+
 def test_gpus_of_amd_are_counted_and_shown_as_those_of_nvidia_are(call: Call) -> None:
     machine = ("--cpu", "zen4", "--gpu", "2x MI300X + L4")
     first, *_ = call("pick", *machine).out.splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,15 @@ def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: C
     assert "RTX 5070" not in result.out  # that is what show is for
     assert "RTX 5070" in call("show", "RTX 5090").out
     assert "torchsmith pick --gpu MI300X" in call("explain", "MI300X").err
+    spans = re.findall(r"^CUDA (\d\S+)(?: to (\S+))? ", call("show", "sm89").out, re.MULTILINE)
+    ends = [version_key(end) for span in spans for end in filter(None, span)]
+    assert ends == sorted(ends), "rows do not overlap"
+
+
+def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path) -> None:
+    report = json.loads(call("init", str(tmp_path), "-p", "seed", "--json").out)
+    listed = json.loads(call("list", "-w", str(tmp_path), "--json").out)["cells"]
+    assert report["warned"] == sum(bool(cell["warnings"]) for cell in listed) > 0
 
 
 @pytest.mark.parametrize(
@@ -129,6 +139,7 @@ def test_explaining_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: C
         (("explain", "avx512"), "bad-name", "torchsmith list avx512"),
         (("explain", "TS402"), "bad-name", "audit --explain TS402"),
         (("list", "sm61"), "empty", "torchsmith explain sm61"),
+        (("list", "package:torchvison"), "empty", "did you mean torchvision?"),
         (("list", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),
         (("list", "--left-out", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),
         (("pick", "-p", "wide", "12.6"), "empty", "torchsmith explain pytorch-python313-cuda12_6-"),

@@ -150,8 +150,8 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
     ]
     assert silent == []
     validator = jsonschema.Draft202012Validator(made)
-    file, count = start_workspace(tmp_path, "plan")
-    assert count == 132
+    file = start_workspace(tmp_path, "plan")
+    assert len(open_workspace(file).matrix.cells) == 132
     for path in (DEFAULT, file):
         assert list(validator.iter_errors(tomllib.loads(path.read_text()))) == []
     for bad in ("format = 1\nprofle = 'x'\n", "format = 3\n", "format = 1\n[[matrix]]\nsm = ['x']\n"):
@@ -159,13 +159,9 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
 
 
 def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
-    _, count = start_workspace(tmp_path, "plan", cells=["pytorch-python313-cpu-armv8_2"])
-    assert count == 3
-    assert {cell.variant.package.name for cell in open_workspace(tmp_path).matrix.cells} == {
-        "pytorch",
-        "torchvision",
-        "torchaudio",
-    }
+    start_workspace(tmp_path, "plan", cells=["pytorch-python313-cpu-armv8_2"])
+    cells = open_workspace(tmp_path).matrix.cells
+    assert [cell.variant.package.name for cell in cells] == ["pytorch", "torchvision", "torchaudio"]
     with pytest.raises(CannotBuild, match="sm103"):
         start_workspace(tmp_path / "b", "plan", cells=["pytorch-python313-cuda12_8-sm103-avx2"])
     assert not (tmp_path / "b").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from torchsmith.api.nix_options import NixpkgsOption, read_trees
 from torchsmith.api.options import WorkspaceOption, complete_rules
 from torchsmith.api.watch import SILENT, Watch
 from torchsmith.auditing import run, suppress
-from torchsmith.auditing.finding import Severity, Sure, fixed
+from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
 from torchsmith.auditing.rule import find_rule
 from torchsmith.auditing.run import AuditReport
 from torchsmith.core.problem import Incomplete
@@ -71,24 +72,28 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
+    fixes, mended = fixed(report.findings)
+    report = replace(report, findings=_fixable(report.findings, {change.path for change in fixes}))
     if not (request.fix or request.diff):
         return report
-    fixes, mended = fixed(report.findings)
     recovered = ""
     if request.fix and not request.diff:
         workspace = workspace_of(places, request.workspace)
         root = workspace.root if workspace else None
         recovered = write_apart([(root or root_of(Path(fix.path)), fix) for fix in fixes], "audit --fix")
         report = audit(replace(request, fix=False), watch)
-    else:  # what the diff does not hold has no fix that could be made
-        files = {change.path for change in fixes}
-        findings = (
-            finding if finding.where.file in files else replace(finding, fix=None)
-            for finding in report.findings
-        )
-        report = replace(report, findings=tuple(findings), accepted="fixable")
+    else:
+        report = replace(report, accepted="fixable")
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, mended=mended, recovered=recovered)
+
+
+def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:
+    """The findings, with a fix only in files that can be fixed: one of ours is generated, not edited."""
+    return tuple(
+        finding if finding.where.file in files or finding.fix is None else replace(finding, fix=None)
+        for finding in findings
+    )
 
 
 class RuleReport(msgspec.Struct, frozen=True):

@@ -388,7 +388,7 @@ def first_manifest(report: PickReport) -> str:
     manifests = [chosen.manifest for chosen in report.choice[:1]]
     if not all(manifests):
         hint = 'give --org, or write org = "..." into torchsmith.toml'
-        raise Incomplete("no Flox organisation is known to install from", hint=hint)
+        raise Incomplete("no Flox organisation to install from is known", hint=hint)
     return "".join(manifests)
 
 

@@ -187,5 +187,5 @@ def _builds(gpu: Gpu, catalog: Catalog) -> dict[str, str]:
         else:
             reasons = getattr(decisions[0], "reasons", ())
             texts = {"no-line": "no torch release here is built for it"}
-            builds[str(cuda)] = f"no: {texts.get(reasons[0].code, reasons[0].text)}" if reasons else "no"
+            builds[str(cuda)] = texts.get(reasons[0].code, reasons[0].text) if reasons else "no build"
     return builds

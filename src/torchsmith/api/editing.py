@@ -63,6 +63,7 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str | None]  # the new text of each file of facts; null where it is deleted
     recipes: list[ChangedFile]
     blocked: list[ChangedFile]  # of others, which stay as they are
+    releases: Mapping[str, str] = {}  # that a new line has of each package
     to_learn: Sequence[str] = ()  # unknown hashes
     effects: Sequence[Effect] | None = None  # what evaluation says, where Nix was asked
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
@@ -211,7 +212,9 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
     if unknown := [name for name in catalog.lines[like].versions if not line.version_of(name)]:
         named = " and ".join(unknown)
         watch.remark(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
-    return _report(request.name, proposal, watch, dry_run=request.dry_run)
+    report = _report(request.name, proposal, watch, dry_run=request.dry_run)
+    versions = {name: line.version_of(name) for name in (catalog.torch.name, *catalog.lines[like].versions)}
+    return msgspec.structs.replace(report, releases={name: text for name, text in versions.items() if text})
 
 
 @dataclass(frozen=True, kw_only=True)

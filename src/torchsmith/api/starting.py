@@ -81,14 +81,17 @@ def init(request: InitRequest) -> InitReport:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
-        report = InitReport(
-            *start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
-        )
-        opened = open_workspace(report.file)
-        lines = [opened.catalog.lines[name] for name in {cell.line for cell in opened.matrix.cells}]
+        file = start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
+        opened = open_workspace(file)
+        cells = opened.matrix.cells
+        lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
         newest = max(lines, key=lambda line: version_key(line.torch), default=None)
-        newer = newer_lines(newest, opened.catalog) if newest else {}
-        return msgspec.structs.replace(report, newer=newer)
+        return InitReport(
+            file,
+            len(cells),
+            warned=sum(bool(cell.warnings) for cell in cells),
+            newer=newer_lines(newest, opened.catalog) if newest else {},
+        )
     derived = derive_workspace([*request.existing, *request.folders], request.line)
     write_derived(derived, force=request.force)
     return InitReport(

@@ -57,7 +57,7 @@ def as_junit(report: AuditReport) -> str:
     tests, failures = str(report.files), str(len(report.findings))
     suite = SubElement(suites, "testsuite", name="torchsmith audit", tests=tests, failures=failures)
     for file, findings in by_file(report.findings).items():
-        case = SubElement(suite, "testcase", classname="torchsmith.auditing", name=file, file=file)
+        case = SubElement(suite, "testcase", classname="torchsmith.audit", name=file, file=file)
         for finding in findings:
             message = f"{finding.rule} {finding.message}"
             failure = SubElement(case, "failure", type=finding.severity.value, message=message)

@@ -277,7 +277,8 @@ def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
 def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
     if plan.builds_below:
         counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
-        line(f"{counts} below are this workspace's own; the public cache of nixpkgs can have the others")
+        are = "is" if plan.own_builds == 1 else "are"
+        line(f"{counts} below {are} this workspace's own; the public cache of nixpkgs can have the others")
     costs = [job.expected for job in plan.jobs]
     if cached := sum(cost.cached_seconds for cost in costs):
         line(f"a compile cache saves {duration(cached)} of that, if all builders share one")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from torchsmith.api.editing import EditReport
 from torchsmith.cli.console import tell, write
 from torchsmith.core.text import counted, grouped, some_of
@@ -15,6 +17,8 @@ def print_edit(report: EditReport) -> None:
     for path, text in report.files.items():
         done, would = ("wrote", "would write") if text is not None else ("deleted", "would delete")
         write(f"{done if report.written else would} {path}")
+    if report.releases:
+        write(f"{report.name}: {', '.join(f'{name} {text}' for name, text in report.releases.items())}")
     # A package's own recipes come before those of its companions.
     recipes = sorted(report.recipes, key=lambda recipe: f"/{report.name}-" not in recipe.path)
     for recipe in recipes[:MAX_SHOWN]:
@@ -31,8 +35,9 @@ def print_edit(report: EditReport) -> None:
         write(f"by evaluation: {summary(report.effects)}")
     if not recipes and not report.files:
         tell("nothing to write: already up to date")
-    elif recipes:
-        tell(f"{counted(len(recipes), 'recipe')} {'written' if report.written else 'would be written'}")
+    counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)
+    for done, count in counts.items():
+        tell(f"{counted(count, 'recipe')} {done if report.written else f'would be {done}'}")
 
 
 def print_refused(report: EditReport) -> None:

@@ -74,7 +74,7 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     chip: Fact[str] | None = None  # as lspci names it: GA102
     generation: Fact[str] | None = None  # NVIDIA's word for the architecture, such as Hopper
     mig: Fact[bool] | None = None  # split into instances
-    address: str = ""  # its PCI address where a source gave one
+    address: str = msgspec.field(default_factory=str)  # its PCI address where a source gave one; else empty
 
     @property
     def label(self) -> str:
@@ -106,7 +106,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
     instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
     l4t: Fact[str] | None = None  # the release of Linux for Tegra, its first number
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = msgspec.field(default_factory=lambda: ())  # JSON has them though there are none
 
     def noting(self, source: str, text: str, *, gpu: bool = False) -> HostFacts:
         """The same with one more note."""

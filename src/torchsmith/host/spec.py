@@ -69,10 +69,14 @@ class HostSpec(msgspec.Struct, frozen=True):
 def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: float) -> HostFacts:
     """This machine's resolved facts, or those of reports about another, and what a person says instead.
 
-    A CPU or system given without a report describes another machine than this one. `limit`: seconds to wait
-    for a tool.
+    A CPU or system given without a report describes another machine than this one, as do features of another
+    kind of CPU. `limit`: seconds to wait for a tool.
     """
     stated = spec.facts(catalog, "the command line")
+    if stated.features and not stated.system:
+        kinds = [system for system, marks in KINDS.items() if marks & stated.features.value]
+        if kinds and system_of_machine(os.uname().machine) not in kinds:
+            stated = replace(stated, system=Fact(kinds[0], stated.features.source))
     if reports:
         from torchsmith.host.read_report import read_report_file
 

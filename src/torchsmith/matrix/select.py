@@ -161,7 +161,9 @@ def choose(
         elif near := _buildable(variants, selector, catalog):
             hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
         elif len(selectors) > 1:
-            hint = "words about different axes must all match"
+            hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
+        elif selectors[0].startswith("package:") and (package := selectors[0][8:]) not in catalog.packages:
+            hint = did_you_mean(package, catalog.packages)
         else:
             hint = "this matrix has none; torchsmith list -p every shows what else can be built"
         raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)

@@ -156,7 +156,7 @@ class Checkout:
                 raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")
             if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
                 hint = did_you_mean(word, sorted(names))
-                raise NotFound(f"there is no recipe {word} in {where}", hint=hint)
+                raise NotFound(f"{word} is neither a path nor a recipe in {where}", hint=hint)
         try:
             selector = Selector.parse(
                 [f"name:{word}" if word in names else word for word in selectors], self.catalog

@@ -310,4 +310,4 @@ def _what_changed(before: str, after: str) -> str:
     if old and new and old.facts.get("line") != new.facts.get("line"):
         return f"line {old.facts.get('line')} -> {new.facts.get('line')}"
     had, has = Counter(before.splitlines()), Counter(after.splitlines())
-    return f"torchsmith writes it differently now: +{(has - had).total()} -{(had - has).total()} lines"
+    return f"its text changes: +{(has - had).total()} -{(had - has).total()} lines"

@@ -77,11 +77,9 @@ packages = [{packages}]
 """
 
 
-def start_workspace(
-    folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False
-) -> tuple[Path, int]:
-    """Write the file, for a profile or for single cells; returns it and the number of its variants. Raises
-    Exists where there is one, unless `replace`, and NotKnown for a profile that there is none of."""
+def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False) -> Path:
+    """Write the file, for a profile or for single cells, and return it. Raises Exists where there is one,
+    unless `replace`, and NotKnown for a profile that there is none of."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
@@ -95,11 +93,10 @@ def start_workspace(
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
         profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
         text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
-    variants = read_as(file, text).variants()
-    if not any(variant.cuda for variant in variants):
+    if not any(variant.cuda for variant in read_as(file, text).variants()):
         text = text.replace(TOOLKIT, "")
     write_atomic(file, text)
-    return file, len(variants)
+    return file
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:

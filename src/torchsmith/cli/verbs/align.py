@@ -50,7 +50,7 @@ def _print_alignment(report: AlignReport) -> None:
     hint = "; --create writes what is missing" if report.missing else ""
     tell(f"{report.whole} of {len(report.cells)} cells are in every repository{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
-        tell(f"cannot be, {count}: {reason}")
+        tell(f"{CANNOT}  {counted(count, 'cell')}: {reason}")
     for recipe in report.left:
         warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
 

@@ -23,8 +23,8 @@ def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
     report = apply(request, Terminal(), may_delete)
     if json:
         print_json(report)
-    else:
-        print_changes(report, tell if report.written else write)
+    elif print_changes(report, tell if report.written else write) and not report.written:
+        next_step("plan", "--verbose", workspace=request.workspace, why="every file")
     if not report.written:
         if report.pending or report.skipped:
             next_step("apply", workspace=request.workspace)

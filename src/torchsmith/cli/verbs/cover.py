@@ -71,7 +71,8 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
     if report.columns_not_used:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
-    fewest = f"{counted(size, 'variant')}, the fewest that serve every machine that any candidate serves"
+    what = "1 variant, which serves" if size == 1 else f"{size} variants, the fewest that serve"
+    fewest = f"{what} every machine that any candidate serves"
     best = "the best variant" if size == 1 else f"the best {size} variants"
     _print_plan(report, best if limited else fewest)
     _print_shortcomings(report)
@@ -106,7 +107,7 @@ def _print_plan(report: CoverReport, title: str) -> None:
     unknown = report.not_estimated
     known = ", ".join(name for name in report.packages if name not in unknown)
     without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
-    say(f"to build: {plan.cost}, one after the other (coarse estimates for {known}{without})")
+    say(f"to build, one after the other: {plan.cost} (coarse estimates for {known}{without})")
 
 
 def _print_shortcomings(report: CoverReport) -> None:

@@ -51,8 +51,8 @@ def _print_lines(report: LinesReport) -> None:
     for row in report.lines:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
-            state = "then" if row.lacks else "can be built"
-            write(f"{row.name} {state}: {'; '.join(row.remarks)}{step}")
+            state = ", once it has that" if row.lacks else " can be built"
+            write(f"{row.name}{state}: {'; '.join(row.remarks)}{step}")
 
 
 @app.command("add", NEW_LINE)

@@ -124,4 +124,4 @@ def _print_summary(report: ListReport) -> None:
     for warning, count in Counter(warning for row in report.cells for warning in row.warnings).items():
         write(f"▲ {counted(count, 'variant')}: {warning}", "yellow")
     if report.unusable:
-        write("  torchsmith.toml asks for cells that no machine can use; `usable = true` leaves them out")
+        write("  `usable = true` in torchsmith.toml leaves out what no machine can use")

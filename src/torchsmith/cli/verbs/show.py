@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from torchsmith.api.describing import CellRequest, GpuReport, show
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import columns, print_json, write
-from torchsmith.core.text import grouped
 from torchsmith.matrix.describe import Description
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
@@ -37,8 +38,9 @@ def print_gpu(gpu: GpuReport, *, whole: bool = False) -> None:
         ("note", gpu.note),
     ]
     rows = [*(facts if whole else ()), ("no builds", gpu.ended)]
-    for text, releases in grouped((text, release) for release, text in gpu.cuda.items()).items():
-        span = " to ".join(dict.fromkeys((releases[0], releases[-1])))
+    for text, alike in groupby(gpu.cuda, key=lambda release: gpu.cuda[release]):
+        first, *others = alike
+        span = f"{first} to {others[-1]}" if others else first
         rows.append((f"CUDA {span}" if gpu.capability else span, text))
     columns([row for row in rows if row[1]], ("cyan",))
 
