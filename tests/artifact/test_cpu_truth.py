@@ -59,8 +59,8 @@ def assemble(machine: ElfMachine, lines: list[str], folder: Path) -> bytes:
 
 def told(machine: ElfMachine, line: str, folder: Path) -> str:
     """The telling feature of one instruction."""
-    uses = scan(machine, assemble(machine, [line], folder)).first.values()
-    telling = next((use.features[-1] for use in uses), LEGACY_SSE)
+    features = scan(machine, assemble(machine, [line], folder))
+    telling = next(reversed(features), LEGACY_SSE)
     return "baseline" if telling == LEGACY_SSE else telling
 
 

@@ -35,8 +35,8 @@ def test_an_entry_of_the_linkage_table_is_known_by_its_slot() -> None:
 
 def test_a_call_of_an_outline_atomic_is_told_from_other_calls() -> None:
     call = struct.pack("<I", 0x94000000 | 4)  # of what begins 16 bytes further on
-    assert scan_aarch64(call, 0x1000, frozenset([0x1010])).first
-    assert not scan_aarch64(call, 0x1000, frozenset([0x1014])).first
+    assert scan_aarch64(call, 0x1000, frozenset([0x1010]))
+    assert not scan_aarch64(call, 0x1000, frozenset([0x1014]))
 
 
 def test_code_that_only_some_containers_hold_is_stray() -> None:

@@ -8,7 +8,6 @@ import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
-from typing import Protocol
 
 from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer, read_at
 from torchsmith.artifact.contents import MOST_RATIO, MOST_UNPACKED
@@ -63,43 +62,6 @@ def _names() -> dict[int, str]:
     return {number: name for name, number in read_table("amdgpu.toml", Machines).machines.items()}
 
 
-class _Bytes(Protocol):
-    """Bytes that are read in the order in which they stand."""
-
-    def read(self, at: int, length: int) -> bytes: ...
-
-
-class _Unpacked:
-    """A compressed bundle as it is unpacked; bytes that were read are dropped."""
-
-    def __init__(self, chunks: Iterator[bytes], size: int) -> None:
-        self.chunks, self.size, self.at, self.held = chunks, size, 0, b""
-
-    def read(self, at: int, length: int) -> bytes:
-        if at < self.at or at + length > self.size:
-            raise Damaged(f"{length} bytes at {at:#x} lie outside a bundle of {self.size} bytes")
-        while self.at + len(self.held) < at + length:
-            behind = min(at - self.at, len(self.held))
-            self.at, self.held = self.at + behind, self.held[behind:] + self._next()
-        return self.held[at - self.at : at - self.at + length]
-
-    def _next(self) -> bytes:
-        chunk = next(self.chunks, b"")
-        if not chunk:
-            raise Damaged(f"it unpacks to less than the {self.size} bytes that it claims")
-        return chunk
-
-    def finish(self) -> None:
-        """Unpack the rest. Raises Damaged where its size is not the one claimed."""
-        done = self.at + len(self.held)
-        for chunk in self.chunks:
-            done += len(chunk)
-            if done > self.size:
-                break
-        if done != self.size:
-            raise Damaged(f"it unpacks to {'more' if done > self.size else 'less'} than {self.size} bytes")
-
-
 def bundle(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[CodeEntry, ...], int]:
     """The bundle at a place: its code objects, and where it ends. Raises NoContainer, Damaged."""
     magic = source.read(at, min(len(MAGIC), end - at))
@@ -107,9 +69,8 @@ def bundle(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple[Code
         return _compressed(source, at, end, place)
     if magic != MAGIC:
         raise NoContainer(f"no bundle of GPU code at {place}")
-    whole = FileSlice(source.handle, source.start + at, end - at)
     try:
-        entries, size = _objects(whole, whole.size)
+        entries, size = _objects(source.part(at, end - at))
     except Damaged as fault:
         raise Damaged(f"the bundle of GPU code at {place} is damaged: {fault.message}") from fault
     return entries, at + size
@@ -127,15 +88,14 @@ def _compressed(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple
     if not start < last <= end:
         raise Damaged(f"the compressed bundle of GPU code at {place} reaches beyond its section")
     _refuse_bomb(size, last - start, place)
-    packed = _Packed(FileSlice(source.handle, source.start + start, last - start), method)
-    unpacked = _Unpacked(packed.chunks(), size)
+    unpacked = _Unpacked(source.part(start, last - start), method, size)
     try:
-        entries, _ = _objects(unpacked, size)
+        entries, _ = _objects(unpacked)
         unpacked.finish()
     except Damaged as fault:
         raise Damaged(f"the compressed bundle of GPU code at {place} is damaged: {fault.message}") from fault
-    _refuse_bomb(size, packed.used, place)
-    whole = last - at if stored else VERSIONED.size + sizes.size + packed.used
+    _refuse_bomb(size, unpacked.used, place)
+    whole = last - at if stored else VERSIONED.size + sizes.size + unpacked.used
     taken = [CodeEntry(entry.kind, entry.target, entry.size * whole // size) for entry in entries]
     return tuple(taken), at + whole
 
@@ -175,34 +135,56 @@ def _zstd_stream() -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW})
 
 
-class _Packed:
-    """A compressed stream; `used` are the bytes that it has."""
+class _Unpacked:
+    """A compressed bundle as it is unpacked, from its beginning on; bytes that were read are dropped."""
 
-    def __init__(self, source: FileSlice, method: int) -> None:
-        self.source, self.method, self.used = source, method, 0
+    def __init__(self, packed: FileSlice, method: int, size: int) -> None:
+        self.packed, self.size, self.at, self.held = packed, size, 0, b""
+        self.used = 0  # packed bytes so far; at the end, those of the stream
+        self.chunks = self._unpack(_Inflater() if method == ZLIB else _zstd_stream())
 
-    def chunks(self) -> Iterator[bytes]:
-        """The unpacked bytes in chunks. Raises Damaged."""
-        stream = _Inflater() if self.method == ZLIB else _zstd_stream()
+    def _unpack(self, stream: _Inflater | zstd.ZstdDecompressor) -> Iterator[bytes]:
         faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
         try:
             while not stream.eof:
                 block = b""
                 if stream.needs_input:
-                    block = self.source.read(self.used, min(BLOCK, self.source.size - self.used))
+                    block = self.packed.read(self.used, min(BLOCK, self.packed.size - self.used))
                     self.used += len(block)
                 chunk = stream.decompress(block, CHUNK)
                 if chunk:
                     yield chunk
-                elif not block and self.used == self.source.size:
+                elif not block and self.used == self.packed.size:
                     return  # the reader knows how much is missing
         except faults as error:
             raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
         self.used -= len(stream.unused_data)
 
+    def read(self, at: int, length: int) -> bytes:
+        """Bytes at a place that is not before the last one. Raises Damaged."""
+        if at < self.at or at + length > self.size:
+            raise Damaged(f"{length} bytes at {at:#x} lie outside a bundle of {self.size} bytes")
+        while self.at + len(self.held) < at + length:
+            behind = min(at - self.at, len(self.held))
+            chunk = next(self.chunks, b"")
+            if not chunk:
+                raise Damaged(f"it unpacks to less than the {self.size} bytes that it claims")
+            self.at, self.held = self.at + behind, self.held[behind:] + chunk
+        return self.held[at - self.at : at - self.at + length]
 
-def _objects(data: _Bytes, size: int) -> tuple[tuple[CodeEntry, ...], int]:
-    """The code objects of a bundle of at most `size` bytes, and where the last one ends."""
+    def finish(self) -> None:
+        """Unpack the rest. Raises Damaged where its size is not the one claimed."""
+        done = self.at + len(self.held)
+        for chunk in self.chunks:
+            done += len(chunk)
+            if done > self.size:
+                break
+        if done != self.size:
+            raise Damaged(f"it unpacks to {'more' if done > self.size else 'less'} than {self.size} bytes")
+
+
+def _objects(data: FileSlice | _Unpacked) -> tuple[tuple[CodeEntry, ...], int]:
+    """The code objects of a bundle, and where the last one ends."""
     if data.read(0, len(MAGIC)) != MAGIC:
         raise Damaged("it does not begin as a bundle does")
     at = len(MAGIC)
@@ -221,7 +203,7 @@ def _objects(data: _Bytes, size: int) -> tuple[tuple[CodeEntry, ...], int]:
     for start, length, name in sorted(rows):
         if not length:
             continue  # the host's own entry is empty
-        if start < at or start + length > size:
+        if start < at or start + length > data.size:
             raise Damaged(f"the code object for {printable(name)} lies outside of it")
         at = start + length
         if not name.startswith("host-"):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from torchsmith.artifact.elf import DYNSYM, SYMBOL, SYMTAB, Elf, Function, code_of, text_at
+from torchsmith.artifact.elf import DYNSYM, SYMBOL, SYMTAB, Elf, ElfMachine, Function, code_of, text_at
 
 PIECE = 4 << 20  # bytes of code searched at a time
 OVERLAP = 8  # bytes; more than a call takes
 MOST_RELOCATIONS = 64 << 20  # bytes; libtorch_cpu.so of torch 2.14 has 12 MB
 RELA = 4
 RELOCATION = struct.Struct("<QQq")
-IRELATIVE = {"x86_64": 37, "aarch64": 1032}
-LOADED_AT = {"x86_64": 8, "aarch64": 1027}  # R_*_RELATIVE: an address of the library itself
+IRELATIVE: dict[ElfMachine, int] = {"x86_64": 37, "aarch64": 1032}
+LOADED_AT: dict[ElfMachine, int] = {"x86_64": 8, "aarch64": 1027}  # R_*_RELATIVE: an address of the library
 RELATIVE = struct.Struct("<i")
 WORD = struct.Struct("<I")
 
@@ -29,32 +29,38 @@ BTI = 0xD503245F
 
 def targets_of(elf: Elf, code: bytes, address: int) -> Iterator[int]:
     """The places that code calls or jumps to, among others that only look so."""
-    return _x86_targets(code, address) if elf.machine == "x86_64" else _aarch64_targets(code, address)
+    return (target for _, target in _calls(elf, code, address))
 
 
-def _x86_targets(code: bytes, address: int) -> Iterator[int]:
-    end = len(code) - 5
-    for call in X86_CALL.finditer(code):
-        at = call.start()
-        if at <= end:
-            yield address + at + 5 + int(RELATIVE.unpack_from(code, at + 1)[0])
+def _calls(elf: Elf, code: bytes, address: int) -> Iterator[tuple[int, int]]:
+    """Where in code calls and jumps begin, and where they lead."""
+    return _x86_operands(X86_CALL, 5, code, address) if elf.machine == "x86_64" else _branches(code, address)
 
 
-def _aarch64_targets(code: bytes, address: int) -> Iterator[int]:
-    for call in AARCH64_CALL.finditer(code[3::4]):
-        at = 4 * call.start()
+def _x86_operands(
+    pattern: re.Pattern[bytes], size: int, code: bytes, address: int
+) -> Iterator[tuple[int, int]]:
+    """Where instructions of `size` bytes begin, and the place that the last four name, from their end on."""
+    unpack, last = RELATIVE.unpack_from, len(code) - size
+    for match in pattern.finditer(code):
+        at = match.start()
+        if at <= last:
+            yield at, address + at + size + unpack(code, at + size - 4)[0]
+
+
+def _branches(code: bytes, address: int) -> Iterator[tuple[int, int]]:
+    """Where branches of AArch64 stand, and where they lead."""
+    for match in AARCH64_CALL.finditer(code[3::4]):
+        at = 4 * match.start()
         distance = int.from_bytes(code[at : at + 4], "little") & 0x3FFFFFF
-        yield address + at + 4 * (distance - (distance << 1 & 0x4000000))
+        yield at, address + at + 4 * (distance - (distance << 1 & 0x4000000))
 
 
 def addresses_in(elf: Elf, code: bytes, address: int) -> Iterator[int]:
     """The places whose address or content code loads: functions that are handed on, slots, and data."""
     if elf.machine == "x86_64":
-        for pattern, size in ((X86_ADDRESS, 7), (X86_SLOT, 6)):  # bytes of such an instruction
-            for match in pattern.finditer(code):
-                end = match.start() + size
-                if end <= len(code):
-                    yield address + end + int(RELATIVE.unpack_from(code, end - 4)[0])
+        yield from (place for _, place in _x86_operands(X86_ADDRESS, 7, code, address))
+        yield from (slot for _, slot in _x86_operands(X86_SLOT, 6, code, address))
         return
     pages: dict[int, int] = {}  # by register: others may stand between the two instructions
     for at in range(0, len(code) - 3, 4):
@@ -93,22 +99,23 @@ def callers_of(elf: Elf, functions: Iterable[Function], wanted: list[set[int]]) 
 
 def resolvers_of(elf: Elf) -> frozenset[int]:
     """Functions by which the loader chooses an implementation (IFUNC)."""
-    kind = IRELATIVE[elf.machine]
-    return frozenset(addend for _, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind)
+    return frozenset(address for _, address in _loaded(elf, IRELATIVE))
 
 
 def in_tables(elf: Elf, addresses: Collection[int]) -> set[int]:
     """The addresses that data holds, as tables of functions do."""
-    kind = LOADED_AT[elf.machine]
-    return {
-        addend for _, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind and addend in addresses
-    }
+    return {address for _, address in _loaded(elf, LOADED_AT) if address in addresses}
 
 
 def loaded_addresses(elf: Elf) -> dict[int, int]:
     """What the loader writes where: addresses of the library itself, in its data."""
-    kind = LOADED_AT[elf.machine]
-    return {offset: addend for offset, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind}
+    return dict(_loaded(elf, LOADED_AT))
+
+
+def _loaded(elf: Elf, kinds: Mapping[ElfMachine, int]) -> Iterator[tuple[int, int]]:
+    """Where the loader writes something of a kind, and the address in the library that it comes from."""
+    kind = kinds[elf.machine]
+    return ((offset, addend) for offset, info, addend in _relocations(elf) if info & 0xFFFFFFFF == kind)
 
 
 def stand_ins(elf: Elf, addresses: Collection[int]) -> dict[int, int]:
@@ -147,22 +154,11 @@ def call_sites(elf: Elf, names: Collection[str]) -> list[int]:
 
 
 def _sites(elf: Elf, code: bytes, address: int, targets: set[int], slots: set[int]) -> Iterator[int]:
-    if elf.machine == "aarch64":
-        for call in AARCH64_CALL.finditer(code[3::4]):
-            at = 4 * call.start()
-            if next(_aarch64_targets(code[at : at + 4], address + at)) in targets:
-                yield address + at
-        return
     # One search for each target's four bytes of distance would be as many; this is one for all.
-    unpack, end = RELATIVE.unpack_from, len(code) - 6
-    for call in X86_CALL.finditer(code):
-        at = call.start()
-        if at <= end and address + at + 5 + unpack(code, at + 1)[0] in targets:
-            yield address + at
-    for call in X86_SLOT.finditer(code) if slots else ():
-        at = call.start()
-        if at <= end and address + at + 6 + unpack(code, at + 2)[0] in slots:
-            yield address + at
+    yield from (address + at for at, target in _calls(elf, code, address) if target in targets)
+    if elf.machine == "x86_64" and slots:
+        uses = _x86_operands(X86_SLOT, 6, code, address)
+        yield from (address + at for at, slot in uses if slot in slots)
 
 
 def _slots(elf: Elf, names: Collection[str]) -> set[int]:
@@ -204,11 +200,7 @@ def _plt_entries(elf: Elf, slots: Collection[int]) -> Iterator[tuple[int, int]]:
 
 
 def _x86_entries(code: bytes, address: int, slots: Collection[int]) -> Iterator[tuple[int, int]]:
-    for jump in X86_SLOT.finditer(code):
-        at = jump.start()
-        if at + 6 > len(code):
-            continue
-        slot = address + at + 6 + int(RELATIVE.unpack_from(code, at + 2)[0])
+    for at, slot in _x86_operands(X86_SLOT, 6, code, address):
         if slot in slots:
             at -= code[at - 1 : at] == b"\xf2"  # BND
             yield address + (at - 4 if code[at - 4 : at] == ENDBR64 else at), slot

@@ -32,7 +32,6 @@ class CompileCommand(msgspec.Struct, frozen=True):
     file: str
     command: str = ""
     arguments: list[str] = []
-    output: str = ""
 
     @property
     def argv(self) -> list[str]:
@@ -60,7 +59,6 @@ class CompilerUse:
 class ObjectCommand:
     """How one object is compiled."""
 
-    output: str
     source: str
     compiler: str
     flags: tuple[str, ...]
@@ -93,9 +91,7 @@ def object_command(entry: CompileCommand) -> ObjectCommand | None:
     compiler = printable(PurePosixPath(argv[0]).name)
     nvcc = compiler == "nvcc"
     arguments = _expanded(argv[1:]) if nvcc else argv[1:]
-    output = entry.output or next((after for word, after in pairwise(arguments) if word == "-o"), "")
     return ObjectCommand(
-        output=printable(output),
         source=printable(entry.file),
         compiler=compiler,
         flags=tuple(flag for flag in arguments if REPORTED.match(flag)),

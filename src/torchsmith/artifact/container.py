@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +14,6 @@ UNNAMED = "(no section)"  # found by its magic number alone
 ALIGNMENT = 8
 LONGEST_GAP = 1 << 20  # zeros between containers come from alignment
 MOST_ENTRIES = 500_000
-SCAN_BYTES = 4 << 20  # read at a time
 MOST_FALSE = 8  # containers that turn out to be none
 
 
@@ -96,7 +94,7 @@ def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]
     """Containers anywhere in a file by their formats' magic bytes, which may stand in other places too: where
     their headers hold throughout."""
     end, false = 0, 0
-    for at, magic in _magic_places(source, tuple(readers)):
+    for at, magic in source.search(*readers):
         if at < end:
             continue
         try:
@@ -109,12 +107,3 @@ def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]
                 raise
             continue
         yield Container(UNNAMED, at, entries)
-
-
-def _magic_places(source: FileSlice, magics: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
-    pattern, longest = re.compile(b"|".join(map(re.escape, magics))), max(map(len, magics))
-    for start in range(0, source.size, SCAN_BYTES):
-        block = source.read(start, min(SCAN_BYTES + longest - 1, source.size - start))
-        for match in pattern.finditer(block):
-            if match.start() < SCAN_BYTES:
-                yield start + match.start(), match[0]

@@ -25,7 +25,7 @@ from torchsmith.artifact.elf import (
     functions_of,
     place_of,
 )
-from torchsmith.artifact.features import Scan, facts, outline_atomics
+from torchsmith.artifact.features import facts, outline_atomics
 from torchsmith.artifact.reading import read_needs, scan
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, spans_of, stands_apart
@@ -168,7 +168,6 @@ class Tally:
     """Counts over the functions of one group."""
 
     functions: int = 0
-    size: int = 0
     undecoded: int = 0
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
     hits: dict[str, list[Hit]] = field(default_factory=dict)
@@ -176,7 +175,6 @@ class Tally:
     def join(self, other: Tally) -> None:
         """Add the counts of another library."""
         self.functions += other.functions
-        self.size += other.size
         self.undecoded += other.undecoded
         self.having.update(other.having)
         for feature, hits in other.hits.items():
@@ -197,7 +195,7 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """The features that a library's CPU code needs."""
+    """The features that the CPU code of a library, or of several, needs."""
 
     machine: ElfMachine
     stripped: bool
@@ -208,6 +206,24 @@ class CpuCode:
     for_size: bool  # compiled to be small, which shows few instructions of any set
     dispatched: tuple[str, ...]  # capabilities seen
     outline_atomics: bool
+
+    def group(self, name: CodeGroup) -> Tally:
+        return self.groups.get(name, Tally())
+
+    @property
+    def judged(self) -> Tally:
+        """All that must run on every CPU, by whatever unit it came."""
+        whole = Tally()
+        for name in JUDGED:
+            whole.join(self.group(name))
+        return whole
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What running it needs, including shared functions that are known to be called."""
+        shared = self.group("shared").hits.items()
+        called = {feature for feature, hits in shared if any(hit.caller for hit in hits)}
+        return (self.judged.features(self.machine) | called) - facts(self.machine).older
 
 
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces, *, cuda: bool = False) -> CpuCode:
@@ -324,10 +340,6 @@ class _Reading:
         """The functions that are read."""
         return (index for index, group in enumerate(self.group) if group is not None)
 
-    def _scan(self, index: int) -> Scan:
-        row = self.rows[index]
-        return scan(self.elf.machine, code_of(self.elf, row), row.address, self.outline)
-
     def _find_host_halves(self) -> bool:
         """Functions of no known unit that lack the flags and stand where kernels are launched belong to host
         halves: a linker lays down object after object, and a unit has the flags throughout or not at all.
@@ -372,7 +384,6 @@ class _Reading:
             size += min(row.size, LONGEST_FUNCTION)
             tally = self.groups.setdefault(group, Tally())
             tally.functions += 1
-            tally.size += row.size
             tally.undecoded += index in self.lost
             tally.having.update(self.needs[index])
             for feature in self.needs[index]:
@@ -384,7 +395,8 @@ class _Reading:
         self.complete = size <= code_size
 
     def _hit(self, feature: str, index: int) -> Hit:
-        row, use = self.rows[index], self._scan(index).first[feature]
+        row = self.rows[index]
+        use = scan(self.elf.machine, code_of(self.elf, row), row.address, self.outline)[feature]
         return Hit(
             feature=feature,
             machine=self.elf.machine,

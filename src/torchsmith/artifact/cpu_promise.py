@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status
-from torchsmith.artifact.cpu import FLAGGED, JUDGED, CodeBlock, CodeGroup, CpuCode, Hit, Tally
+from torchsmith.artifact.cpu import FLAGGED, CodeBlock, CodeGroup, CpuCode, Hit, Tally
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import Level, closure, facts
 from torchsmith.artifact.identity import StatedFlags, stated
@@ -43,56 +43,26 @@ GROUP_TITLES: dict[CodeGroup, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """The CPU code of all own libraries together."""
-
-    machine: ElfMachine
-    groups: dict[CodeGroup, Tally]
-    libraries: dict[str, CpuCode]
-
-    @property
-    def blocks(self) -> list[CodeBlock]:
-        return [block for cpu in self.libraries.values() for block in cpu.blocks]
-
-    @property
-    def host_halves_known(self) -> bool:
-        return all(cpu.host_halves_known for cpu in self.libraries.values())
-
-    @property
-    def for_size(self) -> bool:
-        return any(cpu.for_size for cpu in self.libraries.values())
-
-    def group(self, name: CodeGroup) -> Tally:
-        return self.groups.get(name, Tally())
-
-    @property
-    def judged(self) -> Tally:
-        """All that must run on every CPU, by whatever unit it came."""
-        whole = Tally()
-        for name in JUDGED:
-            whole.join(self.group(name))
-        return whole
-
-    @property
-    def features(self) -> frozenset[str]:
-        """What running it needs, including shared functions that are known to be called."""
-        called = {
-            feature for feature, hits in self.group("shared").hits.items() if any(hit.caller for hit in hits)
-        }
-        return (self.judged.features(self.machine) | called) - facts(self.machine).older
-
-
-def combined(build: Inspection) -> Combined | None:
-    """The CPU code of an artifact; None where none was read."""
-    libraries = {library.name: library.cpu for library in build.own if library.cpu is not None}
-    if not libraries or build.machine is None:
+def combined(build: Inspection) -> CpuCode | None:
+    """The CPU code of all own libraries together; None where none was read."""
+    codes = list(build.cpu_code.values())
+    if not codes or build.machine is None:
         return None
     groups: dict[CodeGroup, Tally] = {}
-    for cpu in libraries.values():
+    for cpu in codes:
         for name, tally in cpu.groups.items():
             groups.setdefault(name, Tally()).join(tally)
-    return Combined(build.machine, groups, libraries)
+    return CpuCode(
+        machine=build.machine,
+        stripped=any(cpu.stripped for cpu in codes),
+        complete=all(cpu.complete for cpu in codes),
+        groups=groups,
+        blocks=[block for cpu in codes for block in cpu.blocks],
+        host_halves_known=all(cpu.host_halves_known for cpu in codes),
+        for_size=any(cpu.for_size for cpu in codes),
+        dispatched=tuple(sorted({name for cpu in codes for name in cpu.dispatched})),
+        outline_atomics=any(cpu.outline_atomics for cpu in codes),
+    )
 
 
 def cpu_promise(build: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check]:
@@ -113,7 +83,7 @@ def cpu_promise(build: Inspection, isa: Isa, catalog: Catalog) -> Iterator[Check
         empty = sum(library.code for library in build.own) <= MOST_LINKING_CODE
         yield Check("cpu", "note" if empty else "unjudged", text, DECIDING_HINT)
         return
-    yield from _arrived(code, isa, statements, catalog)
+    yield from _arrived(code, build, isa, statements, catalog)
     yield from _host_halves(code)
     chooses = bool(build.packages) and all(package.chooses for package in build.packages)
     yield from _within(code, isa, catalog, chooses=chooses)
@@ -146,13 +116,13 @@ class Evidence:
         return f"{text}, {self.legacy} {facts(machine).legacy_words}"
 
 
-def flag_evidence(code: Combined | CpuCode, isa: Isa) -> Evidence:
+def flag_evidence(code: CpuCode, isa: Isa) -> Evidence:
     """Whether the flags of a set arrived, by the instructions of C++ units; and of host halves of CUDA units
     where there is hardly anything else."""
     known = facts(code.machine)
-    tally, halves = Tally(), code.groups.get("cuda", Tally())
+    tally, halves = Tally(), code.group("cuda")
     for group in FLAGGED:
-        tally.join(code.groups.get(group, Tally()))
+        tally.join(code.group(group))
     place = GROUP_TITLES["c++"] if "unplaced" not in code.groups else "the library"
     alone = tally.having[known.modern] + tally.having[known.legacy] < FEWEST and halves.functions > 0
     if alone:
@@ -166,7 +136,7 @@ def flag_evidence(code: Combined | CpuCode, isa: Isa) -> Evidence:
     return Evidence(status, why, place, tally.functions, feature, counts[feature], modern, legacy)
 
 
-def _status(code: Combined | CpuCode, level: Level, counts: Counter[str], alone: bool) -> tuple[Status, str]:
+def _status(code: CpuCode, level: Level, counts: Counter[str], alone: bool) -> tuple[Status, str]:
     """The status by counts of functions by feature, and why where it is not right."""
     known = facts(code.machine)
     showing = max(counts[feature] for feature in level.features)
@@ -222,7 +192,9 @@ def silent_share(blocks: Sequence[CodeBlock], level: Level, modern: str) -> floa
     return max(excess / total, 0.0)
 
 
-def _arrived(code: Combined, isa: Isa, flags: Sequence[StatedFlags], catalog: Catalog) -> Iterator[Check]:
+def _arrived(
+    code: CpuCode, build: Inspection, isa: Isa, flags: Sequence[StatedFlags], catalog: Catalog
+) -> Iterator[Check]:
     """Whether the compiler got the flags of the instruction set: by instructions, and by stated flags."""
     evidence = flag_evidence(code, isa)
     summary = "; ".join([evidence.summary(code.machine), *(stated.text for stated in flags)])
@@ -233,7 +205,7 @@ def _arrived(code: Combined, isa: Isa, flags: Sequence[StatedFlags], catalog: Ca
     if (evidence.status == "wrong" and not silent) or any(stated.other for stated in flags):
         yield Check("flags", "wrong", f"the flags of {isa.name} did not arrive: {summary}")
         return
-    for name, cpu in code.libraries.items():
+    for name, cpu in build.cpu_code.items():
         alone = flag_evidence(cpu, isa)
         if alone.status == "wrong" and alone.legacy > max(FEWEST_IN_LIBRARY, alone.modern):
             text = f"the flags of {isa.name} did not arrive in {name}: {alone.summary(code.machine)}"
@@ -250,7 +222,7 @@ def _arrived(code: Combined, isa: Isa, flags: Sequence[StatedFlags], catalog: Ca
         yield Check("set", "note", text, DECIDING_HINT)
 
 
-def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
+def indistinguishable(code: CpuCode, isa: Isa, catalog: Catalog) -> list[str]:
     """Other sets that the same instructions would pass for."""
     needed = code.features
     if not needed <= closure(code.machine, isa.features):
@@ -265,7 +237,7 @@ def indistinguishable(code: Combined, isa: Isa, catalog: Catalog) -> list[str]:
     ]
 
 
-def _host_halves(code: Combined) -> Iterator[Check]:
+def _host_halves(code: CpuCode) -> Iterator[Check]:
     """The host halves of CUDA units: their compiler gets flags only through nvcc."""
     tally, known = code.group("cuda"), facts(code.machine)
     modern, legacy = tally.having[known.modern], tally.having[known.legacy]
@@ -276,7 +248,7 @@ def _host_halves(code: Combined) -> Iterator[Check]:
         yield Check("host", "note", text, hint)
 
 
-def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:
+def _within(code: CpuCode, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:
     """Whether code outside dispatch stays within the instruction set; code that `chooses` may hold more."""
     allowed = closure(code.machine, isa.features)
     judged, shared = code.judged, code.group("shared")
@@ -301,8 +273,7 @@ def _within(code: Combined, isa: Isa, catalog: Catalog, *, chooses: bool) -> Ite
         yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
     else:
         text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
-        complete = all(cpu.complete for cpu in code.libraries.values())
-        yield Check("within", "right" if complete else "note", text)
+        yield Check("within", "right" if code.complete else "note", text)
 
 
 def first_of(tally: Tally, features: Sequence[str]) -> Hit:

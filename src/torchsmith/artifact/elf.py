@@ -164,10 +164,11 @@ def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
     """The text that starts at a place of a string table: printable, at most `most` bytes. Raises Damaged."""
     if at >= len(strings):
         raise Damaged(f"a name at {at:#x} lies outside its string table")
-    return printable(_raw_at(strings, at, most).decode("utf-8", "replace"))
+    return printable(raw_at(strings, at, most).decode("utf-8", "replace"))
 
 
-def _raw_at(strings: bytes, at: int, most: int) -> bytes:
+def raw_at(strings: bytes, at: int, most: int) -> bytes:
+    """The bytes of a string table from a place to the next zero, at most `most`."""
     end = strings.find(b"\0", at, at + most)
     return strings[at : end if end >= 0 else at + most]
 
@@ -203,7 +204,7 @@ class Functions:
         return text_at(self.strings, function.name_at)
 
     def raw_name(self, function: Function) -> bytes:
-        raw = _raw_at(self.strings, function.name_at, LONGEST_NAME)
+        raw = raw_at(self.strings, function.name_at, LONGEST_NAME)
         self.read += len(raw)
         if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
             what = f"{MOST_OVERLAP} times the table they stand in"

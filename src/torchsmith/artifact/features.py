@@ -20,15 +20,6 @@ class Use:
 
     offset: int  # in its function
     code: bytes
-    features: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What one function needs."""
-
-    first: dict[str, Use]  # the first instruction that needs each feature
-    lost: bool = False  # some bytes are no instruction, and what follows was not read
 
 
 class Level(Table, frozen=True):
@@ -128,19 +119,10 @@ def outline_atomics(code: bytes, address: int) -> Iterator[int]:
             yield address + (at - 4 if code[at - 4 : at] == BTI else at)
 
 
-def scan_aarch64(code: bytes, address: int, outline: frozenset[int]) -> Scan:
-    """The first word that needs each feature, calls of the outline atomics among them."""
-    first: dict[str, Use] = {}
-    for use in _aarch64_uses(code, address, outline):
-        for feature in use.features:
-            first.setdefault(feature, use)
-    return Scan(first)
-
-
-def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterator[Use]:
-    """The words of a function that need a feature, calls of the outline atomics among them."""
+def scan_aarch64(code: bytes, address: int, outline: frozenset[int]) -> dict[str, Use]:
+    """The first word of a function that needs each feature, calls of the outline atomics among them."""
     outline_call: tuple[str, ...] = (aarch64_facts().legacy,)
-    features: tuple[str, ...]
+    first: dict[str, Use] = {}
     for match in _top_pattern(bool(outline)).finditer(code[3::4]):
         at = 4 * match.start()
         word = int.from_bytes(code[at : at + 4], "little")
@@ -149,8 +131,10 @@ def _aarch64_uses(code: bytes, address: int, outline: frozenset[int]) -> Iterato
             features = outline_call if target in outline else ()
         else:
             features = aarch64_needs(word)
-        if features:
-            yield Use(at, code[at : at + 4], features)
+        for feature in features:
+            if feature not in first:
+                first[feature] = Use(at, code[at : at + 4])
+    return first
 
 
 @cache

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from torchsmith.artifact.features import LEGACY_SSE, TWO_STEPS, Scan, Use, x86_facts
+from torchsmith.artifact.features import LEGACY_SSE, TWO_STEPS, Use, x86_facts
 
 
 class _ReadWhenUsed:
@@ -33,7 +33,7 @@ def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
     without the places, in two thirds of the time."""
     kinds: set[int] = {instruction.code for instruction in iced_x86.Decoder(64, code)}
     if INVALID in kinds:
-        return tuple(sorted(scan_x86(code).first)), True
+        return tuple(sorted(scan_x86(code))), True
     features: set[str] = set()
     for kind in kinds - _plain:
         named = needs(kind)
@@ -52,7 +52,7 @@ def _may_take_two_steps(features: Container[str], kinds: Collection[int]) -> boo
     return "avx512f" not in features and not _moves().isdisjoint(kinds) and not _copies().isdisjoint(kinds)
 
 
-def scan_x86(code: bytes) -> Scan:
+def scan_x86(code: bytes) -> dict[str, Use]:
     """The first instruction of each feature in a function, up to bytes that are no instruction."""
     first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
     for instruction in iced_x86.Decoder(64, code):
@@ -66,10 +66,10 @@ def scan_x86(code: bytes) -> Scan:
             for feature in needs(kind):
                 known = seen.get(feature)
                 if known is None or at < known.offset:
-                    seen[feature] = Use(at, code[at : at + size], needs(kind))
+                    seen[feature] = Use(at, code[at : at + size])
     if _may_take_two_steps(seen, first):
         seen.update(_two_steps(code))
-    return Scan(seen, lost=INVALID in first)
+    return seen
 
 
 def _two_steps(code: bytes) -> dict[str, Use]:
@@ -86,7 +86,7 @@ def _two_steps(code: bytes) -> dict[str, Use]:
             if step.op_count == 2 or (
                 not step.immediate8 if by_number else step.op2_register == step.op1_register
             ):
-                return {TWO_STEPS: Use(step.ip, code[step.ip : step.ip + step.len], (TWO_STEPS,))}
+                return {TWO_STEPS: Use(step.ip, code[step.ip : step.ip + step.len])}
     return {}
 
 

@@ -17,7 +17,6 @@ from torchsmith.core.problem import Problem
 
 FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
 LONGEST_FLAGS = 64 << 10
-CHUNK = 4 << 20
 ALLOCATED = 2
 # PyTorch's text: `..., CXX_FLAGS=-mavx2 -O2, LAPACK_INFO=mkl, ...`
 CXX_FLAGS = re.compile(r"\bCXX_FLAGS=(.*?)(?:,\s+[A-Z][A-Z0-9_]*=|$)", re.DOTALL)
@@ -61,13 +60,9 @@ class StatedToolkit:
     release: CudaVersion | BackendVersion | int
     by: str
 
-    @property
-    def major(self) -> int:
-        return _major(self.release)
-
     def agrees(self, other: CudaVersion | BackendVersion | int) -> bool:
         if isinstance(self.release, int) or isinstance(other, int):
-            return self.major == _major(other)
+            return _major(self.release) == _major(other)
         return self.release == other
 
 
@@ -178,25 +173,15 @@ def compile_flags(elf: Elf) -> str:
     for section in elf.sections:
         wanted = section.flags & ALLOCATED and not section.holds_code and section.kind != NOBITS
         if wanted and section.name.startswith((".rodata", ".lrodata")):
-            at = _find(elf.source, section.offset, section.offset + section.size)
-            if at >= 0:
-                return _text_around(elf.source, at, section.offset, section.offset + section.size)
+            constants = elf.source.part(section.offset, section.size)
+            for at, _ in constants.search(FLAGS):
+                return _text_around(constants, at)
     return ""
 
 
-def _find(source: FileSlice, start: int, end: int) -> int:
-    while start < end:
-        block = source.read(start, min(CHUNK + len(FLAGS), end - start))
-        place = block.find(FLAGS)
-        if place >= 0:
-            return start + place
-        start += CHUNK
-    return -1
-
-
-def _text_around(source: FileSlice, at: int, start: int, end: int) -> str:
-    first, last = max(start, at - LONGEST_FLAGS), min(end, at + LONGEST_FLAGS)
-    block = source.read(first, last - first)
+def _text_around(constants: FileSlice, at: int) -> str:
+    first, last = max(0, at - LONGEST_FLAGS), min(constants.size, at + LONGEST_FLAGS)
+    block = constants.read(first, last - first)
     begin = block.rfind(b"\0", 0, at - first) + 1
     stop = block.find(b"\0", at - first)
     text = block[begin : stop if stop >= 0 else len(block)].decode("ascii", "replace")

@@ -122,8 +122,9 @@ class Inspection:
         return machines.pop() if len(machines) == 1 else None
 
     @property
-    def size(self) -> int:
-        return self.other_bytes + sum(library.size for library in self.libraries)
+    def cpu_code(self) -> dict[str, CpuCode]:
+        """The CPU code of its own libraries that was read, by their names."""
+        return {library.name: library.cpu for library in self.own if library.cpu is not None}
 
     @property
     def containers(self) -> list[Container]:

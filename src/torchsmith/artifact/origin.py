@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from torchsmith.artifact.calls import loaded_addresses
-from torchsmith.artifact.elf import FILE, FUNCTION, LOCAL, SYMBOL, SYMTAB, Elf
+from torchsmith.artifact.elf import FILE, FUNCTION, LOCAL, SYMBOL, SYMTAB, Elf, raw_at
 from torchsmith.artifact.fatbin import RELOCATABLE, SECTIONS
 from torchsmith.artifact.known import known
 from torchsmith.artifact.units import stands_apart
@@ -23,7 +23,7 @@ TAKEN_IN = re.compile(rb"__cudaRegisterLinkedBinary(_\w+?_cu_\w+)E3__p$")  # nam
 OWN = re.compile(rb"N[KVRO]*(2at|3c10|4c10d|5torch)\d")  # names of torch itself
 MOST_FUNCTIONS = 3  # local functions of a unit by which its place is known
 NEIGHBOURS = 8  # functions before and after these that are most likely of the same unit
-NAME = re.compile(rb"[^\0]{0,400}")
+LONGEST_NAME = 400  # bytes of a function's name that are looked at
 
 
 @dataclass(slots=True)
@@ -67,8 +67,7 @@ class _Symbols:
         self.names_at = [name_at for _, name_at in functions]
 
     def name(self, at: int) -> bytes:
-        match = NAME.match(self.strings, at)
-        return match[0] if match else b""
+        return raw_at(self.strings, at, LONGEST_NAME)
 
     def library_of(self, unit: _Unit) -> str:
         """The library that the functions around a unit's are of; empty where it is torch's, or unknown."""

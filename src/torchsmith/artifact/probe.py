@@ -323,8 +323,7 @@ class Probe:
         """Import a package and send where it came from."""
         module = self.step(f"import {name}", importlib.import_module, name)
         if module is not None:
-            version = str(getattr(module, "__version__", ""))
-            send(self.out, event="module", file=str(module.__file__), version=version)
+            send(self.out, event="module", file=str(module.__file__))
         return module
 
     def facts(self, torch: Any) -> str:

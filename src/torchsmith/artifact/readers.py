@@ -80,5 +80,5 @@ def _members(source: FileSlice) -> Iterator[FileSlice]:
         if not digits.isdigit() or int(digits) > source.size - at - AR_HEADER:
             raise Damaged(f"a member at {at:#x} reaches beyond the end of the archive")
         size = int(digits)
-        yield FileSlice(source.handle, source.start + at + AR_HEADER, size)
+        yield source.part(at + AR_HEADER, size)
         at += AR_HEADER + size + size % 2

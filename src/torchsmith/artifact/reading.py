@@ -16,7 +16,7 @@ import msgspec
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.elf import ElfMachine
-from torchsmith.artifact.features import Scan, scan_aarch64
+from torchsmith.artifact.features import Use, scan_aarch64
 from torchsmith.artifact.source import FileSlice
 from torchsmith.core.problem import Failed
 from torchsmith.core.process import Dialogue
@@ -49,8 +49,10 @@ class Needs:
     undecoded: list[int]  # functions that hold bytes that are no instruction
 
 
-def scan(machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()) -> Scan:
-    """What a function needs; on AArch64 also whether it calls one of the outline atomics."""
+def scan(
+    machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()
+) -> dict[str, Use]:
+    """The first instruction that needs each feature; on AArch64 also a call of one of the outline atomics."""
     return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
 
 
@@ -64,7 +66,7 @@ def read_piece(piece: Piece) -> Needs:
             if lost:
                 undecoded.append(index)
         else:
-            features = tuple(scan_aarch64(code, address, outline).first)
+            features = tuple(scan_aarch64(code, address, outline))
         each.append(places.setdefault(features, len(places)))
     return Needs(list(places), each, undecoded)
 

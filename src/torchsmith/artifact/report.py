@@ -16,7 +16,7 @@ from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.verdict import judge
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.axes import BackendVersion, NamedTarget
+from torchsmith.catalog.axes import NamedTarget
 from torchsmith.matrix.variant import Variant
 
 
@@ -109,9 +109,8 @@ def verify(
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
     """Whether a library is loaded by a variant, or another one stands for it; without a variant all are."""
     beginning = variant.package.alternatives if variant else ""
-    toolkit = variant.toolkit if variant else None
-    backend = toolkit.backend if isinstance(toolkit, BackendVersion) else "cuda"
-    own = f"{beginning}{f'{backend}{toolkit}'.replace('.', '') if toolkit else 'cpu'}."
+    release = str(variant.toolkit or "").replace(".", "") if variant else ""
+    own = f"{beginning}{variant.backend}{release}." if variant else ""
 
     def loaded(name: str) -> bool:
         file = PurePosixPath(name).name
@@ -179,10 +178,10 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     code = combined(build)
     if code is None:
         return None
-    judged, looked = code.judged, code.libraries.values()
+    judged = code.judged
     return CpuSummary(
         looked_at=judged.functions,
-        complete=all(cpu.complete for cpu in looked),
+        complete=code.complete,
         undecoded=judged.undecoded,
         features=tuple(sorted(code.features)),
         functions_by_feature=dict(sorted(judged.having.items())),
@@ -192,11 +191,11 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
             for kind, title in GROUP_TITLES.items()
             if code.group(kind).functions
         ),
-        dispatched=tuple(sorted({name for cpu in looked for name in cpu.dispatched})),
+        dispatched=code.dispatched,
         enough=_enough(code.machine, code.features, catalog),
         any_cpu=not code.features and judged.functions > 0,
-        stripped=tuple(name for name, cpu in code.libraries.items() if cpu.stripped),
-        outline_atomics=any(cpu.outline_atomics for cpu in looked),
+        stripped=tuple(name for name, cpu in build.cpu_code.items() if cpu.stripped),
+        outline_atomics=code.outline_atomics,
     )
 
 

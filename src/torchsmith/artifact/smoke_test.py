@@ -49,7 +49,6 @@ class ImportedModule(msgspec.Struct, tag_field="event", tag="module"):
     """A package that was imported."""
 
     file: str
-    version: str
 
 
 class BuildFacts(msgspec.Struct, tag_field="event", tag="facts"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
 
 CHUNK = 1 << 20
+SEARCHED_BYTES = 4 << 20  # at a time
 STORE = "/nix/store"
 MOST_LINKS = 40  # on the way to a file, as Linux counts them
 
@@ -31,6 +32,10 @@ class FileSlice:
     start: int
     size: int
 
+    def part(self, at: int, size: int) -> FileSlice:
+        """`size` bytes from a place on."""
+        return FileSlice(self.handle, self.start + at, size)
+
     def read(self, at: int, length: int) -> bytes:
         """Exactly these bytes. Raises Damaged when they lie outside or the file ends before them."""
         if at < 0 or length < 0 or at + length > self.size:
@@ -45,6 +50,15 @@ class FileSlice:
             return data
         except OSError as error:
             raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
+
+    def search(self, *texts: bytes) -> Iterator[tuple[int, bytes]]:
+        """Every place where one of some texts stands, and which."""
+        pattern, longest = re.compile(b"|".join(map(re.escape, texts))), max(map(len, texts))
+        for start in range(0, self.size, SEARCHED_BYTES):
+            block = self.read(start, min(SEARCHED_BYTES + longest - 1, self.size - start))
+            for match in pattern.finditer(block):
+                if match.start() < SEARCHED_BYTES:
+                    yield start + match.start(), match[0]
 
 
 @contextmanager

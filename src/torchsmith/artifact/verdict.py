@@ -20,12 +20,10 @@ from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.artifact.readers import is_read
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.facts import Gfx, GpuBackend
-from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import NotKnown, did_you_mean
 from torchsmith.core.text import grouped, some_of
-from torchsmith.matrix.variant import CUDA, CpuOnly, Variant
+from torchsmith.matrix.variant import CpuOnly, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
 NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
@@ -202,7 +200,7 @@ def _identity(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
 
 def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """Whether it is built with the release of the backend that the name promises, and with no other."""
-    wanted, name = variant.toolkit, _backend(variant)
+    wanted, name = variant.toolkit, variant.backend
     titles = {backend.name: backend.title for backend in catalog.backends.values()}
     foreign = next((toolkit for toolkit in stated if toolkit.backend != name), None)
     if foreign is not None:
@@ -227,16 +225,10 @@ def _toolkit(stated: list[StatedToolkit], variant: Variant, catalog: Catalog) ->
         yield Check(name, "right", f"{titles[name]} {wanted}")
 
 
-def _backend(variant: Variant) -> str:
-    """The name of a variant's backend."""
-    toolkit = variant.toolkit
-    return CPU if toolkit is None else toolkit.backend if isinstance(toolkit, BackendVersion) else CUDA
-
-
 def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:
     """The target of the name is there, throughout, and how much is there for others."""
     code = gpu_code(library.containers for library in build.own)
-    backend = catalog.backends[_backend(variant)]
+    backend = catalog.backends[variant.backend]
     if isinstance(variant.target, CpuOnly):
         if code.size:
             yield Check("gpu", "wrong", f"{megabytes(code.size)} of GPU code, the name says cpu")

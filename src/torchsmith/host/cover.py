@@ -99,7 +99,6 @@ class Cover:
         # A torch and its companions serve the same machines: one package's cells stand for all of them.
         self.cells = sorted(stack.cells(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
-        self.fleet = fleet
         self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)
         self.must = self._indices(must)
         banned = self._indices(must_not)
