@@ -20,13 +20,13 @@ def is_name(path: Path) -> bool:
     return len(path.parts) == 1 and str(path) != "-" and not path.exists()
 
 
-def build_named(named: Path, workspace: Workspace) -> Path:
+def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library") -> Path:
     """Where a path, or for a cell's name its last build, lies on disk. Raises NotFound for a name that was
-    never built here."""
+    never built here; `hint` says what it takes."""
     from torchsmith.nix.tool import stored
 
     if not is_name(named) or workspace.root is None:
-        return stored(_existing(named, "give a wheel, a folder or a library"))
+        return stored(_existing(named, hint))
     from torchsmith.record import open_record
     from torchsmith.workspace.journal import STATE
 
@@ -48,7 +48,8 @@ def build_to_run(named: Path, workspace: Workspace) -> Path:
     """The same of a build that is to run. Raises Lacking where it lies in a store of torchsmith's own."""
     from torchsmith.nix.tool import in_own_store
 
-    path = build_named(named, workspace)
+    hint = "give a result link, a store path or a site-packages folder; install a wheel first"
+    path = build_named(named, workspace, hint)
     if in_own_store(path):
         raise Lacking(
             f"{named} cannot run: it lies in torchsmith's own store, and looks for its parts in /nix/store",

@@ -6,6 +6,7 @@ from torchsmith.api.health import FarmCheckRequest, FarmReport, check_farm
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
 from torchsmith.cli.group import Group
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith farm check"
 app = Group(EXAMPLE)
@@ -27,10 +28,10 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     report = check_farm(request)
     answer(report, _print_checked, as_json=json)
     exit_if(not all(builder.ok for builder in report.builders))
-    if report.asked:
-        next_build(workspace=request.workspace)
-    else:
+    if not report.asked:
         tell('torchsmith.toml asks for nothing to build yet: profile = "real" would')
+    elif open_workspace(request.workspace).root is not None:
+        next_build(workspace=request.workspace)
 
 
 def _print_checked(report: FarmReport) -> None:
