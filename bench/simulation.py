@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from itertools import combinations
 
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of
-from torchsmith.building.schedule import Chains, Priority, Task, longest_chain_first, reached
+from torchsmith.building.queue import longest_chain_first
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import counted
 from torchsmith.nix.derivation import name_of
@@ -20,6 +21,51 @@ from torchsmith.record.estimate import OTHER
 
 CORES = 16  # of a simulated builder, as the catalog's estimates have
 X86, ARM = "x86_64-linux", "aarch64-linux"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job with its expected duration."""
+
+    key: str
+    name: str
+    seconds: float
+    system: str
+    needs: frozenset[str] = frozenset()
+
+
+Priority = Callable[[Task], tuple[object, ...]]  # the least goes first
+
+
+class Chains:
+    """What waits for each task: all of it, and the longest chain in seconds."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.tasks = {task.key: task for task in tasks}
+        self.needs = {key: task.needs & self.tasks.keys() for key, task in self.tasks.items()}
+        self.users: dict[str, set[str]] = {key: set() for key in self.tasks}
+        for key, needs in self.needs.items():
+            for need in needs:
+                self.users[need].add(key)
+        self.order = list(TopologicalSorter(self.needs).static_order())
+        self.after = reached(self.order[::-1], self.users)
+        self.tail = self.longest(self.order[::-1], self.users)
+
+    def longest(self, order: Sequence[str], edges: Mapping[str, Iterable[str]]) -> dict[str, float]:
+        """The longest chain along the edges from each task, the task itself left out."""
+        lengths: dict[str, float] = {}
+        for key in order:
+            chains = (lengths[other] + self.tasks[other].seconds for other in edges[key])
+            lengths[key] = max(chains, default=0.0)
+        return lengths
+
+
+def reached(order: Sequence[str], edges: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """All that the edges lead to from each task."""
+    sets: dict[str, frozenset[str]] = {}
+    for key in order:
+        sets[key] = frozenset().union(*(sets[other] | {other} for other in edges[key]))
+    return sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +96,14 @@ class Schedule:
     @property
     def makespan(self) -> float:
         return max((one.end for one in self.placed), default=0.0)
+
+
+def our_order(tasks: Sequence[Task]) -> Priority:
+    """The order in which `build` starts jobs."""
+    jobs = [Job(task.key, task.name, (), OTHER, False, task.system, task.needs) for task in tasks]
+    order = longest_chain_first(jobs, {task.key: task.seconds for task in tasks})
+    places = {job.key: place for place, job in enumerate(order)}
+    return lambda task: (places[task.key],)
 
 
 def nix_order(task: Task) -> tuple[object, ...]:
@@ -201,10 +255,10 @@ def farms(tasks: Sequence[Task], counts: Sequence[int]) -> dict[str, list[Slot]]
 
 def simulate_farms(tasks: Sequence[Task], counts: Sequence[int]) -> list[Simulated]:
     """Both orders on each farm, against the bound."""
-    chains = Chains(tasks)
+    order = our_order(tasks)
     rows = []
     for name, slots in farms(tasks, counts).items():
-        ours = simulate(tasks, slots, longest_chain_first(chains)).makespan / 3600
+        ours = simulate(tasks, slots, order).makespan / 3600
         theirs = simulate(tasks, slots, nix_order).makespan / 3600
         bounds = {system: seconds / 3600 for system, seconds in lower_bound(tasks, slots).items()}
         bound = max(bounds.values(), default=0.0)

@@ -8,8 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.simulation import Schedule, Slot, lower_bound, nix_order, simulate
-from torchsmith.building.schedule import Chains, Task, longest_chain_first
+from bench.simulation import Schedule, Slot, Task, lower_bound, nix_order, our_order, simulate
 
 X86, ARM = "x86_64-linux", "aarch64-linux"
 BOTH = frozenset((X86, ARM))
@@ -57,7 +56,7 @@ def test_every_order_waits_for_what_it_needs_and_none_beats_the_bound(
     work: list[Task], places: list[Slot]
 ) -> None:
     bound = max(lower_bound(work, places).values())
-    for priority in (longest_chain_first(Chains(work)), nix_order):
+    for priority in (our_order(work), nix_order):
         schedule = simulate(work, places, priority)
         check(schedule, work, places)
         assert schedule.makespan >= bound - 1e-6
@@ -68,7 +67,7 @@ def test_the_longest_chain_goes_first_where_names_would_not() -> None:
     short = [Task(f"a{n}", f"a{n}", 10, X86) for n in range(4)]
     chain = [Task("z0", "z0", 10, X86), Task("z1", "z1", 30, X86, frozenset(("z0",)))]
     places = [Slot("one", BOTH), Slot("two", BOTH)]
-    ours = simulate([*short, *chain], places, longest_chain_first(Chains([*short, *chain])))
+    ours = simulate([*short, *chain], places, our_order([*short, *chain]))
     theirs = simulate([*short, *chain], places, nix_order)
     assert ours.makespan == 40
     assert theirs.makespan > ours.makespan

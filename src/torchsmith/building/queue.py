@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from torchsmith.building.job import Job
-from torchsmith.building.schedule import Chains, Task, longest_chain_first
 from torchsmith.core.text import grouped
 from torchsmith.record import Expected
 
@@ -34,9 +33,7 @@ class JobQueue:
         self.skipped: dict[str, Job] = {}
         self.cores = dict.fromkeys(self.waiting, limits.cores)
         costs = {key: cost.seconds + cost.cached_seconds for key, cost in expected.items()}
-        tasks = [Task(job.key, job.name, costs[job.key], job.system, job.needs) for job in jobs]
-        order = sorted(tasks, key=longest_chain_first(Chains(tasks)))
-        self._order = _one_gpu_after_the_other([self.waiting[task.key] for task in order])
+        self._order = _one_gpu_after_the_other(longest_chain_first(jobs, costs))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -85,6 +82,21 @@ class JobQueue:
                 skipped.append(self.waiting.pop(job.key))
         self.skipped |= {job.key: job for job in skipped}
         return skipped
+
+
+def longest_chain_first(jobs: Sequence[Job], seconds: Mapping[str, float]) -> list[Job]:
+    """By the work on the longest chain from a job to the end, then by how much waits for it in all. Jobs come
+    after what they need."""
+    tail = dict.fromkeys(seconds, 0.0)  # the longest chain behind each job
+    waiting: dict[str, set[str]] = {job.key: set() for job in jobs}  # for each job, directly or not
+    for job in reversed(jobs):
+        for need in job.needs & waiting.keys():
+            tail[need] = max(tail[need], seconds[job.key] + tail[job.key])
+            waiting[need] |= {job.key, *waiting[job.key]}
+    return sorted(
+        jobs,
+        key=lambda job: (-(seconds[job.key] + tail[job.key]), -len(waiting[job.key]), job.name, job.key),
+    )
 
 
 def _one_gpu_after_the_other(jobs: Sequence[Job]) -> list[str]:
