@@ -312,7 +312,7 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
         backend=backend,
         errors=(),
     )
-    record._db.execute("pragma query_only = true")
+    record._execute("pragma query_only = true")
     finished = run.go()
     assert (finished.state, finished.done) == ("done", ("a", "b"))
     assert len(finished.notes) == 1, "told once"

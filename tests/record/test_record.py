@@ -185,21 +185,21 @@ def test_reading_touches_no_file_and_needs_none(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(record: Record) -> None:
     run = record.start_run("nix", [], {})
-    pages = record._db.execute("pragma page_count")[0][0]
-    record._db.execute(f"pragma max_page_count = {pages}")
+    pages = record._execute("pragma page_count")[0][0]
+    record._execute(f"pragma max_page_count = {pages}")
     with pytest.raises(Problem) as caught:
         record.add_jobs([job(run, f"job-{number}" * 50) for number in range(200)])
     assert "space" in caught.value.hint
     assert str(record.path) in caught.value.message
     assert record.jobs(run) == []
-    record._db.execute("pragma max_page_count = 100000")
+    record._execute("pragma max_page_count = 100000")
     record.end_run(run, "done")
 
 
 def test_bit_rot_is_a_problem_whose_cure_keeps_the_history(record: Record, tmp_path: Path) -> None:
     run = record.start_run("nix", [], {})
     record.add_jobs([job(run, f"job-{number}") for number in range(200)])
-    record._db.execute("pragma wal_checkpoint(truncate)")
+    record._execute("pragma wal_checkpoint(truncate)")
     record.close()
     data = bytearray(record.path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
@@ -253,8 +253,8 @@ def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: obj
     record = open_record(tmp_path)
     run = record.start_run("nix", [], {})
     record.add_jobs([job(run, "a")])
-    record._db.execute("pragma ignore_check_constraints = true")
-    record._db.execute(f"update jobs set {column} = ?", (value,))
+    record._execute("pragma ignore_check_constraints = true")
+    record._execute(f"update jobs set {column} = ?", (value,))
     with pytest.raises(Problem) as raised:
         record.jobs(run)
     assert str(record.path) in raised.value.message

@@ -86,36 +86,6 @@ def trouble(path: Path, error: Exception) -> Problem:
     return Failed(f"cannot use the build record {path}: {message}", hint=cure)
 
 
-class Database:
-    """A connection whose errors are Problems; `read_only` works on a copy in memory, wherever the file is."""
-
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
-        try:
-            if read_only:
-                self._connection = _copy(path)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
-            self._connection.row_factory = sqlite3.Row
-        except (sqlite3.Error, OSError) as error:
-            raise trouble(path, error) from error
-
-    def execute(self, statement: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """All rows of an answer, read at once, so that damage shows here and not later."""
-        try:
-            return self._connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, OSError) as error:
-            raise trouble(self.path, error) from error
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 def _copy(path: Path) -> sqlite3.Connection:
     """The file's content in memory; without write access SQLite has to know that nobody else writes."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
@@ -142,46 +112,62 @@ def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = Fal
 
 
 class Record:
-    """Everything that is written down about builds. Each method is one transaction."""
+    """Everything that is written down about builds. Each method is one transaction; every error is a Problem.
+    `read_only` works on a copy in memory, wherever the file is."""
 
     def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
         self.path = path
         self._clock = clock
-        self._db = Database(path, read_only=read_only)
+        try:
+            if read_only:
+                self._connection = _copy(path)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._connection.row_factory = sqlite3.Row
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(path, error) from error
         if not read_only:
-            self._db.execute("pragma journal_mode = wal")
+            self._execute("pragma journal_mode = wal")
         self._bring_up_to_date()
 
     def close(self) -> None:
-        self._db.close()
+        self._connection.close()
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """All rows of an answer, read at once, so that damage shows here and not later."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise trouble(self.path, error) from error
 
     def _bring_up_to_date(self) -> None:
         with self._transaction():
-            version = int(self._db.execute("pragma user_version")[0][0])
+            version = int(self._execute("pragma user_version")[0][0])
             if version > FORMAT:
                 message = f"it was written by a newer torchsmith (format {version})"
                 raise trouble(self.path, sqlite3.DatabaseError(message))
             if version < FORMAT:
                 for statement in filter(str.strip, ";".join(MIGRATIONS[version:]).split(";")):
-                    self._db.execute(statement)
-                self._db.execute(f"pragma user_version = {FORMAT}")
+                    self._execute(statement)
+                self._execute(f"pragma user_version = {FORMAT}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._db.execute("begin immediate")
+        self._execute("begin immediate")
         try:
             yield
         except BaseException:
-            if self._db.in_transaction:  # a full disk has rolled it back already
-                self._db.execute("rollback")
+            if self._connection.in_transaction:  # a full disk has rolled it back already
+                self._execute("rollback")
             raise
-        self._db.execute("commit")
+        self._execute("commit")
 
     def start_run(self, backend: str, selection: Sequence[str], options: Mapping[str, str]) -> int:
         """A new run; what an earlier one left running is lost, and says so."""
         with self._transaction():
-            self._db.execute("update runs set state = 'stopped' where state = 'running'")
-            self._db.execute("update jobs set state = 'lost' where state = 'running'")
+            self._execute("update runs set state = 'stopped' where state = 'running'")
+            self._execute("update jobs set state = 'lost' where state = 'running'")
             self._put(
                 "runs",
                 started=self._clock.now(),
@@ -191,7 +177,7 @@ class Record:
                 options=dict(options),
                 process=os.getpid(),
             )
-            return int(self._db.execute("select last_insert_rowid()")[0][0])
+            return int(self._execute("select last_insert_rowid()")[0][0])
 
     def add_jobs(self, jobs: Iterable[JobRow]) -> None:
         """Write down what a run has to do."""
@@ -201,7 +187,7 @@ class Record:
 
     def job_started(self, run: int, key: str, cores: int) -> None:
         """A job was handed to the backend."""
-        self._db.execute(
+        self._execute(
             "update jobs set state = 'running', attempts = attempts + 1, started = ?, ended = null,"
             " cores = ? where run = ? and key = ?",
             (self._clock.now(), cores, run, key),
@@ -210,14 +196,14 @@ class Record:
     def job_ended(self, run: int, key: str, attempt: Attempt) -> None:
         """An attempt at a job is over."""
         ended = attempt.state, self._clock.now(), _stored(attempt.outputs)
-        self._db.execute(
+        self._execute(
             "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
             " where run = ? and key = ?",
             (*ended, attempt.builder, attempt.error, run, key),
         )
 
     def end_run(self, run: int, state: RunState) -> None:
-        self._db.execute("update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run))
+        self._execute("update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run))
 
     def runs(self, limit: int = 20) -> list[RunRow]:
         """The last runs, newest first."""
@@ -259,7 +245,7 @@ class Record:
 
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""
-        rows = self._db.execute("select distinct name from jobs where attempts > 0 order by name")
+        rows = self._execute("select distinct name from jobs where attempts > 0 order by name")
         return [str(row[0]) for row in rows]
 
     def note_verdict(self, verdict: VerificationRow) -> None:
@@ -297,7 +283,7 @@ class Record:
 
     def proved(self) -> dict[str, str]:
         """Hashes by the source that they were proved for."""
-        return {str(row[0]): str(row[1]) for row in self._db.execute("select source, hash from proved")}
+        return {str(row[0]): str(row[1]) for row in self._execute("select source, hash from proved")}
 
     def note_published(self, name: str, org: str, revision: str) -> None:
         self._put("published", name=name, org=org, revision=revision, at=self._clock.now())
@@ -310,11 +296,11 @@ class Record:
         """Write a row, in place of one with the same key."""
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         statement = f"insert or replace into {table} ({names}) values ({marks})"
-        self._db.execute(statement, [_stored(value) for value in columns.values()])
+        self._execute(statement, [_stored(value) for value in columns.values()])
 
     def _all(self, kind: type[T], query: str, *values: object) -> list[T]:
         """What a query finds, as values."""
-        return [self._typed(row, kind) for row in self._db.execute(query, values)]
+        return [self._typed(row, kind) for row in self._execute(query, values)]
 
     def _typed(self, row: sqlite3.Row, kind: type[T]) -> T:
         """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""
