@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.core.nixtext import nix_path, nix_string, nix_value
+from torchsmith.core.nixtext import nix_string, nix_value
 from torchsmith.core.problem import Invalid, Lacking, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix, _usable_store, canonical_text, find_nix, parse_version
@@ -54,7 +54,7 @@ def test_values_of_every_kind_are_written() -> None:
     assert nix_value({"a b": [1, True, None, "x"]}) == '{ "a b" = [ (1) true null "x" ]; }'
     assert nix_value({"a": {"if": "x"}}) == '{ a = { "if" = "x"; }; }'
     assert nix_value({"a": [1], "b": []}, "  ") == "{\n    a = [\n      (1)\n    ];\n    b = [ ];\n  }"
-    assert nix_path("/with space") == '(/. + "/with space")'
+    assert nix_value(Path("/with space")) == '(/. + "/with space")'
     with pytest.raises(Invalid):
         nix_string("\0")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 from torchsmith.core.problem import Invalid
 
-NixValue = str | int | bool | None | Sequence["NixValue"] | Mapping[str, "NixValue"]
+NixValue = str | int | bool | PurePath | None | Sequence["NixValue"] | Mapping[str, "NixValue"]
 ESCAPES = {"\\": "\\\\", '"': '\\"', "${": "\\${", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 KEYWORDS = frozenset({"assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"})
 
@@ -36,11 +37,6 @@ def nix_string(text: str) -> str:
     return f'"{in_quotes(text)}"'
 
 
-def nix_path(path: str) -> str:
-    """A Nix path, whatever characters it has."""
-    return f"(/. + {nix_string(path)})"
-
-
 def nix_value(value: NixValue, indent: str | None = None) -> str:
     """A value as Nix text: on one line, or an item a line below a line with this indentation."""
     if value is None:
@@ -51,6 +47,8 @@ def nix_value(value: NixValue, indent: str | None = None) -> str:
         return f"({value})"
     if isinstance(value, str):
         return nix_string(value)
+    if isinstance(value, PurePath):
+        return f"(/. + {nix_string(str(value))})"  # whatever characters it has
     inner = None if indent is None else indent + "  "
     if isinstance(value, Mapping):
         items = [f"{attribute(name)} = {nix_value(item, inner)};" for name, item in value.items()]

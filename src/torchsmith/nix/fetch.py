@@ -7,7 +7,6 @@ an address is taken from a recipe's text, whole and only if it is known; evaluat
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
+from torchsmith.nix.hashes import to_sri
 from torchsmith.nix.tool import Nix
 
 # nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
@@ -99,15 +99,10 @@ def tree_hash(nix: Nix, tree: Path) -> str:
     """What a `fetchTarball` of the same files states."""
     program = str(nix.program.with_name("nix-hash"))
     done = nix.ask([program, "--type", "sha256", str(tree.resolve())], "nix-hash failed")
-    return f"sha256-{b64encode(bytes.fromhex(done.stdout.strip())).decode()}"
+    return to_sri(done.stdout.strip())
 
 
 def _why(stderr: str) -> str:
     events = [event for line in stderr.splitlines() if (event := parse_event(line)) is not None]
     errors = [event for event in events if event.get("action") == "msg" and event.get("level") == 0]
     return cause_of(errors[-1]).message if errors else shorten(stderr).message
-
-
-def as_nix(downloads: Mapping[Tarball, Download]) -> str:
-    """The table that the driver looks tarballs up in."""
-    return nix_value({tarball.key: msgspec.to_builtins(done) for tarball, done in downloads.items()})

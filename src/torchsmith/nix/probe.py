@@ -76,6 +76,7 @@ def _ask(
 ) -> AnswerT:
     """The attributes of probe.nix that an answer has."""
     questions: dict[str, Any] = {
+        "nixpkgs": tree.resolve(),
         "packages": packages,
         "pythons": {str(version): p.attr.removesuffix("Packages") for version, p in catalog.pythons.items()},
         "cudas": {str(version): toolkit.attr for version, toolkit in catalog.cuda.items()},
@@ -87,9 +88,8 @@ def _ask(
         "gpus": {platform: _gpus(platform, catalog) for platform in catalog.backends[CUDA].systems},
         "systems": list(get_args(Platform)),
     }
-    arguments = "".join(f" {name} = {nix_value(value)};" for name, value in questions.items())
     text = files("torchsmith.nix").joinpath("probe.nix").read_text()
-    call = f"({text}) {{ nixpkgs = {tree.resolve()};{arguments} }}"
+    call = f"({text}) {nix_value(questions)}"
     expression = f"{{ inherit ({call}) {' '.join(answer.__struct_fields__)}; }}"
     options = ("--eval", "--strict", "--json", "--read-write-mode")
     done = nix.ask(

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.core.nixtext import nix_path, nix_string, nix_value
+from torchsmith.core.nixtext import NixValue, nix_value
 from torchsmith.core.problem import Failed
 from torchsmith.core.process import Running
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
-from torchsmith.nix.fetch import Download, Tarball, as_nix
+from torchsmith.nix.fetch import Download, Tarball
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
 from torchsmith.nix.tool import Nix
@@ -134,23 +134,28 @@ class Session:
     def expression(self, batch: Sequence[PreparedRecipe], mark: str) -> str:
         """The call of the driver for some recipes."""
         numbers = {id(job): index for index, job in enumerate(self.preparation.jobs)}
-        jobs = " ".join(self._job(job, numbers[id(job)]) for job in batch)
         keys = dict.fromkeys(key for job in batch for key in job.shares)
-        shared = " ".join(f"{key} = {nix_path(str(self.folder / f'{key}.nix'))};" for key in keys)
-        return (
-            f"import {nix_path(str(self.folder / 'driver.nix'))} {{ mark = {nix_string(mark)};"
-            f" trees = {nix_value(self.trees)}; downloads = {as_nix(self.downloads)};"
-            f" roots = {nix_value([f'{root}/' for root in self.preparation.readable.roots])};"
-            f" shared = {{ {shared} }}; jobs = [ {jobs} ];"
-            f" twin = {nix_value(self.twin or None)}; inventory = {nix_value(self.inventory)}; }}"
-        )
+        arguments: dict[str, NixValue] = {
+            "mark": mark,
+            "trees": self.trees,
+            "downloads": {tarball.key: msgspec.to_builtins(done) for tarball, done in self.downloads.items()},
+            "shared": {key: self.folder / f"{key}.nix" for key in keys},
+            "roots": [f"{root}/" for root in self.preparation.readable.roots],
+            "jobs": [self._job(job, numbers[id(job)]) for job in batch],
+            "twin": self.twin or None,
+            "inventory": self.inventory,
+        }
+        return f"import {nix_value(self.folder / 'driver.nix')} {nix_value(arguments)}"
 
-    def _job(self, job: PreparedRecipe, number: int) -> str:
-        file = self.folder / f"j{number}.nix" if job.text is not None else job.path.resolve()
-        system = job.system or self.nix.current_system
-        prepared, phase = nix_value(job.text is not None), nix_value(job.build_phase or None)
-        fields = f"id = {number}; prepared = {prepared}; system = {nix_string(system)};"
-        return f"{{ {fields} buildPhase = {phase}; file = {nix_path(str(file))}; }}"
+    def _job(self, job: PreparedRecipe, number: int) -> dict[str, NixValue]:
+        prepared = job.text is not None
+        return {
+            "id": number,
+            "file": self.folder / f"j{number}.nix" if prepared else job.path.resolve(),
+            "prepared": prepared,
+            "system": job.system or self.nix.current_system,
+            "buildPhase": job.build_phase or None,
+        }
 
     def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
@@ -216,13 +221,13 @@ class _Worker:
 
     def results(self) -> Iterator[EvalResult]:
         """Results as they come; ends when the process has, or when a limit was passed."""
-        jobs = {str(index): job for index, job in enumerate(self.session.preparation.jobs)}
+        jobs = self.session.preparation.jobs
         for line in self.running.lines(POLL_SECONDS):
             message = self._own_message(line) if line is not None else None
             if message is not None and "start" in message:
-                self.current, self.began = jobs[str(message["start"])], time.monotonic()
+                self.current, self.began = jobs[message["start"]], time.monotonic()
             elif message is not None:
-                yield self._evaluated(jobs[str(message["done"])], message["report"])
+                yield self._evaluated(jobs[message["done"]], message["report"])
             broken = self._broken_limit()
             if broken is not None:
                 self.running.end()
