@@ -11,7 +11,7 @@ import pytest
 from torchsmith.building.backends import _JobEvents
 from torchsmith.building.events import Event, JobSteps
 from torchsmith.building.job import Job
-from torchsmith.nix.log import Steps
+from torchsmith.nix.log import LogLine
 
 # Printed when all kinds were one struct.
 EARLIER = """\
@@ -46,5 +46,5 @@ def test_a_small_ninja_run_beside_the_build_is_no_progress() -> None:
     job = Job(key, "torch", (key,), "pytorch", False, "x86_64-linux")
     watched = _JobEvents(job, told.append, set())
     for done, total in ((1, 100), (3, 4), (2, 100)):
-        watched.take(Steps(key, done, total))
+        watched.take(LogLine(key, f"[{done}/{total}] CXX x.o"))
     assert told == [JobSteps(job=key, done=1, total=100), JobSteps(job=key, done=2, total=100)]

@@ -19,12 +19,13 @@ from torchsmith.core.problem import Lacking
 from torchsmith.core.process import find
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.errors import shorten
-from torchsmith.nix.log import NINJA, Building, Failure, LogEvent, LogLine, LogPhase, LogReader, Steps
+from torchsmith.nix.log import Building, Failure, LogEvent, LogLine, LogPhase, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
 UNREACHABLE = re.compile(r"^cannot build on '([^']*)': (?:error: )?(.*)")
 SIGNALLED = re.compile(r"^(?:error: )?builder for '[^']+' failed due to signal (?:9|15)\b")
+NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 # A builder that hangs or loses its network is noticed after some minutes; one that takes connections and says
 # nothing, after some seconds. Of two values ssh takes the first, so the user's NIX_SSHOPTS count.
 KEEP_ALIVE = "-o ConnectTimeout=20 -o ServerAliveInterval=30 -o ServerAliveCountMax=6"
@@ -107,9 +108,10 @@ class _JobEvents:
                 self.tell(JobBuilding(job=key, derivation=name_of(derivation), builder=builder))
             case LogPhase(derivation, phase):
                 self.tell(JobPhase(job=key, derivation=name_of(derivation), phase=phase))
-            case Steps(derivation, done, total) if derivation in self.job.targets and total >= self.total:
-                self.total = total
-                self.tell(JobSteps(job=key, done=done, total=total))
+            case LogLine(derivation, text) if derivation in self.job.targets and (steps := NINJA.match(text)):
+                if (total := int(steps[2])) >= self.total:
+                    self.total = total
+                    self.tell(JobSteps(job=key, done=int(steps[1]), total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
             case LogLine("", text) if match := UNREACHABLE.match(text):
@@ -130,7 +132,7 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
             file.write(f"building {name_of(derivation)}{f' on {builder}' if builder else ''}\n")
         case Failure(text):
             file.write(f"{text}\n")
-        case LogPhase() | Steps():
+        case LogPhase():
             return
 
 

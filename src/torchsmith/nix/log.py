@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from torchsmith.nix.errors import parse_event, plain
 
 BUILD, LOG_LINE, PHASE = 105, 101, 104  # Nix' numbers for an activity and for two results
 ERRORS, NOTICES = 0, 3
-NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +37,13 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Ninja has done `done` of `total` steps."""
-
-    derivation: str
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """Nix failed; its own message."""
 
     text: str
 
 
-LogEvent = Building | LogPhase | LogLine | Steps | Failure
+LogEvent = Building | LogPhase | LogLine | Failure
 
 
 @dataclass
@@ -87,10 +76,7 @@ class LogReader:
         if event.get("type") == PHASE and fields:
             yield LogPhase(derivation, str(fields[0]))
         elif event.get("type") == LOG_LINE and fields:
-            text = plain(str(fields[0]))
-            yield LogLine(derivation, text)
-            if steps := NINJA.match(text):
-                yield Steps(derivation, int(steps[1]), int(steps[2]))
+            yield LogLine(derivation, plain(str(fields[0])))
 
 
 def _message(event: Any) -> Iterator[LogEvent]:
