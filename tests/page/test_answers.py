@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.spec import HostSpec
-from torchsmith.page.answers import NO_GPU, answer_lines, answers, offer
+from torchsmith.page.answers import NO_GPU, Offer, answer_lines, answers, offer
 from torchsmith.workspace.load import Workspace, open_workspace
 
 opened = cache(open_workspace)
@@ -38,6 +40,16 @@ def picked(machine: HostSpec, workload: str, profile: str) -> tuple[str, list[st
     return answer_lines(answer.host, answer.ranking)
 
 
+def questions(offered: Offer) -> Iterator[tuple[tuple[str, str, str, str], HostSpec]]:
+    """Every question (GPU, CPU, driver, use), and the machine that it describes."""
+    names = (*(gpu.name for gpu in offered.gpus), *(gfx.name for gfx in offered.gfx))
+    for gpu in (NO_GPU, *names):
+        for cpu, machine in offered.processors():
+            for driver in ("", *map(str, offered.drivers.get(gpu, ()))):
+                for workload in offered.workloads:
+                    yield (gpu, cpu, driver, workload), replace(machine, gpu=gpu, driver=driver)
+
+
 def looked_up(table: dict[str, Any], gpu: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
     """What the script shows."""
     place = table["drivers"][gpu].index(driver) + 1 if driver else 0
@@ -52,7 +64,7 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
     own = stack_of((), cells, catalog).cells(cells)
     kept: dict[Any, tuple[str, list[str]]] = {}
-    for (gpu, cpu, driver, workload), machine in offer(cells, catalog).questions():
+    for (gpu, cpu, driver, workload), machine in questions(offer(cells, catalog)):
         host = host_of(machine, profile)
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
@@ -67,7 +79,7 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
 def test_what_is_offered_covers_the_catalog() -> None:
     cells, catalog = workspace("wide").matrix.cells, workspace("wide").catalog
     offered = offer(cells, catalog)
-    gpus = {gpu for (gpu, _, _, _), _ in offered.questions()}
+    gpus = {gpu for (gpu, _, _, _), _ in questions(offered)}
     assert gpus == {NO_GPU, *(gpu.name for gpu in catalog.gpus.values())}
     assert {cpu.name for cpu in offered.cpus} == {cpu.name for cpu in catalog.cpus.values() if not cpu.mac}
     for gpu in offered.gpus:

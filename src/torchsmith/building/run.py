@@ -47,7 +47,7 @@ class Run:
     backend: Backend
     errors: Collection[KnownError]
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # called after each build
-    post_build: PostBuild | None = None
+    post_build: PostBuild = field(default_factory=PostBuild)
     keep_going: bool = True
     broken: int = 0  # recipes that do not evaluate
     _failed: dict[str, Diagnosis] = field(default_factory=dict)  # by name
@@ -71,8 +71,7 @@ class Run:
             state = "failed" if jobs.failed or jobs.skipped or jobs.waiting or self.broken else "done"
         except KeyboardInterrupt:
             self.backend.stop()
-            if self.post_build is not None:
-                self.post_build.stop()
+            self.post_build.stop()
             for job in jobs.running.values():
                 recorder.ended(job, Attempt(state="lost", error="interrupted"))
         finally:
@@ -167,12 +166,11 @@ class Run:
         )
         self.recorder.say(ended)
         self.recorder.remark(job, outcome.note)
-        if self.post_build is not None:
-            self._following += 1
-            self._to_follow.put((job, outcome.outputs))
+        self._following += 1
+        self._to_follow.put((job, outcome.outputs))
 
     def _follow(self) -> None:
-        while self.post_build is not None and (built := self._to_follow.get()) is not None:
+        while (built := self._to_follow.get()) is not None:
             try:
                 self._messages.put(self.post_build.of(*built))
             except Exception as error:  # else the run would wait for it for ever

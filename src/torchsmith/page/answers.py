@@ -54,15 +54,6 @@ class Offer(msgspec.Struct, frozen=True):
         yield from ((system, HostSpec(system=system)) for system in self.systems)
         yield from ((cpu.name, HostSpec(cpu=cpu.name)) for cpu in self.cpus)
 
-    def questions(self) -> Iterator[tuple[tuple[str, str, str, str], HostSpec]]:
-        """Every question (GPU, CPU, driver, use), and the machine that it describes."""
-        names = (*(gpu.name for gpu in self.gpus), *(gfx.name for gfx in self.gfx))
-        for gpu in (NO_GPU, *names):
-            for cpu, machine in self.processors():
-                for driver in ("", *map(str, self.drivers.get(gpu, ()))):
-                    for workload in self.workloads:
-                        yield (gpu, cpu, driver, workload), replace(machine, gpu=gpu, driver=driver)
-
 
 def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     """What the page offers for a matrix: drivers between which answers can differ, and no Macs."""

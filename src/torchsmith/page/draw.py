@@ -29,15 +29,12 @@ class Picture:
     height: int
     content: Markup
 
-    def inline(self) -> Markup:
-        """As a part of the page, which has the style."""
-        return self._svg()
-
     def file(self) -> str:
         """As a file of its own, which brings its style along."""
-        return f"{self._svg(tag('style', Markup(STYLE)), xmlns='http://www.w3.org/2000/svg')}\n"
+        return f"{self.inline(tag('style', Markup(STYLE)), xmlns='http://www.w3.org/2000/svg')}\n"
 
-    def _svg(self, *first: Child, **more: str) -> Markup:
+    def inline(self, *first: Child, **more: str) -> Markup:
+        """As a part of the page, which has the style."""
         about: dict[str, str | int] = {"width": self.width, "height": self.height, **more}
         about["viewBox"] = f"0 0 {self.width} {self.height}"
         title = tag("title", self.title)

@@ -4,6 +4,7 @@ commits that changed recipes."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -206,22 +207,16 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
 def _commits(repository: Path, name: str) -> list[PageRevision]:
     form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
     log = git.ask(repository, "log", f"--max-count={MAX_COMMITS}", *form, "--", f"{PKGS}/*.nix")
-    commits = [_counts(block) for block in log.stdout.split(MARK)[1:]] if log.ok else []
     now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
     recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
     revisions = []
-    for commit in filter(None, commits):  # newest first, so that counts are taken back
-        revision, at, subject, added, changed, deleted = commit
-        revisions.append(PageRevision(name, revision, at, subject[:200], added, changed, deleted, recipes))
-        recipes -= added - deleted
+    for block in log.stdout.split(MARK)[1:] if log.ok else ():  # newest first, so that counts are taken back
+        head, _, rest = block.partition("\n")
+        if match := HEAD.fullmatch(head):
+            letters = Counter(line[0] for line in rest.split("\n") if line)
+            added, deleted = letters["A"], letters["D"]
+            about = name, match[1], float(match[2]), match[3][:200]
+            changed = letters.total() - added - deleted
+            revisions.append(PageRevision(*about, added, changed, deleted, recipes))
+            recipes -= added - deleted
     return revisions[::-1]
-
-
-def _counts(block: str) -> tuple[str, float, str, int, int, int] | None:
-    head, _, rest = block.partition("\n")
-    match = HEAD.fullmatch(head)
-    if match is None:
-        return None
-    letters = [line[0] for line in rest.split("\n") if line]
-    changed = len(letters) - letters.count("A") - letters.count("D")
-    return match[1], float(match[2]), match[3], letters.count("A"), changed, letters.count("D")

@@ -14,17 +14,11 @@
   const words = (text) => text.toLowerCase().match(/[a-z0-9]+/g) || [];
 
   // ---- search ----
-  const products = [];
-  for (const [sm, names] of Object.entries(data.products.gpu))
-    for (const name of names) products.push({ words: words(name), sms: [sm] });
-  for (const names of data.products.cpu) {
-    const isas = names.at(-1);
-    for (const name of names.slice(0, -1)) products.push({ words: words(name), isas });
-  }
-  const byWord = new Map();
-  const put = (key, product) => byWord.set(key, [...(byWord.get(key) || []), product]);
-  for (const product of products)
-    for (const key of new Set([...product.words, product.words.join("")])) put(key, product);
+  const product = (name, sms, isas) => ({ words: words(name), whole: words(name).join(""), sms, isas });
+  const products = [
+    ...Object.entries(data.products.gpu).flatMap(([sm, names]) => names.map((name) => product(name, [sm], []))),
+    ...data.products.cpu.flatMap((names) => names.slice(0, -1).map((name) => product(name, [], names.at(-1)))),
+  ];
   const follows = (all, part, at) => part.every((word, index) => all[at + index] === word);
   const holds = (all, part) => all.some((_, at) => at + part.length <= all.length && follows(all, part, at));
 
@@ -45,12 +39,10 @@
         const asked = words(left.slice(0, size).join(" "));
         if (!asked.length || (size === 1 && !/\d/.test(left[0]) && asked[0].length < 4)) continue;
         const whole = asked.join("");
-        const named = [...(byWord.get(asked[0]) || []), ...(byWord.get(whole) || [])].filter(
-          (product) => holds(product.words, asked) || product.words.join("") === whole
-        );
+        const named = products.filter((product) => holds(product.words, asked) || product.whole === whole);
         if (!named.length) continue;
-        const sms = new Set(named.flatMap((product) => product.sms || []));
-        const isas = new Set(named.flatMap((product) => product.isas || []));
+        const sms = new Set(named.flatMap((product) => product.sms));
+        const isas = new Set(named.flatMap((product) => product.isas));
         const plain = size === 1 ? left[0] : null;
         tests.push((cell) => sms.has(cell.g) || isas.has(cell.i) || (plain && cell.text.includes(plain)));
         taken = size;
