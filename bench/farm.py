@@ -12,6 +12,7 @@ from bench.simulation import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.building.plan import evaluate_recipes
 from torchsmith.catalog import builtin_catalog
+from torchsmith.nix.evaluate import EvaluationOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import recipes_in
 
@@ -28,7 +29,7 @@ def rows() -> Iterator[Row]:
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
         generate(GenerateRequest(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
-        graph = evaluate_recipes(nix, recipes_in(root), {"default": MINI}).graph
+        graph = evaluate_recipes(nix, recipes_in(root), EvaluationOptions(trees={"default": MINI})).graph
     for farm in simulate_farms(tasks_of(simulated_jobs(graph, catalog), catalog, []), (1, 4, 16)):
         ours, nixs, bound = (Timing((hours * 3600,)) for hours in (farm.ours, farm.nix, farm.bound))
         what = f"132 packages on {farm.farm}"

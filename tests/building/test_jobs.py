@@ -10,7 +10,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.jobs import _ordered, jobs_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
-from torchsmith.nix.graph import Graph, closure
+from torchsmith.nix.graph import Graph
 
 CATALOG = builtin_catalog()
 X86, ARM = "x86_64-linux", "aarch64-linux"
@@ -98,7 +98,7 @@ def test_every_build_is_in_one_job_and_jobs_never_wait_for_each_other_in_a_circl
         names.append(name)
     tops = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=3))
     shown = graph(*found, **{f"r{index}": name for index, name in enumerate(sorted(tops))})
-    wanted = set().union(*(closure(shown.derivations, path(name)) for name in tops))
+    wanted = set().union(*shown.below.values())
     jobs = jobs_of(shown, wanted, CATALOG)
     assert sum(job.size for job in jobs) == len(wanted)
     before: set[str] = set()

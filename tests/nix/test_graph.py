@@ -10,7 +10,7 @@ from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
 from torchsmith.nix.derivation import Derivation, Output, compare, show_derivations
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
-from torchsmith.nix.graph import Graph, closure, kind_of
+from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import recipes_in
 
@@ -56,7 +56,7 @@ def test_a_long_build_below_two_recipes_is_shared() -> None:
         ("torch", ("v", "a", "t"), True),
         ("magma", ("v", "a", "t"), True),
     ]
-    assert closure(graph.derivations, vision.path) == {vision.path, torch.path, magma.path}
+    assert graph.below["v"] == {vision.path, torch.path, magma.path}
 
 
 @pytest.mark.parametrize(

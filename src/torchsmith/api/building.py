@@ -26,7 +26,6 @@ from torchsmith.building.start import (
     Prepared,
     prepare,
     resumed,
-    state_folder,
     workspace_record,
 )
 from torchsmith.core.problem import Conflict, Incomplete, Refused
@@ -34,7 +33,7 @@ from torchsmith.publishing.committed import differences
 from torchsmith.publishing.publish import PublishedRow, Publisher
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import choose
-from torchsmith.workspace.journal import finish_stopped
+from torchsmith.workspace.journal import STATE, finish_stopped
 from torchsmith.workspace.load import Workspace
 
 
@@ -174,7 +173,7 @@ def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
         watch.remark(finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)
-        logs = state_folder(opened) / "logs" / "publish"
+        logs = opened.home / STATE / "logs" / "publish"
         trees = read_trees(request.nixpkgs)
         changed = partial(differences, record=record, workspace=opened, trees=trees)
         flox = require_flox()

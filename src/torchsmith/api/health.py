@@ -172,12 +172,13 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
 
 
 def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
+    from torchsmith.nix.tool import read_settings
+
     try:
-        settings = msgspec.json.decode(done.stdout)
+        value = read_settings(done.stdout)
     except msgspec.DecodeError:
         yield HealthCheck("Nix settings", "does not work", _output(done))
         return
-    value = {name: entry.get("value") for name, entry in settings.items() if isinstance(entry, dict)}
     own = os.environ.get("NIX_CONF_DIR")
     off = f"off, by {own}/nix.conf" if own else "off"
     todo = "sandbox = true in nix.conf, or builds depend on what is installed on this machine"
@@ -251,7 +252,7 @@ def _flox(seconds: float) -> Iterator[HealthCheck]:
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.building.plan import this_machine
 
-    machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+    machine = this_machine()
     catalog = workspace.catalog
     torch = [estimate for estimate in catalog.estimates.values() if estimate.package == catalog.torch.name]
     memory = max((estimate.memory_gb for estimate in torch), default=0.0)

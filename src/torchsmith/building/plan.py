@@ -17,7 +17,6 @@ from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
-from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.store import StoreOptions, dry_run
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected, Past, expect
@@ -72,27 +71,12 @@ class Evaluation:
 def evaluate_recipes(
     nix: Nix,
     recipes: Sequence[RecipeFile],
-    trees: Mapping[str, Path],
+    options: EvaluationOptions,
     tell: Listener = lambda _: None,
-    addresses: Sequence[str] = (),
-    phases: Mapping[str, str] | None = None,
-    keeper: Keeper | None = None,
 ) -> Evaluation:
-    """Evaluate recipes, some perhaps with another build phase, and put their derivations into the store."""
-    results = evaluate(
-        recipes,
-        nix,
-        EvaluationOptions(
-            trees=trees,
-            addresses=addresses,
-            cache=ResultCache(),
-            instantiate=True,
-            phases=phases or {},
-            keeper=keeper,
-        ),
-        tell=tell,
-    )
-    reachable(results)
+    """Evaluate recipes and put their derivations into the store."""
+    options = replace(options, cache=ResultCache(), instantiate=True)
+    results = reachable(evaluate(recipes, nix, options, tell=tell))
     broken = tuple(
         Broken(result.name, str(CannotBuild(result.cause.message, where=result.cause.where)))
         for result in results
@@ -186,9 +170,9 @@ class Machine:
     one_disk: bool  # whether those two are the same space
 
 
-def this_machine(store: Path, scratch: Path) -> Machine:
+def this_machine(store: Path = Path("/nix/store")) -> Machine:
     """Measured now; a container's own limits count."""
-    store, scratch = _existing(store), _existing(scratch)
+    store, scratch = _existing(store), _existing(Path(os.environ.get("TMPDIR", "/tmp")))
     return Machine(
         len(os.sched_getaffinity(0)),
         min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_memory()) / GIB,

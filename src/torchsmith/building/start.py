@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -48,7 +47,7 @@ from torchsmith.building.run import Run
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Empty, Invalid
-from torchsmith.nix.evaluate import Listener
+from torchsmith.nix.evaluate import EvaluationOptions, Listener
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
@@ -107,11 +106,6 @@ def resumed(record: Record, workspace: Path | None) -> BuildSpec:
     return replace(request, workspace=workspace)
 
 
-def state_folder(workspace: Workspace) -> Path:
-    """Where a workspace's record and logs are."""
-    return workspace.home / STATE
-
-
 @contextmanager
 def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
     """A workspace with its record; `read_only` for verbs that only show it."""
@@ -140,7 +134,8 @@ class Prepared:
 
     @property
     def folder(self) -> Path:
-        return state_folder(self.workspace)
+        """Where the workspace's record and logs are."""
+        return self.workspace.home / STATE
 
     def check(self) -> None:
         """Refuse what cannot work, with reasons and numbers."""
@@ -279,20 +274,23 @@ def prepare(
     past = record.past()
     if request.backend == "flox":
         require_flox("build with --backend nix")
-        machine = this_machine(Path("/nix/store"), Path(os.environ.get("TMPDIR", "/tmp")))
+        machine = this_machine()
         plan = plan_with_flox(recipes, workspace, past, machine, request.resources)
         plan = with_compile_cache(plan, workspace.catalog) if workspace.settings.ccache else plan
         return Prepared(request, workspace, record, plan, machine, recipes=recipes, verifier=verifier)
     nix = find_nix()
     keeper = Keeper(nix)
     options = _store_options(nix, request)
-    phases = phases_of(recipes, workspace.catalog) if request.rehearse else None
-    evaluation = evaluate_recipes(nix, recipes, request.trees, tell, workspace.addresses, phases, keeper)
+    phases = phases_of(recipes, workspace.catalog) if request.rehearse else {}
+    evaluated = EvaluationOptions(
+        trees=request.trees, addresses=workspace.addresses, phases=phases, keeper=keeper
+    )
+    evaluation = evaluate_recipes(nix, recipes, evaluated, tell)
     rehearsals = None
     if request.rehearse:
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
-    machine = this_machine(nix.store_file(first).parent, Path(os.environ.get("TMPDIR", "/tmp")))
+    machine = this_machine(nix.store_file(first).parent)
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.resources, options)
     if request.rehearse:
         plan = as_rehearsals(plan)

@@ -20,10 +20,9 @@ from torchsmith.core.problem import Where
 from torchsmith.core.text import some_of
 from torchsmith.core.toml_write import Inline, table_text
 from torchsmith.matrix import Cell
-from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import OUT_OF_REACH, EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_for
-from torchsmith.nix.graph import Graph, closure, graph_of
+from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.probe import PackageAnswer, probe_package
 from torchsmith.nix.tool import Nix
 from torchsmith.recipe.values import RecipeOptions
@@ -142,9 +141,8 @@ def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) 
 def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> PackageProbe:
     if result.evaluated is None:
         return PackageProbe(cell, result.cause.message if result.cause else "Nix said nothing")
-    path = result.evaluated.drv_path
-    env = variables(graph.derivations[path])
-    marks = {graph.derivations[below].env.get(MARK, "") for below in closure(graph.derivations, path)}
+    env = graph.derivations[result.evaluated.drv_path].env
+    marks = {graph.derivations[below].env.get(MARK, "") for below in graph.below[result.name]}
     uses = tuple(name for name in catalog.packages if name in marks)
     return PackageProbe(
         cell,
@@ -153,15 +151,6 @@ def _probe(cell: Cell, result: EvalResult, graph: Graph, catalog: Catalog) -> Pa
         modules=tuple(_modules(env.get("pythonImportsCheck", "").split())),
         gpu_lists=tuple(gpu_lists(env, with_torch=catalog.torch.name in uses)),
     )
-
-
-def variables(derivation: Derivation) -> dict[str, str]:
-    """What the builder of a derivation gets, in the environment or in its structured attributes."""
-    env = dict(derivation.env)
-    structured = msgspec.json.decode(env.get("__json", "{}"))
-    for name, value in {**structured, **structured.get("env", {})}.items():
-        env[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return env
 
 
 def gpu_lists(env: Mapping[str, str], *, with_torch: bool) -> Iterator[GpuList]:

@@ -71,7 +71,8 @@ class Graph:
     @cached_property
     def below(self) -> Mapping[str, frozenset[str]]:
         """Everything that a recipe needs to be built, itself included."""
-        return {name: closure(self.derivations, path) for name, path in self.recipes.items()}
+        paths = grouped((name, path) for path, names in self.users.items() for name in names)
+        return {name: frozenset(paths[name]) for name in self.recipes}
 
     @cached_property
     def users(self) -> Mapping[str, tuple[str, ...]]:
@@ -138,19 +139,6 @@ def kind_of(derivation: Derivation) -> str | None:
     if "PYTORCH_BUILD_VERSION" in derivation.env:
         return "torch"
     return next((kind for kind, pattern in HEAVY.items() if pattern.fullmatch(derivation.pname)), None)
-
-
-def closure(derivations: Mapping[str, Derivation], path: str) -> frozenset[str]:
-    """A derivation and everything below it."""
-    seen = {path}
-    todo = [path]
-    while todo:
-        known = derivations.get(todo.pop())
-        for below in known.inputs if known else ():
-            if below not in seen:
-                seen.add(below)
-                todo.append(below)
-    return frozenset(seen)
 
 
 @dataclass(frozen=True, slots=True)

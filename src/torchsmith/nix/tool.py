@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -153,24 +154,20 @@ class NixSettings:
     features: frozenset[str]
 
 
-class _Setting(msgspec.Struct):
-    value: list[str] = []
-
-
-class _NixConfig(msgspec.Struct):
-    platforms: _Setting = msgspec.field(name="extra-platforms", default_factory=_Setting)
-    features: _Setting = msgspec.field(name="system-features", default_factory=_Setting)
-
-
 def nix_settings(nix: Nix) -> NixSettings:
     """Nix's own settings; its defaults where it does not report them."""
-    done = nix.show_config(30)
     try:
-        config = msgspec.json.decode(done.stdout if done.ok else "{}", type=_NixConfig)
-    except msgspec.MsgspecError:
-        config = _NixConfig()
-    features = frozenset(config.features.value) or USUAL_FEATURES
-    return NixSettings(frozenset((nix.current_system, *config.platforms.value)), features)
+        settings = read_settings(nix.show_config(30).stdout)
+    except msgspec.DecodeError:
+        settings = {}
+    systems = frozenset((nix.current_system, *settings.get("extra-platforms", ())))
+    return NixSettings(systems, frozenset(settings.get("system-features") or USUAL_FEATURES))
+
+
+def read_settings(text: str) -> dict[str, Any]:
+    """The values in what `show_config` prints, by name. Raises msgspec.DecodeError."""
+    settings = msgspec.json.decode(text, type=dict[str, Any])
+    return {name: entry.get("value") for name, entry in settings.items() if isinstance(entry, dict)}
 
 
 def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
