@@ -22,40 +22,33 @@ def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     instruction sets, match."""
     if name.lower() in catalog.cpus:
         return catalog.cpus[name.lower()]
-    return _lookup(catalog).find(" ".join(re.sub(_NOISE, " ", re.sub(_MARKS, "", name)).split()))
-
-
-class _CpuLookup:
-    """The catalog's CPUs by pattern and by words."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        cpus = catalog.cpus.values()
-        self.products = [(product_pattern(product), cpu) for cpu in cpus for product in cpu.products]
-        self.names = [(name_words(name), cpu) for cpu in cpus for name in _names(cpu)]
-
-    def find(self, name: str) -> Cpu | None:
-        products = [cpu for pattern, cpu in self.products if pattern.search(name)]
-        if products:
-            return _agreed(products)
-        words = name_words(name)
-        matches = [(len(own), cpu) for own, cpu in self.names if holds(words, own)]
-        longest = max((length for length, _ in matches), default=0)
-        return _agreed([cpu for length, cpu in matches if length == longest])
+    name = " ".join(re.sub(_NOISE, " ", re.sub(_MARKS, "", name)).split())
+    if products := [cpu for pattern, cpu in _products(catalog) if pattern.search(name)]:
+        return _agreed(products)
+    words = name_words(name)
+    matches = [(len(own), cpu) for own, cpu in _names(catalog) if holds(words, own)]
+    longest = max((length for length, _ in matches), default=0)
+    return _agreed([cpu for length, cpu in matches if length == longest])
 
 
 @lru_cache(maxsize=4)
-def _lookup(catalog: Catalog) -> _CpuLookup:
-    return _CpuLookup(catalog)
+def _products(catalog: Catalog) -> list[tuple[re.Pattern[str], Cpu]]:
+    return [(product_pattern(product), cpu) for cpu in catalog.cpus.values() for product in cpu.products]
+
+
+@lru_cache(maxsize=4)
+def _names(catalog: Catalog) -> list[tuple[tuple[str, ...], Cpu]]:
+    """The words of every name that a CPU goes by."""
+    return [
+        (name_words(name), cpu)
+        for cpu in catalog.cpus.values()
+        for name in (*re.sub(r"\([^)]*\)", "", cpu.title).split(","), *cpu.also_called)
+    ]
 
 
 def product_pattern(text: str) -> re.Pattern[str]:
     """A product's pattern, as whole words whatever their case."""
     return re.compile(rf"(?<![\w-])(?:{text})(?![\w+])", re.IGNORECASE)
-
-
-def _names(cpu: Cpu) -> tuple[str, ...]:
-    titles = re.sub(r"\([^)]*\)", "", cpu.title).split(",")
-    return (*titles, *cpu.also_called)
 
 
 def _agreed(cpus: list[Cpu]) -> Cpu | None:

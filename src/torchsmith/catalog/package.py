@@ -55,10 +55,6 @@ class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def tag_of(self, version: str) -> str:
         return self.tag.replace("{version}", version)
 
-    @property
-    def address(self) -> str:
-        return f"https://github.com/{self.owner}/{self.repo}"
-
 
 class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a build gets its GPU: by its torch, a variable, a CMake flag, or an argument."""

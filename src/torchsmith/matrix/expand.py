@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
@@ -9,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
-from torchsmith.core.problem import CannotBuild, Conflict, ValuePath
-from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
+from torchsmith.core.problem import CannotBuild, Conflict, Empty, ValuePath, did_you_mean
+from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line, neighbours
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
 
@@ -114,16 +115,43 @@ class Matrix(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...] = ()
 
-    def variants(self) -> tuple[Variant, ...]:
-        return tuple(cell.variant for cell in self.cells)
-
     def packages(self, catalog: Catalog) -> list[Package]:
         """The packages that it holds, in their order."""
         packages = {cell.variant.package for cell in self.cells}
         return [package for package in catalog.packages.values() if package in packages]
 
+    def select(self, selectors: Sequence[str], catalog: Catalog) -> Matrix:
+        """The part that words select; a Problem when they select none."""
+        selector = Selector.parse(selectors, catalog)
+        chosen = tuple(cell for cell in self.cells if selector.matches(cell.variant, cell.line, catalog))
+        if chosen:
+            return Matrix(chosen, self.left_out)
+        if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
+            hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
+        elif near := _buildable([cell.variant for cell in self.cells], selector, catalog):
+            hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
+        elif len(selectors) > 1:
+            hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
+        elif selectors[0].startswith("package:") and (package := selectors[0][8:]) not in catalog.packages:
+            hint = did_you_mean(package, catalog.packages)
+        else:
+            hint = "this matrix has none; torchsmith list -p every shows what else can be built"
+        raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)
+
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)
+
+
+def _buildable(variants: Sequence[Variant], selector: Selector, catalog: Catalog) -> Variant | None:
+    """A cell outside a matrix that a selector matches and that can be built, near one that the matrix has."""
+    one_of_each = {variant.target: variant for variant in reversed(variants)}
+    for near in (near for variant in one_of_each.values() for near in neighbours(variant, catalog)):
+        decision = assess(near, catalog)
+        if isinstance(decision, Rejected) or not decision.can_suggest(near):
+            continue
+        if selector.matches(near, decision.line.name, catalog):
+            return near
+    return None
 
 
 def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:

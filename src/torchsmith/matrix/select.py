@@ -4,7 +4,7 @@ axes must all hold, and `!` before a word leaves out what it matches."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import get_args
 
@@ -13,9 +13,8 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.names import hardware_hint
-from torchsmith.core.problem import Empty, Invalid, NotKnown, did_you_mean
+from torchsmith.core.problem import Invalid, NotKnown, did_you_mean
 from torchsmith.core.text import grouped
-from torchsmith.matrix.cells import Rejected, assess, neighbours
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
@@ -146,37 +145,3 @@ def _known_alike(text: str, catalog: Catalog) -> str:
         if re.fullmatch(pattern, text):
             return f"known: {', '.join(known)}"
     return ""
-
-
-def choose(
-    items: Iterable[Variant], selectors: Iterable[str], catalog: Catalog, line_of: Callable[[Variant], str]
-) -> list[Variant]:
-    """The variants that words select; a Problem when they select none."""
-    selectors, variants = list(selectors), list(items)
-    selector = Selector.parse(selectors, catalog)
-    chosen = [variant for variant in variants if selector.matches(variant, line_of(variant), catalog)]
-    if not chosen and selectors:
-        if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
-            hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
-        elif near := _buildable(variants, selector, catalog):
-            hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
-        elif len(selectors) > 1:
-            hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
-        elif selectors[0].startswith("package:") and (package := selectors[0][8:]) not in catalog.packages:
-            hint = did_you_mean(package, catalog.packages)
-        else:
-            hint = "this matrix has none; torchsmith list -p every shows what else can be built"
-        raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)
-    return chosen
-
-
-def _buildable(variants: Sequence[Variant], selector: Selector, catalog: Catalog) -> Variant | None:
-    """A cell outside a matrix that a selector matches and that can be built, near one that the matrix has."""
-    one_of_each = {variant.target: variant for variant in reversed(variants)}
-    for near in (near for variant in one_of_each.values() for near in neighbours(variant, catalog)):
-        decision = assess(near, catalog)
-        if isinstance(decision, Rejected) or not decision.can_suggest(near):
-            continue
-        if selector.matches(near, decision.line.name, catalog):
-            return near
-    return None

@@ -37,7 +37,6 @@ from torchsmith.matrix import (
 )
 from torchsmith.matrix.cells import Accepted, assess, newest_pin
 from torchsmith.matrix.expand import Include
-from torchsmith.matrix.select import choose
 from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
@@ -130,12 +129,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     def select(self, selectors: Sequence[str]) -> Matrix:
         """The part of the matrix that selectors pick."""
-        if not selectors:
-            return self.matrix
-        lines = {cell.variant: cell.line for cell in self.matrix.cells}
-        chosen = set(choose(lines, selectors, self.catalog, lines.__getitem__))
-        cells = tuple(cell for cell in self.matrix.cells if cell.variant in chosen)
-        return Matrix(cells, self.matrix.left_out)
+        return self.matrix.select(selectors, self.catalog) if selectors else self.matrix
 
 
 class SettingsFile(msgspec.Struct, frozen=True):

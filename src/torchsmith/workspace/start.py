@@ -93,7 +93,7 @@ def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), re
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
         profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
         text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
-    if not any(variant.cuda for variant in read_as(file, text).variants()):
+    if not any(cell.variant.cuda for cell in read_as(file, text).cells):
         text = text.replace(TOOLKIT, "")
     write_atomic(file, text)
     return file
