@@ -215,8 +215,16 @@ def _commits(repository: Path, name: str) -> list[PageRevision]:
         if match := HEAD.fullmatch(head):
             letters = Counter(line[0] for line in rest.split("\n") if line)
             added, deleted = letters["A"], letters["D"]
-            about = name, match[1], float(match[2]), match[3][:200]
-            changed = letters.total() - added - deleted
-            revisions.append(PageRevision(*about, added, changed, deleted, recipes))
+            revision = PageRevision(
+                repository=name,
+                revision=match[1],
+                at=float(match[2]),
+                subject=match[3][:200],
+                added=added,
+                changed=letters.total() - added - deleted,
+                deleted=deleted,
+                recipes=recipes,
+            )
+            revisions.append(revision)
             recipes -= added - deleted
     return revisions[::-1]
