@@ -35,12 +35,12 @@ class Several(msgspec.Struct, frozen=True):
 
 
 def verb(
-    words: Annotated[list[str] | None, Argument("Words.")] = None,
+    words: Annotated[Sequence[str], Argument("Words.")] = (),
     path: Annotated[Path | None, Option("--path", "-p", "A path.")] = None,
     yes: Annotated[bool | None, Option("--yes/--no", "Or not.")] = None,
     number: Annotated[float, Option("--number", min=1, max=9)] = 2.0,
     verbose: Annotated[bool, Option("--verbose", "-v", "More.")] = False,
-    tree: Annotated[list[str] | None, Option("Trees.", envvar="TORCHSMITH_TEST_TREES")] = None,
+    tree: Annotated[Sequence[str], Option("Trees.", envvar="TORCHSMITH_TEST_TREES")] = (),
     *,
     several: Several,
 ) -> None:
@@ -54,7 +54,7 @@ text = st.text(max_size=8).filter(lambda word: not word.startswith("-"))
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "words": st.lists(text, min_size=1, max_size=3),
+        "words": st.lists(text, min_size=1, max_size=3).map(tuple),
         "path": text.map(Path),
         "yes": st.booleans(),
         "number": st.floats(1, 9),
@@ -94,8 +94,25 @@ def test_what_is_written_is_read_in_whatever_order(fields: dict[str, Any], equal
         ("-vfjson", {"verbose": True, "format": "json"}),
         ("--no --yes", {"yes": True}),
         ("--number 3 --number 4", {"number": 4.0}),
-        ("a -- --path -h", {"words": ["a", "--path", "-h"]}),
-        ("- a", {"words": ["-", "a"]}),
+        (
+            "a -- --path -h",
+            {
+                "words": (
+                    "a",
+                    "--path",
+                    "-h",
+                )
+            },
+        ),
+        (
+            "- a",
+            {
+                "words": (
+                    "-",
+                    "a",
+                )
+            },
+        ),
         ("--path -3", {"path": Path("-3")}),
         ("-h --nonsense", None),
     ],
@@ -119,7 +136,7 @@ def test_a_verb_is_called_with_its_request_and_the_environment(monkeypatch: pyte
     given = parse(COMMAND, ["--many", "x", "--many=y"])
     assert given is not None
     call(verb, given)
-    assert SEEN.pop() == (None, None, None, 2.0, False, ["one", "two"], Several(many=("x", "y")))
+    assert SEEN.pop() == ((), None, None, 2.0, False, ("one", "two"), Several(many=("x", "y")))
 
 
 def commands() -> Iterator[Command]:

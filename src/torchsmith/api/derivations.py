@@ -77,6 +77,10 @@ class GraphReport(msgspec.Struct, frozen=True, kw_only=True):
     other_gpus: list[OtherTargets]  # code for other GPUs than the recipe's own
     failed: Mapping[str, str]  # recipes that do not evaluate, and why
 
+    @property
+    def exit(self) -> Exit:
+        return exit_of(self.failed.values())
+
 
 def graph(request: GraphRequest, watch: Watch = SILENT) -> GraphReport:
     """Count the builds below recipes, and find which of the long ones they share."""
@@ -215,6 +219,10 @@ class SbomReport:
     packages: int
     built: bool  # what the results in the store hold, not what recipes name
     failed: Mapping[str, str]
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of(self.failed.values())
 
 
 def sbom(request: GraphRequest, watch: Watch = SILENT) -> SbomReport:

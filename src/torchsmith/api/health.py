@@ -39,6 +39,10 @@ class FarmReport(msgspec.Struct, frozen=True):
     builders: Sequence[BuilderRow]
     asked: bool = True  # torchsmith.toml asks for anything to build
 
+    @property
+    def ok(self) -> bool:
+        return all(builder.ok for builder in self.builders)
+
 
 def check_farm(request: FarmCheckRequest) -> FarmReport:
     """Try each builder: reachable, its system, features, free disk, the instruction sets that it runs.
@@ -83,6 +87,10 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
     FORMAT: ClassVar = 2
     checks: list[HealthCheck]
+
+    @property
+    def ok(self) -> bool:
+        return all(check.health != "does not work" for check in self.checks)
 
 
 def doctor(request: DoctorRequest) -> DoctorReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +10,7 @@ import msgspec
 
 from torchsmith.api.fields import Option
 from torchsmith.api.options import WorkspaceOption
+from torchsmith.api.watch import SILENT, Watch
 from torchsmith.catalog.proof.checks import FactCheck, check_catalog, not_looked_at
 from torchsmith.workspace.load import open_workspace
 
@@ -29,12 +30,18 @@ class FactsReport(msgspec.Struct, frozen=True):
     checks: Sequence[FactCheck]
     not_looked_at: Mapping[str, int]
 
+    @property
+    def ok(self) -> bool:
+        return all(check.outcome != "wrong" for check in self.checks)
 
-def facts(request: FactsRequest, watch: Callable[[str], None] = lambda tool: None) -> FactsReport:
+
+def facts(request: FactsRequest, watch: Watch = SILENT) -> FactsReport:
     """Ask ptxas, gcc, archspec and LLVM; `watch` is told which."""
     from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
 
     catalog = open_workspace(request.workspace).catalog
     toolkits = chosen_toolkits(catalog, list(request.cuda) or None)
-    readings = read_tools(toolkits, download=not request.offline, watch=watch)
+    with watch.status("reading tools") as tell:
+        download = not request.offline
+        readings = read_tools(toolkits, download=download, watch=lambda tool: tell(f"asking {tool}"))
     return FactsReport(check_catalog(catalog, readings), not_looked_at(catalog))

@@ -27,7 +27,7 @@ class Parameter:
     name: str  # of the function's parameter, or of the field of a request
     param: Param
     kind: Any  # str, Path, int, float, bool, or the Literal's values
-    many: type | None  # list or tuple, where it may be given again
+    many: bool  # it may be given again
     default: Any
 
     @property
@@ -143,14 +143,13 @@ def is_request(kind: Any) -> bool:
     return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
 
 
-def _kind(hint: Any) -> tuple[Any, type | None]:
-    """`list[Path] | None` is a list of Path, `tuple[str, ...]` a tuple of str."""
+def _kind(hint: Any) -> tuple[Any, bool]:
+    """`Path | None` is a Path, `tuple[str, ...]` several str."""
     if get_origin(hint) in (Union, UnionType):
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    if get_origin(hint) in (list, tuple, Sequence):
-        inner, _ = _kind(get_args(hint)[0])
-        return inner, tuple if get_origin(hint) is tuple else list
-    return (get_args(hint) if get_origin(hint) is Literal else hint), None
+    if get_origin(hint) in (tuple, Sequence):
+        return _kind(get_args(hint)[0])[0], True
+    return (get_args(hint) if get_origin(hint) is Literal else hint), False
 
 
 def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -183,14 +182,10 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
                 if value is None:
                     value = waiting.value(name, options)
                 read = parameter.read(value, name)
-                values[parameter.name] = [*values.get(parameter.name, ()), read] if parameter.many else read
+                values[parameter.name] = (*values.get(parameter.name, ()), read) if parameter.many else read
     _place(parameters, loose, values, command)
     _from_environment(parameters, values)
-    return {
-        parameter.name: _collected(parameter, values[parameter.name])
-        for parameter in parameters
-        if parameter.name in values
-    }
+    return values
 
 
 class _Waiting:
@@ -247,7 +242,7 @@ def _place(
             continue
         taken, loose = (loose, []) if parameter.many else (loose[:1], loose[1:])
         if taken:
-            values = [parameter.read(word, parameter.metavar) for word in taken]
+            values = tuple(parameter.read(word, parameter.metavar) for word in taken)
             arguments[parameter.name] = values if parameter.many else values[0]
         elif parameter.required:
             raise Usage(f"{parameter.metavar!r} is missing", hint=f"{command.called} --help describes it")
@@ -266,12 +261,8 @@ def _from_environment(parameters: Sequence[Parameter], arguments: dict[str, Any]
         )
         if text:
             texts = text.split() if parameter.many else [text]
-            values = [parameter.read(word, parameter.param.envvar) for word in texts]
+            values = tuple(parameter.read(word, parameter.param.envvar) for word in texts)
             arguments[parameter.name] = values if parameter.many else values[0]
-
-
-def _collected(parameter: Parameter, value: Any) -> Any:
-    return tuple(value) if parameter.many is tuple else value
 
 
 def call(run: Callable[..., None], arguments: dict[str, Any]) -> None:

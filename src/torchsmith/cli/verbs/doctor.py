@@ -18,7 +18,7 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """
     report = doctor(request)
     answer(report, _print_checks, as_json=json)
-    exit_if(any(check.health == "does not work" for check in report.checks))
+    exit_if(not report.ok)
     here = any(check.name == "workspace" and check.health == "works" for check in report.checks)
     next_step("list" if here else "pick", workspace=request.workspace)
 

@@ -27,7 +27,7 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     """Test each builder and say what is wrong."""
     report = check_farm(request)
     answer(report, _print_checked, as_json=json)
-    exit_if(not all(builder.ok for builder in report.builders))
+    exit_if(not report.ok)
     if not report.asked:
         tell('torchsmith.toml asks for nothing to build yet: profile = "real" would')
     elif open_workspace(request.workspace).root is not None:

@@ -50,7 +50,8 @@ def run(
 
         shared = [SharedBuild(build.kind, build.name, build.recipes, True) for build in report.heavy]
         write_svg(shared_picture(shared), svg)
-    exit_if(print_failed(report.failed))
+    print_failed(report.failed)
+    exit_if(report.exit)
     if not format:
         next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 

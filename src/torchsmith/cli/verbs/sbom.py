@@ -25,12 +25,12 @@ def run(*, request: GraphRequest, json: JsonOption = False) -> None:
     would be incomplete.
     """
     report = sbom(request, Terminal())
-    code = print_failed(report.failed)
-    if json and not code:
+    print_failed(report.failed)
+    if json and not report.failed:
         print_json(report.bom, format=None)
     elif report.packages and not json:
         _print_terms(report)
-    exit_if(code)
+    exit_if(report.exit)
 
 
 def _print_terms(report: SbomReport) -> None:
