@@ -4,7 +4,7 @@ place."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.auditing.rule import Defect, Over, Rule, rules_over, wanted_by
-from torchsmith.auditing.suppress import RuleSelection, unmuted
+from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.recipe.read import PackageSet, Recipe, Span
@@ -45,21 +45,6 @@ class FileFindings:
     lasting: bool = (
         True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
     )
-
-    @classmethod
-    def of(
-        cls,
-        findings: Iterable[Finding],
-        text: str,
-        facts: RecipeFacts | None = None,
-        *,
-        concerns: bool = False,
-        lasting: bool = True,
-    ) -> FileFindings:
-        """What was found in a text, less what its comments silence, which is counted."""
-        findings = list(findings)
-        counted = tuple(unmuted(findings, text))
-        return cls(counted, facts, len(findings) - len(counted), concerns=concerns, lasting=lasting)
 
     def again(self, form: NormalizedText, label: str, own: Sequence[Finding]) -> FileFindings:
         """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""

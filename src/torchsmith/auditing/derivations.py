@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.auditing.context import Context, FileFindings
+from torchsmith.auditing.suppress import unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.core.text import grouped
@@ -87,7 +88,8 @@ def judge_derivations(
         built = EvaluatedWorkspace(good, failed, torch, context.catalog)
         for finding in context.findings("derivations", Where(folder.label), built):
             recipe = recipes.get(finding.where.file)
-            yield FileFindings.of([finding], recipe.text or "" if recipe else "")
+            counted, silenced = unmuted([finding], recipe.text or "" if recipe else "")
+            yield FileFindings(counted, silenced=silenced)
 
 
 def _recipe(

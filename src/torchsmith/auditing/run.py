@@ -15,7 +15,7 @@ from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, RepoRecipe, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS
-from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import read_text
@@ -235,7 +235,8 @@ def judge_expressions(path: Path, label: str, context: Context) -> FileFindings:
         return FileFindings(())
     subject = context.subject(label, recipe)
     findings = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
-    return FileFindings.of(findings, recipe.text, concerns=True, lasting=_exact(recipe))
+    counted, silenced = unmuted(findings, recipe.text)
+    return FileFindings(counted, silenced=silenced, concerns=True, lasting=_exact(recipe))
 
 
 def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
@@ -273,7 +274,8 @@ def judge_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
     findings = [*known, *context.of_recipe(subject)]
     if subject.variant is None and context.concerns(recipe):
         findings += context.of_expressions(subject)
-    return FileFindings.of(findings, recipe.text, facts, lasting=_exact(recipe))
+    counted, silenced = unmuted(findings, recipe.text)
+    return FileFindings(counted, facts, silenced, lasting=_exact(recipe))
 
 
 def _exact(recipe: Recipe) -> bool:

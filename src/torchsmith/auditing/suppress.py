@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -84,9 +84,9 @@ def _check(prefixes: Sequence[str]) -> None:
             raise NotKnown(f"no rule is called {word}", hint=hint)
 
 
-def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
+def unmuted(findings: Sequence[Finding], text: str) -> tuple[tuple[Finding, ...], int]:
     """Without those that a comment in their file says to leave out: on their line, the line above, or for the
-    whole file."""
+    whole file; and how many those are."""
     lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
     marks = [
         (number, match[1], re.findall(r"TS\d{3,4}", match[2]))
@@ -100,7 +100,8 @@ def unmuted(findings: Iterable[Finding], text: str) -> list[Finding]:
             for number, everywhere, ids in marks
         )
 
-    return [finding for finding in findings if not muted(finding)]
+    counted = tuple(finding for finding in findings if not muted(finding))
+    return counted, len(findings) - len(counted)
 
 
 def read_baseline(path: Path) -> frozenset[str]:

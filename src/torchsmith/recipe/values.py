@@ -34,9 +34,9 @@ class RecipeOptions:
 class CellFacts:
     """The catalog's entries that a cell refers to, and what they make of its template."""
 
-    def __init__(self, cell: Cell, catalog: Catalog, *, narrow: bool = True) -> None:
+    def __init__(self, cell: Cell, catalog: Catalog, options: RecipeOptions) -> None:
         variant = self.variant = cell.variant
-        self.narrow = narrow
+        self.options, self.narrow = options, options.narrow
         self.line = catalog.lines[cell.line]
         build = self.line.build_for(variant.toolkit)
         if build is None:
@@ -95,7 +95,7 @@ class CellFacts:
             values["machines"] = machines_text(self.gpu, self.isa, self.catalog)
         return values
 
-    def common_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
+    def common_values(self) -> dict[str, TemplateValue]:
         """What all cells of a package, line, Python and CUDA have in common."""
         variant, line, pin = self.variant, self.line, self.pin
         package, members = variant.package, self.members
@@ -107,8 +107,8 @@ class CellFacts:
             "line": line.name,
             "python": str(variant.python),
             "pythonPackages": self._python_packages(),
-            "maxJobs": str(options.max_jobs),
-            "ccache": options.ccache,
+            "maxJobs": str(self.options.max_jobs),
+            "ccache": self.options.ccache,
             "torchHash": line.hashes.get("pytorch", ""),
             "torchOff": self.isa.torch_off,
             "narrowed": self.narrowed,
@@ -141,7 +141,7 @@ class CellFacts:
             for name, patch in self.catalog.fixes[fix].patches.items():
                 values |= {f"patch.{name}.{fact}": getattr(patch, fact) for fact in PATCH_FACTS}
         if self.build.style == "nightly":
-            values |= self.nightly_values(options)
+            values |= self.nightly_values()
         return values
 
     def backend_values(self) -> dict[str, TemplateValue]:
@@ -173,10 +173,10 @@ class CellFacts:
             "otherGpus": "torch for no other architecture" + wide if backend.package_set else "any of them",
         }
 
-    def nightly_values(self, options: RecipeOptions) -> dict[str, TemplateValue]:
+    def nightly_values(self) -> dict[str, TemplateValue]:
         """What the nightly's recipes need besides: revisions, and the CUDA package sets by name."""
-        variant, toolkit = self.variant, options.toolkit
-        sources = {"nightly": options.nightly[TORCH], "companion": options.nightly[variant.package.name]}
+        variant, toolkit, nightly = self.variant, self.options.toolkit, self.options.nightly
+        sources = {"nightly": nightly[TORCH], "companion": nightly[variant.package.name]}
         sources |= {"toolkit": toolkit} if toolkit else {}
         assert variant.cuda is not None, "the nightly has no CPU-only build"
         assert self.gpu is not None
@@ -277,9 +277,9 @@ def shared_values(
     cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions
 ) -> dict[str, TemplateValue]:
     """The values of a file that many wrappers share: what differs is looked up by Nix."""
-    facts = CellFacts(cells[0], catalog, narrow=options.narrow)
+    facts = CellFacts(cells[0], catalog, options)
     isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
-    values = facts.common_values(options) | {
+    values = facts.common_values() | {
         "shared": True,
         "cell": Expression("cell"),
         "system": Expression("cpu.system"),

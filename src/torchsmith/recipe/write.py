@@ -75,12 +75,12 @@ class RecipeWriter:
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
-        facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
+        facts = CellFacts(cell, self.catalog, self.options)
         # The nightly's common part names its cell, so each cell of it is a group of its own.
         key = cell.name if facts.build.style == "nightly" else facts.group
         if key not in self._partial:
             own = facts.own_values()
-            values = facts.common_values(self.options) | own
+            values = facts.common_values() | own
             self._check(facts, values)
             self._partial[key] = partly(template(family(facts)), values, own)
         variant = cell.variant
@@ -104,13 +104,13 @@ class RecipeWriter:
 
     def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
         """Cells by the file that they share; only pinned recipes share one."""
-        facts = ((CellFacts(cell, self.catalog, narrow=self.options.narrow), cell) for cell in cells)
+        facts = ((CellFacts(cell, self.catalog, self.options), cell) for cell in cells)
         groups = grouped((own.group, cell) for own, cell in facts if own.build.style == "pinned")
         return [CellGroup(name, tuple(members)) for name, members in groups.items()]
 
     def shared(self, group: CellGroup) -> str:
         """The file that the wrappers of a group call."""
-        facts = CellFacts(group.cells[0], self.catalog, narrow=self.options.narrow)
+        facts = CellFacts(group.cells[0], self.catalog, self.options)
         values = shared_values(group.cells, self.catalog, self.options)
         self._check(facts, values)
         body = render(template(family(facts)), values)
@@ -129,7 +129,7 @@ class RecipeWriter:
     def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
         """A recipe that nobody builds: a package of nixpkgs or of a template, and what of the matrix lies
         below it marked; with it the lines that come from templates."""
-        facts = CellFacts(cell, self.catalog, narrow=self.options.narrow)
+        facts = CellFacts(cell, self.catalog, self.options)
         own = self.catalog.template_of(package.name)
         others = set(self.catalog.packages.values()) - {package, self.catalog.torch}
         values: dict[str, TemplateValue] = {
@@ -144,7 +144,7 @@ class RecipeWriter:
             "own": bool(own),
             "base": facts.own_template(own, "pprev") if own else "",
         }
-        common = facts.common_values(self.options) | facts.package_values(package)
+        common = facts.common_values() | facts.package_values(package)
         return lines_of(template("probe.nix"), common | facts.own_values() | values)
 
     def cuda_package(self, package: CudaPackage, cuda: CudaVersion, pin: Pin) -> str:

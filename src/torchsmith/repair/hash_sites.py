@@ -15,7 +15,7 @@ from torchsmith.core.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.hashes import is_placeholder, respell, to_sri
-from torchsmith.recipe.read import Recipe, Span, read_recipe
+from torchsmith.recipe.read import Edit, Recipe, Span, edited, read_recipe
 from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.open import read_text_as_recipe
 from torchsmith.recipe.read.syntax import Unreadable
@@ -60,9 +60,8 @@ class HashSite:
         """The file's text with another hash, spelled as the old one was."""
         if self.span is None:
             return set_string(text, self.path, sri)
-        data = text.encode()
         written = respell(sri, self.value) if self.quoted else f'"{sri}"'
-        return (data[: self.span.start] + written.encode() + data[self.span.end :]).decode()
+        return edited(text.encode(), [Edit(self.span.start, self.span.end, written)])
 
 
 def hash_sites(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[HashSite]:
