@@ -268,7 +268,7 @@ def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport
     """Ask Nix about a package for every line, CUDA and system, and write its entry and its recipes."""
     new = NewPackage(
         name=request.name,
-        attr=request.attr,
+        attr=request.attr or request.name,
         title=request.title,
         upstream=packages.read_source(request.source, request.tag),
         version=request.version,

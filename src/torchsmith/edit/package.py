@@ -77,10 +77,10 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     catalog = workspace.catalog
     if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
         raise Invalid(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
-    if not ATTRIBUTE.fullmatch(new.attribute):
+    if not ATTRIBUTE.fullmatch(new.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
-        raise Invalid(f"{new.attribute!r} is not an attribute of Nix", hint=hint)
-    same = {package.attr: package for package in catalog.packages.values()}.get(new.attribute)
+        raise Invalid(f"{new.attr!r} is not an attribute of Nix", hint=hint)
+    same = {package.attr: package for package in catalog.packages.values()}.get(new.attr)
     taken = catalog.packages.get(new.name) or same
     if taken is None:
         return
@@ -93,7 +93,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     else:
         removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
         hint = f"it is in this workspace{removal}"
-    raise Exists(f"{new.name if taken.name == new.name else new.attribute} {what}", hint=hint, where=where)
+    raise Exists(f"{new.name if taken.name == new.name else new.attr} {what}", hint=hint, where=where)
 
 
 def propose(
@@ -124,11 +124,11 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
     if not good:
         pins = ", ".join(sorted({pin_of(workspace.catalog, probe.cell).name for probe in probes}))
         if (alike := probes[0].alike) is not None:
-            hint = f"did you mean {near}?" if (near := nearest(new.attribute, alike)) else ""
+            hint = f"did you mean {near}?" if (near := nearest(new.attr, alike)) else ""
             hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
-            raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attribute}", hint=hint)
+            raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attr}", hint=hint)
         raise CannotBuild(
-            f"Nix cannot evaluate {new.attribute} for any cell of this workspace: {probes[0].error}",
+            f"Nix cannot evaluate {new.attr} for any cell of this workspace: {probes[0].error}",
             hint=f"mend {written}" if written else "another CUDA release or line may have it",
             exit=Exit.NOT_RIGHT,
         )

@@ -209,15 +209,11 @@ class NewPackage:
     """What a person says of a package; the rest is asked of Nix."""
 
     name: str
-    attr: str = ""  # empty: as its name
+    attr: str
     title: str = ""
     upstream: SourceRepository | None = None
     version: str = ""  # empty: the one that each nixpkgs has
     gpu_list: tuple[GpuList, ...] = ()
-
-    @property
-    def attribute(self) -> str:
-        return self.attr or self.name
 
 
 def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> str:
@@ -230,7 +226,7 @@ def entry_text(workspace: Workspace, new: NewPackage, probes: Sequence[PackagePr
     lines = list(dict.fromkeys(probe.cell.line for probe in good))
     if not probes:  # before Nix was asked
         needs, lines = [catalog.torch.name], all_lines
-    entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attribute}
+    entry: dict[str, Any] = {"title": new.title or new.name, "attr": new.attr}
     if new.upstream:
         entry["upstream"] = Inline(owner=new.upstream.owner, repo=new.upstream.repo, tag=new.upstream.tag)
     if needs:

@@ -66,7 +66,9 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     def matrix(self) -> Matrix:
         matrix = self.source.placed(lambda: expand(self.spec, self.catalog))
         known = proved(self.root)
-        return Matrix(settled(matrix.cells, self.catalog, known), matrix.left_out) if known else matrix
+        if not known:
+            return matrix
+        return replace(matrix, cells=tuple(settled(cell, self.catalog, known) for cell in matrix.cells))
 
     @property
     def lines(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from torchsmith.catalog import Catalog
@@ -31,12 +31,8 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     return len(new)
 
 
-def settled(cells: Sequence[Cell], catalog: Catalog, known: frozenset[str]) -> tuple[Cell, ...]:
-    """Cells without the warnings that an evaluation answered."""
-    return tuple(_settled(cell, catalog, known) for cell in cells)
-
-
-def _settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
+def settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
+    """A cell without the warnings that an evaluation answered."""
     key, unproved = _claim(cell, catalog)
     if not unproved or key not in known:
         return cell

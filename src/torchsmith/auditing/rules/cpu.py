@@ -86,7 +86,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
-    if subject.body.inner is not None or not isa.flags:
+    if not isa.flags:
         return
     wanted = _enabled(isa.flags)
     # What is interpolated and needs an evaluation may well be the flags.

@@ -10,7 +10,7 @@ from pathlib import Path
 from torchsmith.auditing.rule import CERTAIN, GUESS, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import ChangedPackage, PackageSet
-from torchsmith.recipe.read.expressions import cuda_set
+from torchsmith.recipe.read.expressions import CONFIG, cuda_set
 from torchsmith.workspace.subject import Subject
 
 CUDA_NAME = re.compile(r"(?<![\w-])cudaPackages(_\d+(?:_\d+)?)(?![\w-])")
@@ -224,7 +224,6 @@ def _mentions(text: str, change: ChangedPackage) -> bool:
     return match is not None or (bool(change.root) and f"{change.root}.{change.package}" in text)
 
 
-CONFIG = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")
 MISTAKEN = {
     "cudaCapability": "cudaCapabilities",
     "cudaArchs": "cudaCapabilities",

@@ -193,7 +193,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
         message = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
         yield Defect(message, hint=hint, severity=WARNING)
-    if not overrides and subject.style == "pinned" and not subject.body.inner and not right and subject.seen:
+    if not overrides and subject.style == "pinned" and not right and subject.seen:
         yield Defect("torch is taken from the pin as it is: no override sets its CUDA and GPU")
 
 
