@@ -196,6 +196,8 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
     findings = json.loads(call("audit", tmp_path, "--json").out)["findings"]
     assert {"TS010", "TS105"} <= {finding["rule"] for finding in findings}
     assert not any(finding["fix"] for finding in findings), "--fix would leave it alone"
+    [pname] = [finding["hint"] for finding in findings if finding["rule"] == "TS105"]
+    assert pname == "write pytorch210-python313-cpu-avx2"
     assert "TS010" in call("audit", tmp_path, "--fix").out
     assert file.read_text() == wrong
 

@@ -89,9 +89,12 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
 
 
 def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, with a fix only in files that can be fixed: one of ours is generated, not edited."""
+    """The findings, with a fix only in files that can be fixed: of one of ours, which is generated and not
+    edited, it is a hint."""
     return tuple(
-        finding if finding.where.file in files or finding.fix is None else replace(finding, fix=None)
+        replace(finding, fix=None, hint=finding.hint or finding.fix.title)
+        if finding.fix and finding.where.file not in files
+        else finding
         for finding in findings
     )
 
