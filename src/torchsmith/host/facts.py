@@ -97,9 +97,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
     others: Fact[tuple[str, ...]] | None = None  # accelerators of other makers that programs could use
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
-    cut_features: Fact[bool] | None = (
-        None  # the list of features breaks off: what it does not name is unknown
-    )
+    cut_features: Fact[bool] | None = None  # their list breaks off: what it does not name is unknown
     os: Fact[str] | None = None
     glibc: Fact[str] | None = None
     memory_mib: Fact[int] | None = None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
-from torchsmith.host.vocabulary import known_features
+from torchsmith.host.vocabulary import vocabulary
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
@@ -86,7 +86,7 @@ def breaks_off(text: str) -> bool:
         return bool(features)
     if "lm" in features and EARLY_X86.isdisjoint(features):
         return True
-    last, known = features[-1], known_features()
+    last, known = features[-1], vocabulary().features
     return last not in known and any(feature.startswith(last) for feature in known)
 
 
@@ -144,7 +144,7 @@ def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
     if cut:
         notes.append(Note(source, CUT))
         listed = features.rstrip().rstrip(".…").split()
-        features = " ".join(listed[:-1] if listed[-1] not in known_features() else listed)
+        features = " ".join(listed[:-1] if listed[-1] not in vocabulary().features else listed)
     feature_set = frozenset(features.lower().split())
     return HostFacts(
         system=fact_of(system or _system_of(feature_set), source),

@@ -14,7 +14,7 @@ from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_lines import AMD
-from torchsmith.host.vocabulary import kubernetes_vocabulary
+from torchsmith.host.vocabulary import vocabulary
 
 LABELS = (
     r"\b(beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/)[\w.-]+\s*[=:]"
@@ -76,15 +76,15 @@ def kubernetes_node(item: Mapping[str, Any], source: str) -> Node:
     arch = labels.get("kubernetes.io/arch") or labels.get("beta.kubernetes.io/arch")
     arch = arch or _table(_table(item, "status"), "nodeInfo").get("architecture")
     notes: list[Note] = []
-    vocabulary = kubernetes_vocabulary()
+    words = vocabulary().kubernetes
     features = {
-        vocabulary.features.get(word.lower(), word.lower())
+        words.features.get(word.lower(), word.lower())
         for word in (key.removeprefix(_CPUID) for key in labels if key.startswith(_CPUID))
     }
-    for word, others in vocabulary.implied.items():
+    for word, others in words.implied.items():
         features.update(others if word in features else ())
     vendor, *model = [labels.get(_MODEL + key, "") for key in ("vendor_id", "family", "id")]
-    id_ = "/".join([vocabulary.vendors.get(vendor, vendor), *model])
+    id_ = "/".join([words.vendors.get(vendor, vendor), *model])
     facts = HostFacts(
         system=Fact(system_of_machine(str(arch)), source) if arch else None,
         cpu_id=Fact(id_, source) if vendor and all(model) else None,

@@ -122,9 +122,8 @@ class _Tool:
             number = next(same, number)
         known = self.gpus.setdefault(number, {})
         if "gpu" in known and not _same_name(known["gpu"], fields.get("gpu", known["gpu"])):
-            known = self.gpus.setdefault(
-                f"{number}#{fields['gpu']}", {}
-            )  # of another machine, or of two lists
+            # Of another machine, or of two lists.
+            known = self.gpus.setdefault(f"{number}#{fields['gpu']}", {})
         for key, value in fields.items():
             known.setdefault(key, value)
 
@@ -133,11 +132,7 @@ class _Tool:
         source, values, notes = self.source, self.values, list(self.notes)
         gpus = tuple(self._facts_of_gpus(notes))
         named = {label for label in self.others.values() if label != AMD}
-        machine, instance, system = (
-            values.get("machine"),
-            values.get("instance", ""),
-            values.get("system", ""),
-        )
+        machine, instance, system = (values.get(key, "") for key in ("machine", "instance", "system"))
         if OR in system and "-linux" in system:
             notes.append(Note(source, f"names {system}: the system is unknown"))
             machine, system = "", ""

@@ -143,11 +143,8 @@ def _driver(word: str, catalog: Catalog) -> DriverVersion:
         raise Invalid(str(error), hint="the Driver Version that nvidia-smi prints") from error
     if driver.parts[0] < 20:
         toolkit = next((toolkit for version, toolkit in catalog.cuda.items() if str(version) == word), None)
-        came = (
-            f"; CUDA {word} came with driver {toolkit.native_driver}"
-            if toolkit and toolkit.native_driver
-            else ""
-        )
+        native = toolkit.native_driver if toolkit else None
+        came = f"; CUDA {word} came with driver {native}" if native else ""
         hint = f"give the Driver Version that nvidia-smi prints{came}"
         raise Invalid(f"{word} is a CUDA release, not a driver", hint=hint)
     return driver

@@ -98,12 +98,10 @@ def _gpu_losses(
     """What the GPUs lose; None where one of them, or the driver, does not run it."""
     assert wheel.cuda is not None
     toolkit = catalog.cuda.get(wheel.cuda)
-    runs = (
-        driver_runs(toolkit, host.driver, windows=host.windows)
-        if toolkit and host.driver is not None
-        else None
-    )
-    if toolkit is None or isinstance(runs, RunsNot):
+    if toolkit is None:
+        return None
+    runs = driver_runs(toolkit, host.driver, windows=host.windows) if host.driver is not None else None
+    if isinstance(runs, RunsNot):
         return None
     losses = []
     for sm in sms:

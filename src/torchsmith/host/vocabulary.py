@@ -18,22 +18,14 @@ class KubernetesVocabulary(msgspec.Struct, frozen=True):
     implied: dict[str, tuple[str, ...]]
 
 
-class _Vocabulary(msgspec.Struct, frozen=True):
+class ReportVocabulary(msgspec.Struct, frozen=True):
+    """vocabulary.toml."""
+
     source: str
-    features: frozenset[str]
+    features: frozenset[str]  # common ones of CPUs
     kubernetes: KubernetesVocabulary
 
 
 @cache
-def _vocabulary() -> _Vocabulary:
-    return msgspec.convert(read_cached(Path(__file__).with_name("vocabulary.toml")), _Vocabulary)
-
-
-def known_features() -> frozenset[str]:
-    """Common CPU features."""
-    return _vocabulary().features
-
-
-def kubernetes_vocabulary() -> KubernetesVocabulary:
-    """The spellings of node feature discovery."""
-    return _vocabulary().kubernetes
+def vocabulary() -> ReportVocabulary:
+    return msgspec.convert(read_cached(Path(__file__).with_name("vocabulary.toml")), ReportVocabulary)
