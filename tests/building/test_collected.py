@@ -49,7 +49,7 @@ def test_a_collection_between_evaluation_and_the_first_job_takes_nothing(
 ) -> None:
     trees = {"default": Path(os.environ["TORCHSMITH_NIXPKGS"])}
     with workspace_record(place.root) as (workspace, record):
-        ready = prepare(BuildSpec(place.root, (place.torch,), trees=trees), workspace, record)
+        ready = prepare(BuildSpec((place.torch,), trees=trees), workspace, record)
         collect()
         finished = ready.run(lambda _: None)
     assert (finished.state, finished.failed) == ("done", {})

@@ -143,7 +143,7 @@ def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
     )
     run = record.start_run("nix", asked.selectors, asked.options())
     record.end_run(run, "failed")
-    assert resumed(record, None) == asked
+    assert resumed(record) == asked
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,11 @@ class BuildRequest:
     def spec(self, record: Record) -> BuildSpec:
         """What is to be done, and kept for a later --resume. Raises Conflict for `resume` with recipes."""
         if not self.resume:
-            before = BuildSpec(workspace=self.workspace, selectors=tuple(self.recipes))
+            before = BuildSpec(selectors=tuple(self.recipes))
         elif self.recipes:
             raise Conflict("--resume continues the last run and takes no recipes")
         else:
-            before = resumed(record, self.workspace)
+            before = resumed(record)
         return replace(
             before,
             backend=self.backend or before.backend,

@@ -78,7 +78,6 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
     if not request.recipes and not request.every:
         raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
     spec = BuildSpec(
-        workspace=request.workspace,
         selectors=tuple(request.recipes),
         trees=read_trees(request.nixpkgs),
         small=takes_sample(request.nixpkgs),

@@ -68,7 +68,6 @@ BackendName = Literal["nix", "flox"]
 class BuildSpec:
     """What a run is to do, as the record keeps it for --resume."""
 
-    workspace: Path | None = None
     selectors: tuple[str, ...] = ()
     backend: BackendName = "nix"
     trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
@@ -86,24 +85,23 @@ class BuildSpec:
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
         trees = {rev: path.resolve() for rev, path in self.trees.items()}
-        whole = replace(self, workspace=None, trees=trees, sign=self.sign.resolve() if self.sign else None)
+        whole = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
         return {"spec": msgspec.json.encode(whole, enc_hook=str).decode()}
 
 
-def resumed(record: Record, workspace: Path | None) -> BuildSpec:
+def resumed(record: Record) -> BuildSpec:
     """The spec of the last run, where it left something undone. Raises Empty, Invalid."""
     last = record.unfinished()
     if last is None:
         raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
     try:
         text = last.options["spec"]
-        request = msgspec.json.decode(text, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
+        return msgspec.json.decode(text, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
     except (KeyError, msgspec.MsgspecError) as error:
         raise Invalid(
             "the last run was started by another torchsmith, which wrote its options in another way",
             hint="name the recipes and options again: what is built is not built again",
         ) from error
-    return replace(request, workspace=workspace)
 
 
 @contextmanager
