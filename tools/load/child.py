@@ -36,7 +36,7 @@ def build(root: Path, told: Path) -> Cost:
             if not isinstance(event, Tick):
                 file.write(msgspec.json.encode(event) + b"\n")
 
-        request = BuildSpec(workspace=root, resources=Resources(jobs=0))
+        request = BuildSpec(resources=Resources(jobs=0))
         ready = prepare(request, workspace, record)
         ready.check()
         planned, children, began = time.process_time(), _children(), time.monotonic()

@@ -52,7 +52,7 @@ from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
 from torchsmith.nix.store import StoreOptions, public_key
-from torchsmith.nix.tool import Nix, find_nix, nix_settings, stored
+from torchsmith.nix.tool import Nix, find_nix, stored, systems_and_features
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.git import head
@@ -324,8 +324,8 @@ def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
 def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
     """This machine and Nix's other builders, with the instruction sets that they run."""
     remote = [] if request.local else configured(workspace.settings.builder)
-    here = nix_settings(nix)
-    own = [Builder(LOCAL, here.systems, plan.share.jobs, features=here.features)]
+    systems, features = systems_and_features(nix)
+    own = [Builder(LOCAL, systems, plan.share.jobs, features=features)]
     if request.resources.jobs == 0:
         if not remote:
             hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"

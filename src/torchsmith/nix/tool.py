@@ -146,22 +146,14 @@ def _usable_store(env: Mapping[str, str]) -> str:
     return f"local?root={cache_dir() / 'store'}"
 
 
-@dataclass(frozen=True, slots=True)
-class NixSettings:
-    """The settings that decide what can be built here."""
-
-    systems: frozenset[str]
-    features: frozenset[str]
-
-
-def nix_settings(nix: Nix) -> NixSettings:
-    """Nix's own settings; its defaults where it does not report them."""
+def systems_and_features(nix: Nix) -> tuple[frozenset[str], frozenset[str]]:
+    """What can be built here, by Nix's settings; its defaults where it does not report them."""
     try:
         settings = read_settings(nix.show_config(30).stdout)
     except msgspec.DecodeError:
         settings = {}
     systems = frozenset((nix.current_system, *settings.get("extra-platforms", ())))
-    return NixSettings(systems, frozenset(settings.get("system-features") or USUAL_FEATURES))
+    return systems, frozenset(settings.get("system-features") or USUAL_FEATURES)
 
 
 def read_settings(text: str) -> dict[str, Any]:
