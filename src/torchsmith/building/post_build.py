@@ -14,6 +14,7 @@ from torchsmith.building.processes import Processes, Stopped
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Problem
 from torchsmith.nix.errors import shorten
+from torchsmith.nix.graph import Graph
 from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.record import VerificationRow
@@ -63,12 +64,9 @@ def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
     return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
 
 
-def long_builds(nix: Nix, plan: BuildPlan) -> list[str]:
+def long_builds(nix: Nix, graph: Graph) -> set[str]:
     """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
-    if plan.graph is None:
-        return []
-    outputs = [path for heavy in plan.graph.heavy for path in outputs_of(heavy.derivation)]
-    return sorted(valid_paths(nix, outputs))
+    return valid_paths(nix, (path for heavy in graph.heavy for path in outputs_of(heavy.derivation)))
 
 
 @dataclass

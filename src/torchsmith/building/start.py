@@ -224,7 +224,7 @@ class Prepared:
         if post_build.copier is not None:
             outputs = {path for recipe in there for path in recipe.outputs}
             not_copied = {path for recipe in there if recipe.name in wrong for path in recipe.outputs}
-            paths = {*outputs, *long_builds(self.nix, self.plan)} - not_copied
+            paths = {*outputs, *long_builds(self.nix, self.plan.graph)} - not_copied
             notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
             tell(Remark(words=note))
