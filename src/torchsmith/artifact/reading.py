@@ -6,7 +6,7 @@ import os
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from subprocess import DEVNULL
@@ -80,26 +80,6 @@ def _codes(piece: Piece) -> Iterator[tuple[bytes, int]]:
         yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size), address
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Functions of a library, three numbers for each (a Row), cut into pieces."""
-
-    source: FileSlice
-    machine: ElfMachine
-    outline: list[int]
-    rows: array[int]
-    cuts: list[int]  # where pieces begin among the functions, and the end
-
-    def piece(self, index: int) -> Piece:
-        numbers = iter(self.rows[3 * self.cuts[index] : 3 * self.cuts[index + 1]])
-        return Piece(
-            self.source, self.machine, self.outline, list(zip(numbers, numbers, numbers, strict=True))
-        )
-
-    def __len__(self) -> int:
-        return len(self.cuts) - 1
-
-
 def read_needs(
     source: FileSlice,
     machine: ElfMachine,
@@ -107,12 +87,18 @@ def read_needs(
     rows: array[int],
     processes: int | None = None,
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """The features of each function, and whether it holds bytes that are no instruction."""
-    pieces = Pieces(source, machine, sorted(outline), rows, _cuts(rows))
+    """The features of each function, and whether it holds bytes that are no instruction; `rows` has three
+    numbers for each (a Row)."""
+    cuts, calls = _cuts(rows), sorted(outline)
+
+    def piece(index: int) -> Piece:
+        numbers = iter(rows[3 * cuts[index] : 3 * cuts[index + 1]])
+        return Piece(source, machine, calls, list(zip(numbers, numbers, numbers, strict=True)))
+
     if processes is None:
         processes = min(_cores(), MOST_PROCESSES, sum(rows[1::3]) // PROCESS_BYTES)
     known: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal ones are one value
-    for needs in _read_all(pieces, processes - 1):
+    for needs in _read_all(piece, len(cuts) - 1, processes - 1, source.handle):
         features = [known.setdefault(names, names) for names in needs.features]
         undecoded = set(needs.undecoded)
         for index, place in enumerate(needs.each):
@@ -120,6 +106,7 @@ def read_needs(
 
 
 def _cuts(rows: array[int]) -> list[int]:
+    """Where pieces begin among the functions, and the end."""
     cuts, left = [0], PIECE_BYTES
     for index in range(0, len(rows), 3):
         left -= rows[index + 1] + FUNCTION_BYTES
@@ -134,31 +121,31 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _read_all(pieces: Pieces, helpers: int) -> list[Needs]:
+def _read_all(piece: Callable[[int], Piece], count: int, helpers: int, handle: int) -> list[Needs]:
     """All pieces, by this process and its helpers in turn; one that fails leaves its work to the rest."""
-    waiting = deque(range(len(pieces)))
+    waiting = deque(range(count))
     answers: dict[int, Needs] = {}
 
     def ask(helper: Dialogue) -> None:
         while (index := _next(waiting)) is not None:
             try:
-                answer = helper.ask(msgspec.json.encode(pieces.piece(index)), PIECE_SECONDS)
+                answer = helper.ask(msgspec.json.encode(piece(index)), PIECE_SECONDS)
                 answers[index] = msgspec.json.decode(answer, type=Needs)
             except (OSError, msgspec.MsgspecError):
                 waiting.append(index)
                 return
 
     with ExitStack() as started:
-        dialogues = list(_start(helpers, started, pieces.source.handle))
+        dialogues = list(_start(helpers, started, handle))
         threads = [Thread(target=ask, args=(helper,), daemon=True) for helper in dialogues]
         for thread in threads:
             thread.start()
         for _ in range(2):  # the second time for what a helper left
             while (index := _next(waiting)) is not None:
-                answers[index] = read_piece(pieces.piece(index))
+                answers[index] = read_piece(piece(index))
             for thread in threads:
                 thread.join()
-    return [answers[index] for index in range(len(pieces))]
+    return [answers[index] for index in range(count)]
 
 
 def _next(waiting: deque[int]) -> int | None:

@@ -183,15 +183,11 @@ def pick(
     siblings = (variant.of(other) for variant in variants for other in stack.siblings(catalog))
     python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
 
-    def possible(packages: Stack) -> tuple[Compatible, ...]:
+    def possible(packages: Stack, *, able: bool = True) -> Ranking:
         cells = possible_cells(host, python, packages, catalog)
-        return rank(host, cells, catalog, workload, able=True).fits
+        return rank(host, cells, catalog, workload, able=able)
 
-    def possible_misses() -> Sequence[Incompatible]:
-        cells = possible_cells(host, python, stack, catalog)
-        return rank(host, cells, catalog, workload).misses
-
-    wanted = cells_to_make(host, ranking, choice, lambda: possible(stack))
+    wanted = cells_to_make(host, ranking, choice, lambda: possible(stack).fits)
     bundled = (title for variant in variants for title in stack.bundled(variant, has, catalog))
     return Pick(
         facts,
@@ -204,10 +200,10 @@ def pick(
         bundled=tuple(dict.fromkeys(bundled)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
-        barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch))),
+        barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch)).fits),
         near=()
         if choice.variants and not choice.unserved
-        else nearest_misses(choice.unserved, ranking, wanted, possible_misses),
+        else nearest_misses(choice.unserved, ranking, wanted, lambda: possible(stack, able=False).misses),
         by_driver=tuple(
             _by_driver(
                 host,
