@@ -53,12 +53,19 @@ class FileSlice:
 
     def search(self, *texts: bytes) -> Iterator[tuple[int, bytes]]:
         """Every place where one of some texts stands, and which."""
-        pattern, longest = re.compile(b"|".join(map(re.escape, texts))), max(map(len, texts))
+        longest = max(map(len, texts))
         for start in range(0, self.size, SEARCHED_BYTES):
             block = self.read(start, min(SEARCHED_BYTES + longest - 1, self.size - start))
-            for match in pattern.finditer(block):
-                if match.start() < SEARCHED_BYTES:
-                    yield start + match.start(), match[0]
+            places = ((at, text) for text in texts for at in _places(block, text))
+            yield from sorted((start + at, text) for at, text in places if at < SEARCHED_BYTES)
+
+
+def _places(block: bytes, text: bytes) -> Iterator[int]:
+    """Where a text stands; a search for each of a few is many times as fast as a pattern of all."""
+    at = block.find(text)
+    while at >= 0:
+        yield at
+        at = block.find(text, at + len(text))
 
 
 @contextmanager
