@@ -103,6 +103,11 @@ def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None
         workspace = home / "workspace"
         assert called(home, "init", str(workspace), "--cell", cell, **variables).returncode == 0
         assert called(workspace, "generate", **variables).returncode == 0
+        # A derivation of the test's own: what others built may lie in the machine's store.
+        [recipe] = workspace.glob(f"build-pytorch/.flox/pkgs/{cell}.nix")
+        text = recipe.read_text()
+        recipe.write_text(text.replace("export CXXFLAGS=", f"export TEST={home.name} CXXFLAGS="))
+        assert recipe.read_text() != text
         dry = called(workspace, "build", "--dry-run", "--json", "--nixpkgs", "sample", **variables)
         own_store = json.loads(dry.stdout)["own_store"]
         if not own_store:

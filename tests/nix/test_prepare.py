@@ -1,4 +1,4 @@
-"""Which recipes can be evaluated without anything being passed to them."""
+"""Recipes before they are evaluated: what has to be passed to them, and what they read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.nix.prepare import _all_defaulted
+from torchsmith.nix.prepare import _all_defaulted, source_hash
 from torchsmith.recipe.read import read_text_as_recipe
 
 
@@ -24,3 +24,14 @@ def test_a_recipe_is_called_with_nothing_where_all_of_its_arguments_have_default
     text: str, defaulted: bool
 ) -> None:
     assert _all_defaulted(read_text_as_recipe(text.encode(), Path("x.nix")).syntax) is defaulted
+
+
+def test_the_hash_of_a_recipe_covers_what_files_in_a_shared_import_read(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.nix"
+    recipe.write_text("let pkgs = import (fetchTarball (import ./pin.nix)) { }; in pkgs.hello\n")
+    (tmp_path / "pin.nix").write_text("import ./address.nix\n")
+    hashes = set()
+    for address in ("one", "two"):
+        (tmp_path / "address.nix").write_text(f'"https://example.org/{address}.tar.gz"\n')
+        hashes.add(source_hash(recipe))
+    assert len(hashes) == 2

@@ -65,6 +65,7 @@ class Preparation:
     shared: dict[str, Closed] = field(default_factory=dict)
     origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
     readable: Readable = field(default_factory=Readable)
+    nested: dict[Path, Syntax] = field(default_factory=dict)  # files that recipes import
 
     def add(
         self, name: str, path: Path, *, system: str = "", alone: bool = False, build_phase: str = ""
@@ -72,11 +73,10 @@ class Preparation:
         """Prepare a recipe; `alone` leaves it unchanged."""
         self.readable.add(path)
         work = _Work(self)
-        data = read_text(path).encode()
         text: str | None = None
         plain = PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
         try:
-            syntax = parse(data, str(path))
+            syntax = parse_file(path)
         except Unreadable:  # Nix may understand it; it is then evaluated unchanged
             self.jobs.append(plain)
             return
@@ -90,9 +90,35 @@ class Preparation:
             text, work.shares, work.files = None, [], {}
         shares, files = tuple(dict.fromkeys(work.shares)), dict(work.files)
         group = f"packages {system}" if arguments is None and not alone else ""
-        reads, tarballs = tuple(work.reads), tuple(work.tarballs)
+        reads, tarballs = self.files_read(path, syntax), tuple(work.tarballs)
         prepared = replace(plain, text=text, shares=shares, files=files, reads=reads, tarballs=tarballs)
         self.jobs.append(replace(prepared, group=group))
+
+    def files_read(self, path: Path, syntax: Syntax) -> tuple[Path, ...]:
+        """A recipe's file, what it names, and what the files that it imports name."""
+        reads, imported, waiting = dict[Path, None](), {path}, [(path, syntax)]
+        while waiting:
+            path, syntax = waiting.pop()
+            reads[path] = None
+            for node in relative_paths(syntax):
+                reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
+                target = imported_file(syntax, node, path)
+                inner = self.imported(target) if target and target not in imported else None
+                if target and inner:
+                    imported.add(target)
+                    waiting.append((target, inner))
+        return tuple(reads)
+
+    def imported(self, file: Path) -> Syntax | None:
+        """A file that recipes import; None where it may not be read or is not understood: Nix decides."""
+        if file not in self.nested:
+            if not self.readable.allows(file):
+                return None
+            try:
+                self.nested[file] = parse_file(file)
+            except Problem:
+                return None
+        return self.nested[file]
 
 
 class _Work:
@@ -102,17 +128,13 @@ class _Work:
         self.preparation = preparation
         self.shares: list[str] = []
         self.files: dict[str, str] = {}
-        self.reads: dict[Path, None] = {}
         self.tarballs: dict[Tarball, None] = {}
 
     def note(self, syntax: Syntax, path: Path) -> None:
-        """Remember what a file reads, and the tarballs it names."""
+        """Remember the tarballs that a file names."""
         from torchsmith.recipe.read.recipe import Recipe
 
-        self.reads[path] = None
         self.tarballs |= dict.fromkeys(_tarballs(Recipe(path, syntax)))
-        for node in relative_paths(syntax):
-            self.reads[(path.parent / syntax.text(node).split("${")[0]).resolve()] = None
 
     def prepared(self, syntax: Syntax, path: Path, arguments: Arguments, depth: int) -> str:
         """The text of a file with imports shared, nested files prepared and paths made absolute."""
@@ -141,11 +163,8 @@ class _Work:
         call, target = node.parent, imported_file(syntax, node, path)
         if call is None or target is None or depth >= MOST_NESTING:
             return None
-        if not self.preparation.readable.allows(target):
-            return None  # left to Nix, which refuses it
-        try:
-            inner = parse(read_text(target).encode(), str(target))
-        except Problem:
+        inner = self.preparation.imported(target)
+        if inner is None:
             return None
         self.note(inner, target)
         text = self.prepared(inner, target, _passed(syntax, call, path, arguments), depth + 1)
@@ -153,6 +172,11 @@ class _Work:
         self.files[name] = text
         self.preparation.origins[name] = target
         return Edit(call.start_byte, call.end_byte, f"(import ./{name}.nix {INHERIT})")
+
+
+def parse_file(path: Path) -> Syntax:
+    """A file's tree. Raises CannotRead, and Unreadable for what is not understood."""
+    return parse(read_text(path).encode(), str(path))
 
 
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
@@ -260,10 +284,13 @@ def source_hashes(recipes: Iterable[Path]) -> Iterator[str]:
     """The hashes of many recipes; each repository is read once."""
     preparation, prints = Preparation(), Fingerprints()
     for recipe in recipes:
-        preparation.add(recipe.name, recipe)
+        preparation.readable.add(recipe)
         root = readable_root(recipe)
         digest = hashlib.sha256()
-        reads = {path.resolve() for path in preparation.jobs.pop().reads}
+        try:
+            reads = {path.resolve() for path in preparation.files_read(recipe, parse_file(recipe))}
+        except Unreadable:
+            reads = {recipe.resolve()}
         for path in sorted(path for path in reads if path.is_relative_to(root)):
             if path.is_dir() and not path.is_relative_to(root / ".flox/pkgs"):
                 continue  # such as the repository itself, which changes with every log in it

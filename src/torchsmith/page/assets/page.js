@@ -87,7 +87,7 @@
   const found = document.getElementById("found");
   const search = document.getElementById("search");
 
-  const AT_ONCE = 4; // grids that a filter lays out before it is seen; those below wait for the next frame
+  const AT_ONCE = 1; // grids that a filter lays out at once; those below wait for the next frame
   const filter = () => {
     const asked = search.value.trim();
     const test = parse(asked);
