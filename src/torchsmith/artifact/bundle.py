@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from functools import cache
 
 from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer, read_at
-from torchsmith.artifact.contents import MOST_RATIO, MOST_UNPACKED
-from torchsmith.artifact.source import CHUNK, Damaged, FileSlice, printable
+from torchsmith.artifact.source import (
+    CHUNK,
+    MOST_RATIO,
+    MOST_UNPACKED,
+    Damaged,
+    FileSlice,
+    printable,
+)
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.core.problem import Lacking

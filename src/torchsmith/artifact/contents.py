@@ -21,6 +21,8 @@ from typing import IO, Literal
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.source import (
     CHUNK,
+    MOST_RATIO,
+    MOST_UNPACKED,
     Damaged,
     FileSlice,
     above_store,
@@ -39,8 +41,6 @@ MOST_FILES = 500_000
 MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
 MOST_TEXT = 16 << 10  # bytes of a text; what is read stands in its first lines
 MOST_TEXTS = 2000
-MOST_UNPACKED = 16 << 30  # no library comes near this size
-MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 LOCAL_HEADER = 30
 ENCRYPTED = 1
 HARMLESS = 16 << 20  # bytes; below this size no ratio can hurt

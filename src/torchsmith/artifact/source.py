@@ -14,6 +14,8 @@ from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
 
 CHUNK = 1 << 20
 SEARCHED_BYTES = 4 << 20  # at a time
+MOST_UNPACKED = 16 << 30  # no library comes near this size
+MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 STORE = "/nix/store"
 MOST_LINKS = 40  # on the way to a file, as Linux counts them
 
