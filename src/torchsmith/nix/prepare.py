@@ -19,7 +19,7 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
 from torchsmith.nix.cache import Fingerprints
 from torchsmith.nix.fetch import Tarball
-from torchsmith.nix.readable import Readable, readable_root
+from torchsmith.nix.readable import Readable
 from torchsmith.recipe.read.closed import (
     Closed,
     Open,
@@ -284,8 +284,7 @@ def source_hashes(recipes: Iterable[Path]) -> Iterator[str]:
     """The hashes of many recipes; each repository is read once."""
     preparation, prints = Preparation(), Fingerprints()
     for recipe in recipes:
-        preparation.readable.add(recipe)
-        root = readable_root(recipe)
+        root = preparation.readable.add(recipe)
         digest = hashlib.sha256()
         try:
             reads = {path.resolve() for path in preparation.files_read(recipe, parse_file(recipe))}

@@ -53,19 +53,20 @@ class Readable:
     """The readable part of every root that recipes of one evaluation lie in."""
 
     roots: dict[Path, Root] = field(default_factory=dict)
-    seen: set[Path] = field(default_factory=set)  # folders whose files, links apart, have a root here
+    seen: dict[Path, Path] = field(default_factory=dict)  # the root of a folder's files, links apart
     _whole: dict[Path, list[Path]] = field(default_factory=dict)  # what of a tracked root may be read
 
-    def add(self, recipe: Path) -> None:
-        """Take in the root of a recipe."""
+    def add(self, recipe: Path) -> Path:
+        """Take in the root of a recipe, which is returned."""
         plain = not recipe.is_symlink()
         if plain and recipe.parent in self.seen:
-            return
+            return self.seen[recipe.parent]
         folder = readable_root(recipe)
         if folder not in self.roots:
             self.roots[folder] = Root(folder, _tracked(folder))
         if plain:
-            self.seen.add(recipe.parent)
+            self.seen[recipe.parent] = folder
+        return folder
 
     def allows(self, path: Path) -> bool:
         """Whether a file may be read, links followed."""
