@@ -89,8 +89,8 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
 
 
 def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, with a fix only in files that can be fixed: of one of ours, which is generated and not
-    edited, it is a hint."""
+    """The findings, with a fix only in files that can be fixed. A generated file is not edited: there the fix
+    becomes a hint."""
     return tuple(
         replace(finding, fix=None, hint=finding.hint or finding.fix.title)
         if finding.fix and finding.where.file not in files

@@ -38,6 +38,7 @@ class FarmReport(msgspec.Struct, frozen=True):
 
     builders: Sequence[BuilderRow]
     asked: bool = True  # torchsmith.toml asks for anything to build
+    workspace: bool = True  # there is a torchsmith.toml
 
     @property
     def ok(self) -> bool:
@@ -58,7 +59,7 @@ def check_farm(request: FarmCheckRequest) -> FarmReport:
         asked = False
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda builder: check_builder(builder, opened.catalog), builders))
-    return FarmReport(rows, asked)
+    return FarmReport(rows, asked, opened.root is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

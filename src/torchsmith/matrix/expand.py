@@ -126,14 +126,15 @@ class Matrix(msgspec.Struct, frozen=True):
         chosen = tuple(cell for cell in self.cells if selector.matches(cell.variant, cell.line, catalog))
         if chosen:
             return Matrix(chosen, self.left_out)
+        axis, _, word = selectors[0].partition(":")
         if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
             hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
         elif near := _buildable([cell.variant for cell in self.cells], selector, catalog):
             hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
         elif len(selectors) > 1:
             hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
-        elif selectors[0].startswith("package:") and (package := selectors[0][8:]) not in catalog.packages:
-            hint = did_you_mean(package, catalog.packages)
+        elif axis == "package" and word not in catalog.packages:
+            hint = did_you_mean(word, catalog.packages)
         else:
             hint = "this matrix has none; torchsmith list -p every shows what else can be built"
         raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)

@@ -6,7 +6,6 @@ from torchsmith.api.health import FarmCheckRequest, FarmReport, check_farm
 from torchsmith.api.options import JsonOption
 from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
 from torchsmith.cli.group import Group
-from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith farm check"
 app = Group(EXAMPLE)
@@ -30,7 +29,7 @@ def check(*, request: FarmCheckRequest, json: JsonOption = False) -> None:
     exit_if(not report.ok)
     if not report.asked:
         tell('torchsmith.toml asks for nothing to build yet: profile = "real" would')
-    elif open_workspace(request.workspace).root is not None:
+    elif report.workspace:
         next_build(workspace=request.workspace)
 
 
