@@ -3,6 +3,7 @@ attributes. What a recipe says is read off the built library."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.nix.conftest import MINI, native_system
 from tests.nix.test_miniature import build, built, fatbin_targets
 from torchsmith.api.writing import GenerateRequest, generate
+from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK
 from torchsmith.nix.tool import Nix
 
 pytestmark = pytest.mark.needs("nix")
@@ -89,8 +91,30 @@ def test_a_cell_builds_as_it_says_on_both_shapes_of_torch(
         out = built(building_nix, "-E", f"{scope} {name}")
         for library in out.glob("lib/python3.13/site-packages/*/_C.so"):
             assert fatbin_targets(library) == [90], name
+            assert_flags_recorded(library, host_halves=name == "torchvision", companion=True)
+    torch = built(building_nix, "-E", f"{scope} torchvision.torch.lib")
+    for library in torch.glob("lib/libtorch_*.so"):
+        assert_flags_recorded(library, host_halves="cuda" in library.name, companion=False)
     below = building_nix.run(building_nix.command("nix-store", "--query", "--requisites", str(python)))
     assert "-torch-" not in below.stdout, "nixpkgs' own torch is built besides"
+
+
+def assert_flags_recorded(library: Path, *, host_halves: bool, companion: bool) -> None:
+    """Every unit records how the recipe's flags reached it; nothing of the store is in the record."""
+    recorded = recorded_lines(library)
+    if library.name != "libtorch_cuda.so":  # CUDA units alone, in the miniature
+        assert any(CXX_MARK in line and FLAG in line for line in recorded), (library, recorded)
+    halves = [line for line in recorded if HOST_MARK in line]
+    assert bool(halves) is host_halves, (library, recorded)
+    assert all((FLAG in line) is companion for line in halves), (library, recorded)
+    assert all(CXX_MARK in line or HOST_MARK in line for line in recorded), (library, recorded)
+    assert not any("/nix/store" in line or "/build" in line for line in recorded)
+
+
+def recorded_lines(library: Path) -> list[str]:
+    command = ["readelf", "--string-dump=.GCC.command.line", str(library)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.partition("]")[2].strip() for line in told.splitlines() if "GNU C" in line]
 
 
 def test_a_native_release_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     archs: Mapping[str, Arch] = {}  # where no file of the catalog has them, as gfx.toml has AMD's
     systems: tuple[Platform, ...] = ()  # empty: all
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
+    compiler: Literal["gcc", "clang"] = "gcc"  # of C and C++ code; gcc records its flags in recipes
     package_set: str = ""  # of nixpkgs, whose members named after an architecture are narrowed to it
     release_of: str = ""  # the member of that set whose version is the backend's release
     lists: tuple[str, ...] = ()  # variables and CMake flags by which builds in nixpkgs get architectures

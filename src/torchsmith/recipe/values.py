@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Isa, Package, Pin
 from torchsmith.catalog.package import GpuList
+from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
 from torchsmith.core.text import grouped
@@ -147,7 +148,11 @@ class CellFacts:
     def backend_values(self) -> dict[str, TemplateValue]:
         """What a backend says of the target."""
         target = self.variant.target
+        records = self.catalog.backends[self.variant.backend].compiler == "gcc"
         values: dict[str, TemplateValue] = {
+            "recordFlag": RECORD if records else "",
+            "cxxMark": CXX_MARK,
+            "hostMark": HOST_MARK if records and self.variant.cuda else "",
             "target": str(target),
             "toolkit": toolkit_title(self.variant, self.catalog),
             "impliesIsa": self.variant.implies_isa,

@@ -84,7 +84,17 @@ patchPhase() {
   runHook postPatch
 }
 
-configurePhase() { runHook preConfigure; runHook postConfigure; }
+configurePhase() { runHook preConfigure; wrapCompiler; runHook postConfigure; }
+
+# As nixpkgs' compiler wrapper does, every call gets what the variable says at that moment.
+wrapCompiler() {
+  if [ -z "${NIX_CFLAGS_COMPILE:-}" ] || ! command -v "$CC" > /dev/null; then return; fi
+  mkdir -p "$NIX_BUILD_TOP/wrapped"
+  printf '#!%s\nexec %s "$@" $NIX_CFLAGS_COMPILE\n' "$BASH" "$(command -v "$CC")" > "$NIX_BUILD_TOP/wrapped/gcc"
+  chmod +x "$NIX_BUILD_TOP/wrapped/gcc"
+  export CC=$NIX_BUILD_TOP/wrapped/gcc
+}
+
 buildPhase() { runHook preBuild; runHook postBuild; }
 
 # Where a package names what it propagates, if it does.

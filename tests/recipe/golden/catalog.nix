@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:766230c6c673b03abc99bc0d05cfc8738056aa9249d292367c6bc7b713f3f668
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:68fbee9f04461982675baad05c5bc95be4694a45e8f1cbdfb2b7a0e4e49e9068
 # PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
 # Package name: pytorch-python313-cuda12_8-sm120-avx512
 
@@ -50,9 +50,18 @@ torch.overrideAttrs (oldAttrs: {
   # TORCH_CUDA_ARCH_LIST is already set, from gpuTargets.
   preConfigure = (oldAttrs.preConfigure or "")
     # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+    # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
     + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+    ''
+    # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+    + ''
+      export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+    ''
+    # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+    + ''
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
     ''
     # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
     + ''

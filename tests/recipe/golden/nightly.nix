@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:863c8ff4d967a9fcdc92c9641626f8417dc5c179f19c24226a588846f8749766
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:9f9b7d77146b11da853204c79261e4a7397b92993dd8876522c4692df6a2678c
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -137,8 +137,10 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
     + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
+      export NIX_CFLAGS_COMPILE="$NIX_CFLAGS_COMPILE -frecord-gcc-switches"
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
         export NIX_BUILD_CORES=${toString maxJobs}
       fi

@@ -1,4 +1,4 @@
-# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:a8c351b390bd2b3e47873f55e3923025fa5a14a5febbe3aec5bd5461060935d5
+# torchsmith: format=1 shared=pytorch-line2_10-python313-cuda13_0-default-gpus line=2.10 content=sha256:b40f36f7ab6981a2527fab967d681ccae4fee1b8666d48e90239eecd8dcfb96f
 # PyTorch 2.10.0, Python 3.13, CUDA 13.0: what the recipes of many GPUs and CPUs have in common.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -178,9 +178,18 @@ let
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+        ''
+        # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        + ''
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:b90f6e1c268e6a999636fd6907f594d328faf40e10461a3e8d81af0f064f7b16
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:892cee5ab7a65c8a2027f981d4abc8a481a3938fda4e468e1fe2093851a8d960
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -61,9 +61,14 @@ let
           echo "${oldAttrs.version}" > version.txt
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:85eb315dfa4387282d3efd278657b6697e3633ae2430aa6e94efaddbcea38dbc
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:decf084a9137fa2997f5241c2663c43ec71d4369e142a8cafbc611b140235f39
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -117,9 +117,18 @@ let
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+        ''
+        # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        + ''
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:0c0ae806001eac6ae72910c64d097ff9bd2837ab47707b3deb261f9322266995
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:40ecaf981bd226013877a8f950a9341e5e4c1d7741e775aca9fc2a1ebcd84a25
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -82,9 +82,18 @@ let
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+        ''
+        # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        + ''
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''

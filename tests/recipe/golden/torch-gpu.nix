@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:cbc44347d50dbe4d22336e056c868f446e213faa9782b546a0e026a67e643031
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:90d73bc2538125a212a59361b6e70ab770a779081b17d6ea1d2fb509910db5b4
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -121,9 +121,18 @@ let
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+        ''
+        # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        + ''
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''

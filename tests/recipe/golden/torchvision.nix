@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:2b21912808ae8f3d8230da304e7b25790ec1dd8193938950a24d05283655de66
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:39e66af5ce18b3c4e3c71904da70eb300f5ba73edc4e3a6e693bdf025bd235be
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
@@ -121,9 +121,18 @@ let
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+        # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
         + ''
-          export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-          export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+          export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+          export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+        ''
+        # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+        + ''
+          export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+        ''
+        # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        + ''
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''
@@ -198,12 +207,16 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
 
   preConfigure = (oldAttrs.preConfigure or "")
     + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
+    ''
+    # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
+    + ''
+      export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
     ''
     # nvcc hands its host compiler none of these by itself.
     + ''
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},-fmessage-length=10002"
     ''
     # torch's extension builder reads the first variable, CMake the second.
     + ''

@@ -35,6 +35,7 @@ def _exported(subject: Subject) -> Iterator[FlagList]:
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
+WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
 SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
 SWITCHED_OFF = re.compile(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
@@ -96,7 +97,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
     ]
     attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
-    if "NIX_CFLAGS_COMPILE" in exported or re.search(r"NIX_CFLAGS_COMPILE\b[^;]*([fF]lags|-m)", subject.code):
+    if "NIX_CFLAGS_COMPILE" in exported or WRAPPER_FLAGS.search(subject.code):
         return
     variables = exported + [attribute for attribute in attributes if attribute not in exported]
     listed = [*_lists(subject), *(listed for listed in subject.body.cpu_flags if listed.name == "flags")]

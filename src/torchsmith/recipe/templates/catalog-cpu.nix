@@ -30,10 +30,12 @@ in
       #? end
     ''
     #? end
+    # @cxxMark@ changes no code: recorded in a library, it proves that these flags reached a unit.
     + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
     ''
+    #? include record-flags.nix
     # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
     + ''
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then

@@ -33,10 +33,11 @@ in
 
   preConfigure = (oldAttrs.preConfigure or "") + ''
     export BUILD_VERSION=${nightlyVersion}
-    export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-    export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+    export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
+    export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
     # nvcc hands its host compiler none of these by itself.
-    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${builtins.concatStringsSep "," cpuFlags}"
+    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${builtins.concatStringsSep "," cpuFlags},@hostMark@"
+    export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} @recordFlag@"
     if [ "$NIX_BUILD_CORES" -gt @maxJobs@ ]; then
       export NIX_BUILD_CORES=@maxJobs@
     fi

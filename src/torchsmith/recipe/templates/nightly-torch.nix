@@ -134,8 +134,10 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
     + ''
-      export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
-      export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
+      export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
+      export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"
+      export NIX_CFLAGS_COMPILE="$NIX_CFLAGS_COMPILE @recordFlag@"
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
         export NIX_BUILD_CORES=${toString maxJobs}
       fi

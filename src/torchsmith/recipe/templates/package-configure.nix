@@ -5,14 +5,22 @@ preConfigure = (oldAttrs.preConfigure or "")
   ''
   #? end
   #? if ownFlags
+  #? if recordFlag
+  + ''
+    export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
+    export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
+  ''
+  #? include record-flags.nix
+  #? else
   + ''
     export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
     export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
   ''
-  #? if cuda
+  #? end
+  #? if hostMark
   # nvcc hands its host compiler none of these by itself.
   + ''
-    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags}"
+    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},@hostMark@"
   ''
   #? end
   #? end

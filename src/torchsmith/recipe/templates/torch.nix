@@ -95,10 +95,25 @@ customPytorch =
       ''
       #? end
       # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
+      #? if recordFlag
+      # @cxxMark@ changes no code: recorded in a library, it proves that these flags reached a unit.
+      + ''
+        export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
+        export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
+      ''
+      #? include record-flags.nix
+      #? else
       + ''
         export CFLAGS="${toString cpuFlags} ''${CFLAGS:-}"
         export CXXFLAGS="${toString cpuFlags} ''${CXXFLAGS:-}"
       ''
+      #? end
+      #? if hostMark
+      # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+      + ''
+        export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"
+      ''
+      #? end
       # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
       + ''
         if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
