@@ -39,17 +39,15 @@ def quoted(values: object) -> str:
 
 @st.composite
 def workspaces(draw: st.DrawFn) -> str:
-    """A torchsmith.toml with a few random cells of a random line, in a random layout."""
+    """A torchsmith.toml with a few random cells of a random line."""
     name = draw(st.sampled_from([*LINES, "flox"]))
     line = CATALOG.lines[name]
     cudas = draw(st.lists(st.sampled_from(["cpu", *line.cuda]), min_size=1, max_size=2, unique=True))
     sms = draw(st.lists(st.sampled_from(list(map(str, CATALOG.gpus))), min_size=1, max_size=2, unique=True))
     isas = draw(st.lists(st.sampled_from(list(CATALOG.isas)), min_size=1, max_size=2, unique=True))
     pythons = draw(st.lists(st.sampled_from(list(map(str, line.pythons))), min_size=1, max_size=1))
-    layout = draw(st.sampled_from(["standalone", "shared"]))
     packages = '\npackages = ["pytorch"]' if name == "flox" else ""
     text = f"""format = 1
-layout = "{layout}"
 max_jobs = {draw(st.sampled_from([8, 32]))}{packages}
 cudatoolkit = {quoted(["13.0"] if draw(st.booleans()) else [])}
 """
@@ -97,9 +95,8 @@ def test_a_random_workspace_raises_no_alarm(text: str) -> None:
         assert not found, "\n".join(f"{one.where} {one.rule} {one.message}" for one in found[:5])
 
 
-@pytest.mark.parametrize("layout", ["standalone", "shared"])
-def test_the_plan_has_its_eight_cells_without_a_machine_and_nothing_else(tmp_path: Path, layout: str) -> None:
-    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nprofile = "plan"\nlayout = "{layout}"\n')
+def test_the_plan_has_its_eight_cells_without_a_machine_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
     generate(GenerateRequest(workspace=tmp_path, git=False))
     found = alarms(tmp_path)
     assert {one.rule for one in found} == {UNUSABLE}

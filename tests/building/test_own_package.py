@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,28 +30,21 @@ trial = "assert cudasort.__name__ == 'cudasort'"
 source = "the miniature"
 """
 MIX, SORT = f"torchmix-{CELL}", f"cudasort-{CELL}"
-Make = Callable[[str], Place]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
-    def made(layout: str) -> Place:
-        root = tmp_path / layout
-        (root / "catalog").mkdir(parents=True)
-        (root / "catalog/estimates.toml").write_text(SMALL)
-        (root / "catalog/packages.toml").write_text(PACKAGES)
-        wanted = '"pytorch", "torchvision", "torchmix", "cudasort"'
-        text = TOML.replace('"pytorch", "torchvision"', wanted)
-        (root / "torchsmith.toml").write_text(f'layout = "{layout}"\n{text}')
-        return Place(root)
-
-    return made
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "catalog").mkdir(parents=True)
+    (tmp_path / "catalog/estimates.toml").write_text(SMALL)
+    (tmp_path / "catalog/packages.toml").write_text(PACKAGES)
+    wanted = '"pytorch", "torchvision", "torchmix", "cudasort"'
+    (tmp_path / "torchsmith.toml").write_text(TOML.replace('"pytorch", "torchvision"', wanted))
+    return Place(tmp_path)
 
 
 def test_a_package_of_a_workspace_goes_all_the_way_by_data_alone(
-    make: Make, nix_here: Path, call: Call
+    place: Place, nix_here: Path, call: Call
 ) -> None:
-    place = make("standalone")
     listed = json.loads(call(*place.words("list", "--json")).out)["cells"]
     assert {MIX, SORT} <= {cell["name"] for cell in listed}
     assert call(*place.words("generate")).code == 0
@@ -77,25 +69,15 @@ def machine() -> tuple[str, ...]:
     return ("--gpu", sm, "--isa", isa, "--driver", "580.65.06")
 
 
-def test_its_torch_is_the_cells_own_and_both_layouts_are_one_derivation(
-    make: Make, nix_here: Path, call: Call
-) -> None:
-    found = []
-    for layout in ("standalone", "shared"):
-        place = make(layout)
-        assert call(*place.words("generate")).code == 0
-        graph = json.loads(call(*place.words("graph", "--json")).out)
-        found.append(graph["recipes"])
-        torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
-        assert torch == [{place.torch, place.vision, MIX}], (
-            "one torch for all that need it, none for the rest"
-        )
-    assert found[0] == found[1]
-    assert {MIX, SORT} <= set(found[0])
+def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) -> None:
+    assert call(*place.words("generate")).code == 0
+    graph = json.loads(call(*place.words("graph", "--json")).out)
+    torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
+    assert torch == [{place.torch, place.vision, MIX}], "one torch for all that need it, none for the rest"
+    assert {MIX, SORT} <= set(graph["recipes"])
 
 
-def test_what_needs_cuda_has_no_cell_without_it(make: Make, call: Call) -> None:
-    place = make("standalone")
+def test_what_needs_cuda_has_no_cell_without_it(place: Place, call: Call) -> None:
     name = f"cudasort-python313-cpu-{CELL.split('-')[-1]}"
     answer = json.loads(call(*place.words("explain", name, "--json")).out)
     assert (answer["verdict"], answer["codes"]) == ("rejected", ["package-needs-cuda"])

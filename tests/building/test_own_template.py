@@ -55,11 +55,11 @@ buildPythonPackage {
 LIST = 'lib.concatStringsSep ";" torch.cudaCapabilities'
 
 
-def make(root: Path, layout: str = "standalone", template: str = TEMPLATE) -> Place:
+def make(root: Path, template: str = TEMPLATE) -> Place:
     for folder, name, text in (
         ("catalog", "estimates.toml", SMALL),
         ("templates", "torchblend.nix", template),
-        (".", "torchsmith.toml", f'layout = "{layout}"\n{TOML}'),
+        (".", "torchsmith.toml", TOML),
     ):
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / name).write_text(text)
@@ -74,20 +74,16 @@ def rules(call: Call, place: Place, *words: str) -> set[str]:
 
 @pytest.mark.needs("nix")
 @pytest.mark.long
-def test_it_goes_all_the_way_in_both_layouts(tmp_path: Path, nix_here: Path, call: Call) -> None:
-    found = []
-    for layout in ("standalone", "shared"):
-        place = make(tmp_path / layout, layout)
-        added = call(*place.words("package", "add", "torchblend", *SOURCE))
-        assert added.code == 0, added.err
-        assert rules(call, place) == {"TS901"}, "the source's hash is still to be learned"
-        assert call(*place.words("fix-hashes", "package:torchblend")).code == 0
-        assert rules(call, place, "--eval") == set()
-        graph = json.loads(call(*place.words("graph", "--json")).out)
-        torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
-        assert torch == [{place.torch, place.vision, BLEND}], "one torch, as for any package"
-        found.append(graph["recipes"][BLEND])
-    assert found[0] == found[1]
+def test_it_goes_all_the_way(tmp_path: Path, nix_here: Path, call: Call) -> None:
+    place = make(tmp_path)
+    added = call(*place.words("package", "add", "torchblend", *SOURCE))
+    assert added.code == 0, added.err
+    assert rules(call, place) == {"TS901"}, "the source's hash is still to be learned"
+    assert call(*place.words("fix-hashes", "package:torchblend")).code == 0
+    assert rules(call, place, "--eval") == set()
+    graph = json.loads(call(*place.words("graph", "--json")).out)
+    torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
+    assert torch == [{place.torch, place.vision, BLEND}], "one torch, as for any package"
     assert call(*place.words("build", BLEND)).code == 0
     result = str(place.root / ".torchsmith/results" / BLEND)
     report = json.loads(call(*place.words("verify", result, "--json")).out)["report"]

@@ -16,7 +16,6 @@ from torchsmith.edit.package_entry import gpu_lists
 
 TOML = f"""\
 format = 1 # mine
-layout = "standalone"
 
 # the one block
 [[matrix]]

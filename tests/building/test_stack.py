@@ -20,25 +20,19 @@ CELL = f"python313-cuda12_8-sm90-{ISA}"
 
 
 @pytest.fixture
-def layout() -> str:
-    return "standalone"
-
-
-@pytest.fixture
-def place(tmp_path: Path, layout: str) -> Place:
-    root = tmp_path / layout
+def place(tmp_path: Path) -> Place:
+    root = tmp_path
     (root / "catalog").mkdir(parents=True)
     (root / "catalog/estimates.toml").write_text(SMALL)
     (root / "catalog/packages.toml").write_text(LIFTED)
     packages = ["pytorch", *NEEDS[:2], *SHIPPED, "vllm"]
     (root / "torchsmith.toml").write_text(
-        f'format = 1\nlayout = "{layout}"\npackages = {json.dumps(packages)}\n[[matrix]]\nline = "2.10"\n'
+        f'format = 1\npackages = {json.dumps(packages)}\n[[matrix]]\nline = "2.10"\n'
         f'python = ["3.13"]\ncuda = ["12.8"]\nsm = ["sm90"]\nisa = ["{ISA}"]\n'
     )
     return Place(root)
 
 
-@pytest.mark.parametrize("layout", ["standalone", "shared"])
 def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
     place: Place, nix_here: Path, call: Call
 ) -> None:

@@ -59,13 +59,11 @@ def requests_in(folder: Path) -> list[EvaluationRequest]:
     return [EvaluationRequest(one.name, one.path, one.system) for one in recipes_in(folder)]
 
 
-@pytest.mark.parametrize("layout", ["standalone", "shared"])
 def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
-    layout: str,
     make: Make,  # noqa: F811
     nix: Nix,
 ) -> None:
-    requests = requests_in(make(CELLS.replace("format = 1", f'format = 1\nlayout = "{layout}"')))
+    requests = requests_in(make(CELLS))
     trees = {"default": MINI}
     shared = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees)))
     separate = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees, alone=True)))
@@ -106,14 +104,6 @@ def test_recipes_of_a_line_are_evaluated_in_one_process(make: Make) -> None:  # 
     # A GPU is named in the import, so that cells for one GPU share theirs.
     gpus = [(6, "13_0"), (6, "13_0")]
     assert told == [(3, "13_0"), (3, "cpu"), (3, "cpu"), (3, "cuda12_8"), (4, "13_0"), *gpus]
-
-
-def test_wrappers_of_a_shared_file_share_its_import_too(make: Make) -> None:  # noqa: F811
-    preparation = Preparation()
-    for request in requests_in(make(CELLS.replace("format = 1", 'format = 1\nlayout = "shared"'))):
-        preparation.add(request.name, request.path, system=request.system)
-    assert all(job.shares for job in preparation.jobs)
-    assert len(plan_batches(preparation.jobs, workers=1)) <= 12
 
 
 TINY = {

@@ -41,9 +41,9 @@ unproved = ""
 """
 
 
-def workspace(root: Path, line: str, layout: str) -> Path:
+def workspace(root: Path, line: str) -> Path:
     """A workspace with one cell; line 2.14 is the own release of a pin of today's shape."""
-    (root / "torchsmith.toml").write_text(f'format = 1\nline = "{line}"\nlayout = "{layout}"\n{BLOCK}')
+    (root / "torchsmith.toml").write_text(f'format = 1\nline = "{line}"\n{BLOCK}')
     if line == "2.14":
         (root / "catalog").mkdir()
         (root / "catalog/pins.toml").write_text(NATIVE_PIN)
@@ -53,23 +53,21 @@ def workspace(root: Path, line: str, layout: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("tree", "line", "versions", "layout"),
+    ("tree", "line", "versions"),
     [
-        (MINI, "2.10", "2.10.0 0.25.0 2.10.0", "standalone"),
-        (TODAY, "2.10", "2.10.0 0.25.0 2.10.0", "standalone"),
-        (TODAY, "2.10", "2.10.0 0.25.0 2.10.0", "shared"),
-        (TODAY, "2.14", "2.14.1 0.29.2 2.11.0", "standalone"),
+        (MINI, "2.10", "2.10.0 0.25.0 2.10.0"),
+        (TODAY, "2.10", "2.10.0 0.25.0 2.10.0"),
+        (TODAY, "2.14", "2.14.1 0.29.2 2.11.0"),
     ],
 )
 def test_a_cell_builds_as_it_says_on_both_shapes_of_torch(
     tree: Path,
     line: str,
     versions: str,
-    layout: str,
     tmp_path: Path,
     building_nix: Nix,
 ) -> None:
-    folder = workspace(tmp_path, line, layout)
+    folder = workspace(tmp_path, line)
     names = ("torchvision", "torchaudio")
     recipes = {name: folder / f"build-{name}/.flox/pkgs/{name}-{CELL}.nix" for name in names}
     own = " ".join(
@@ -118,7 +116,7 @@ def recorded_lines(library: Path) -> list[str]:
 
 
 def test_a_native_release_is_taken_as_it_is(tmp_path: Path) -> None:
-    folder = workspace(tmp_path, "2.14", "standalone")
+    folder = workspace(tmp_path, "2.14")
     text = (folder / f"build-pytorch/.flox/pkgs/pytorch-{CELL}.nix").read_text()
     for word in ("patches =", "fetchFromGitHub", "FindCUDAToolkit", "broken", "cccl"):
         assert word not in text, word

@@ -185,18 +185,6 @@ def test_descriptions_are_true_for_their_cell(recipes: dict[str, dict[str, Any]]
         assert ("Machines: none" in recipe["long"]) is unusable, name
 
 
-def test_both_layouts_are_the_same_derivations(
-    make: Make, evaluate: Evaluate, recipes: dict[str, dict[str, Any]]
-) -> None:
-    root = make(PLAN + 'layout = "shared"\n')
-    found: dict[str, str] = {}
-    for package in ("pytorch", "torchvision", "torchaudio"):
-        found |= ask_repo(evaluate, root, package, function="d: d.drvPath")
-    assert found == {name: recipe["drv"] for name, recipe in recipes.items()}
-    for file in (root / "build-pytorch/.flox/pkgs").glob("*.nix"):
-        assert len(file.read_text().splitlines()) == 4, "a header and three lines"
-
-
 def test_torchaudio_on_cuda_13_has_its_opencv_patches(plan: Path, evaluate: Evaluate) -> None:
     recipe = plan / "build-torchaudio/.flox/pkgs/torchaudio-python313-cuda13_0-sm90-avx2.nix"
     patches = evaluate(

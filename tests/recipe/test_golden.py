@@ -30,10 +30,6 @@ CASES = {
         "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper.nix",
     ),
     "cuda-package": (PLAN, "build-cudatoolkit/.flox/pkgs/cudnn-13_0.nix"),
-    "shared": (
-        PLAN + 'layout = "shared"\n',
-        "build-pytorch/nix/pytorch-line2_10-python313-cuda13_0-default-gpus.nix",
-    ),
     "default": (FLOX, "build-pytorch/default.nix"),
 }
 

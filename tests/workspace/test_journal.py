@@ -26,7 +26,6 @@ DRAFT = "*.torchsmith-new"
 MOMENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "subprocess.Popen")
 OLD, NEW = "6a030d535719c5190187c4cec156f335e95e3211", "1" * 40
 TOML = """format = 1
-layout = "shared"
 [[matrix]]
 line = "2.10"
 python = ["3.13"]

@@ -48,14 +48,9 @@ def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
         assert error.gpu is bool(of_gpus), error.name
 
 
-@pytest.mark.parametrize("layout", ["", 'layout = "shared"\n'])
 @pytest.mark.parametrize(("isa", "named"), [("avx2", False), ("armv9", True)])
-def test_a_superchip_is_named_for_its_own_system_only(
-    layout: str, isa: str, named: bool, tmp_path: Path
-) -> None:
+def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp_path: Path) -> None:
     start_workspace(tmp_path, "real", cells=(f"pytorch-python313-cuda13_0-sm90-{isa}",))
-    file = tmp_path / "torchsmith.toml"
-    file.write_text(file.read_text().replace("format = 1\n", f"format = 1\n{layout}", 1))
     generate(GenerateRequest(workspace=tmp_path))
     page(PageRequest(folder=tmp_path, output=tmp_path / "page.html"))
     texts = {

@@ -22,8 +22,8 @@ isa = ["avx2"]
 ONE, OTHER = BLOCK.format(line="2.10"), BLOCK.format(line="2.8")
 
 
-def opened(folder: Path, *blocks: str, layout: str = "standalone") -> Workspace:
-    text = f'format = 1\nlayout = "{layout}"\npackages = ["pytorch", "torchvision"]\n'
+def opened(folder: Path, *blocks: str) -> Workspace:
+    text = 'format = 1\npackages = ["pytorch", "torchvision"]\n'
     (folder / "torchsmith.toml").write_text(text + "".join(blocks))
     return open_workspace(folder)
 
@@ -60,13 +60,6 @@ def test_a_selector_picks_a_line_and_the_name_states_it(tmp_path: Path) -> None:
         f"torchvision023-{CELL}"
     ]
     assert len(both.select(["package:pytorch"]).cells) == 2
-
-
-def test_shared_files_of_two_lines_are_two(tmp_path: Path) -> None:
-    made = texts(opened(tmp_path, ONE, OTHER + "prefix = true\n", layout="shared"))
-    wrappers = {name for name in made if name.endswith(CELL)}
-    assert len(wrappers) == 4
-    assert len({made[name].rpartition("import ")[2].split(".nix")[0] for name in wrappers}) == 4
 
 
 def test_one_plain_name_in_two_lines_is_refused_and_told_the_way_out(tmp_path: Path) -> None:

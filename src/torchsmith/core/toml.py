@@ -230,11 +230,12 @@ def validation_problem(
     path = _refused(table, steps, inner, decode)
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
         word = unknown[1]
-        known = [
-            field.encode_name for struct in _structs(inner)[:1] for field in msgspec.structs.fields(struct)
-        ]
+        structs = _structs(inner)[:1]
+        known = [field.encode_name for struct in structs for field in msgspec.structs.fields(struct)]
+        removed = [getattr(struct, "REMOVED", {}).get(word, "") for struct in structs]
+        hint = "".join(removed) or did_you_mean(word, known)
         where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
-        return NotKnown(f"unknown key {word}", hint=did_you_mean(word, known), where=where)
+        return NotKnown(f"unknown key {word}", hint=hint, where=where)
     if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
         message, inner = f"key {missing[1]} is missing", _descend(inner, missing[1])
     literals = [kind for kind in (inner, *get_args(inner)) if get_origin(kind) is Literal]

@@ -17,7 +17,7 @@ from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, Adoption, Change, ChangeKind
-from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile
+from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import PHASES, Judge, Judged, copies, phase_of, reconcile
@@ -25,7 +25,7 @@ from torchsmith.workspace.run import wanted_of
 from torchsmith.workspace.wanted import WantedRepo
 
 MAX_REASONS = 3  # of a broken recipe, in its message
-OURS = (f"{PKGS}/", f"{SHARED}/", "docs/")  # where a plan deletes files
+OURS = (f"{PKGS}/", "docs/")  # where a plan deletes files
 
 
 @dataclass(frozen=True, slots=True)

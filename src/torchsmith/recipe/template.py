@@ -8,8 +8,8 @@ inside "..." or ''...'', in a comment, or in code (where a list becomes a Nix li
     #? each NAME    ... once for every item of a list, as `@item@`, or as the values that the item holds
     #? include FILE another template, indented like this line
 
-In the shared layout a value can be an `Expression` of Nix in place of text; it is then interpolated. A value
-can be a template too (`Nested`), which is filled where it stands: the templates of a workspace's own.
+A value can be an `Expression` of Nix in place of text; it is then interpolated. It can be a template too
+(`Nested`), which is filled in its place: the templates of a workspace's own.
 """
 
 from __future__ import annotations
@@ -199,10 +199,9 @@ def _step(line: str, at: int, states: list[State]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A value that is known only to Nix: the expression, and what a comment calls it."""
+    """A value that is known only to Nix."""
 
     nix: str
-    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +326,6 @@ def _fill(hole: Hole, values: TemplateValues) -> str:
         hint = did_you_mean(hole.name, sorted(known))
         raise TemplateError(f"there is no value for @{hole.name}@ here", hint=hint, where=hole.where)
     if isinstance(value, Expression):
-        if hole.state == "comment":
-            return value.comment or value.nix
         return value.nix if hole.state == "code" else f"${{{value.nix}}}"
     if hole.state != "code":
         raise TemplateError(f"@{hole.name}@ is no text, and stands only in code", where=hole.where)

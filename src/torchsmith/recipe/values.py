@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from torchsmith.catalog.package import GpuList
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
-from torchsmith.core.text import grouped
 from torchsmith.matrix import Accelerator, Cell, Flavor, Variant
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
@@ -48,14 +47,11 @@ class CellFacts:
         self.pin = catalog.pins.get(build.pin)
 
     @property
-    def group(self) -> str:
-        """The name of what cells share that differ in GPU and instruction set alone."""
+    def common_key(self) -> tuple[object, ...]:
+        """What decides `common_values`: cells with the same key have the same."""
         variant = self.variant
-        target = f"cuda{variant.cuda.slug}" if variant.cuda else str(variant.target)
-        line = f"line{self.line.name.replace('.', '_')}"
-        marks = [] if self.gpu is None or self.narrowed is self.narrow else [self._exception]
-        marks += [self.isa.name] * bool(self.isa.torch_off)
-        return "-".join([variant.stem, line, variant.python.slug, target, *marks])
+        target = variant.cuda or variant.target
+        return variant.stem, self.line.name, variant.python, target, self.narrowed, self.isa.torch_off
 
     @property
     def members(self) -> list[Package]:
@@ -72,16 +68,8 @@ class CellFacts:
             return self.isa.platform in self.gpu.platforms
         return self.narrow or self.gpu.sm.number < OLDEST_BY_DEFAULT
 
-    @property
-    def _exception(self) -> str:
-        """What the file of a group is called whose import differs from that of the other cells."""
-        assert self.gpu is not None
-        if self.narrowed:
-            return "jetson" if self.gpu.tegra else "old-gpus"
-        return "default-gpus"
-
     def own_values(self) -> dict[str, TemplateValue]:
-        """What a cell differs in from the others of its group."""
+        """What differs between cells that have the same common values."""
         values: dict[str, TemplateValue] = {
             "cell": self.variant.cell,
             "system": self.isa.platform,
@@ -268,7 +256,7 @@ class CellFacts:
         return [name for name in self.build.fixes if self.catalog.fixes[name].serves(package)]
 
 
-# A GPU's facts as templates call them, and the table of a shared file.
+# A GPU's facts: the placeholder of templates, and the key of `gpu_data`.
 GPU_FACTS = {
     "SM": "name",
     "capability": "capability",
@@ -276,43 +264,6 @@ GPU_FACTS = {
     "gpuParts": "parts",
     "driver": "driver",
 }
-
-
-def shared_values(
-    cells: Sequence[Cell], catalog: Catalog, options: RecipeOptions
-) -> dict[str, TemplateValue]:
-    """The values of a file that many wrappers share: what differs is looked up by Nix."""
-    facts = CellFacts(cells[0], catalog, options)
-    isas = {cell.variant.isa: isa_data(catalog.isas[cell.variant.isa]) for cell in cells}
-    values = facts.common_values() | {
-        "shared": True,
-        "cell": Expression("cell"),
-        "system": Expression("cpu.system"),
-        "cpuFlags": Expression("cpu.flags"),
-        "isaTitle": Expression("cpu.title", "The cell's instruction set"),
-        "cpuNeeds": Expression("cpu.needs"),
-        "isaTable": isas,
-        "python.slug": cells[0].variant.python.slug,
-    }
-    sms = sorted({cell.variant.sm for cell in cells if cell.variant.sm})
-    if sms:
-        systems = grouped((cell.variant.sm, catalog.isas[cell.variant.isa].platform) for cell in cells)
-        by_system = all(_machines_by_system(catalog.gpus[sm], cells, catalog) for sm in sms)
-        table = {
-            str(sm.number): gpu_data(catalog.gpus[sm], cells[0].variant, catalog, *systems[sm])
-            | {"machines": _machines(catalog.gpus[sm], cells, catalog, by_system=by_system)}
-            for sm in sms
-        }
-        comments = {"SM": "The cell's GPU", "gpuTitle": "the cell's GPU"}
-        for placeholder, name in GPU_FACTS.items():
-            values[placeholder] = Expression(f"gpu.{name}", comments.get(placeholder, ""))
-        values |= {
-            "gpuTable": table,
-            "smNumber": Expression("sm"),
-            "machines": Expression("gpu.machines.${cpu.system}" if by_system else "gpu.machines.${isa}"),
-            "cuda.slug": cells[0].variant.cuda.slug if cells[0].variant.cuda else "",
-        }
-    return values
 
 
 def cuda_package_values(
@@ -348,23 +299,6 @@ def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog, *systems: str) -> dic
         "parts": catalog.title_on(gpu, *systems),
         "driver": str(max(drivers)),
     }
-
-
-def _machines(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog, *, by_system: bool) -> dict[str, NixValue]:
-    """Where a GPU is found, for each system, or where that does not say it all for each instruction set."""
-    isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
-    return {isa.platform if by_system else isa.name: machines_text(gpu, isa, catalog) for isa in isas}
-
-
-def _machines_by_system(gpu: Gpu, cells: Sequence[Cell], catalog: Catalog) -> bool:
-    machines = _machines(gpu, cells, catalog, by_system=True)
-    isas = [catalog.isas[cell.variant.isa] for cell in cells if cell.variant.sm == gpu.sm]
-    return all(machines[isa.platform] == machines_text(gpu, isa, catalog) for isa in isas)
-
-
-def isa_data(isa: Isa) -> dict[str, NixValue]:
-    """An instruction set as Nix data."""
-    return {"title": isa.title, "system": isa.platform, "flags": isa.flags, "needs": cpu_requirement(isa)}
 
 
 def cpu_requirement(isa: Isa) -> str:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
-from torchsmith.core.nixtext import nix_string
 from torchsmith.core.problem import Invalid, Where
-from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
 from torchsmith.recipe.template import (
@@ -20,17 +17,9 @@ from torchsmith.recipe.template import (
     render,
     template,
 )
-from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values, shared_values
+from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
-
-
-@dataclass(frozen=True, slots=True)
-class CellGroup:
-    """Cells that one shared file serves: alike in everything but GPU and instruction set."""
-
-    name: str
-    cells: tuple[Cell, ...]
 
 
 def about(cell: Cell) -> str:
@@ -65,19 +54,19 @@ def check_nix(text: str, places: Mapping[int, Where]) -> None:
 
 
 class RecipeWriter:
-    """Writes recipes of one workspace; what the cells of a group have in common is filled in once."""
+    """Writes recipes of one workspace; what cells have in common is filled in once."""
 
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._partial: dict[str, PartialTemplate] = {}
+        self._partial: dict[object, PartialTemplate] = {}
         self._hole_texts: dict[str, HoleTexts] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
         facts = CellFacts(cell, self.catalog, self.options)
-        # The nightly's common part names its cell, so each cell of it is a group of its own.
-        key = cell.name if facts.build.style == "nightly" else facts.group
+        # The nightly's common part names its cell.
+        key: object = cell.name if facts.build.style == "nightly" else facts.common_key
         if key not in self._partial:
             own = facts.own_values()
             values = facts.common_values() | own
@@ -101,30 +90,6 @@ class RecipeWriter:
         build = self.catalog.lines[cell.line].build_for(cell.variant.toolkit)
         pinned = build is None or build.style == "pinned"
         return not pinned and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
-
-    def groups(self, cells: Sequence[Cell]) -> list[CellGroup]:
-        """Cells by the file that they share; only pinned recipes share one."""
-        facts = ((CellFacts(cell, self.catalog, self.options), cell) for cell in cells)
-        groups = grouped((own.group, cell) for own, cell in facts if own.build.style == "pinned")
-        return [CellGroup(name, tuple(members)) for name, members in groups.items()]
-
-    def shared(self, group: CellGroup) -> str:
-        """The file that the wrappers of a group call."""
-        facts = CellFacts(group.cells[0], self.catalog, self.options)
-        values = shared_values(group.cells, self.catalog, self.options)
-        self._check(facts, values)
-        body = render(template(family(facts)), values)
-        return with_header(body, f"shared={group.name} line={group.cells[0].line}", ".nix")
-
-    def wrapper(self, cell: Cell, group: CellGroup) -> str:
-        """A recipe in three lines around its group's file."""
-        sm = f"sm = {nix_string(str(cell.variant.sm.number))}; " if cell.variant.sm else ""
-        body = (
-            f"{{ ... }}@given: import ../../nix/{group.name}.nix (given // {{\n"
-            f"  {sm}isa = {nix_string(cell.variant.isa)};\n"
-            "})\n"
-        )
-        return with_header(body, about(cell), ".nix")
 
     def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
         """A recipe that nobody builds: a package of nixpkgs or of a template, and what of the matrix lies

@@ -25,7 +25,6 @@ from torchsmith.workspace.search import SKIPPED, nix_files
 from torchsmith.workspace.subject import PKGS as PKGS
 from torchsmith.workspace.subject import Subject
 
-SHARED = "nix"
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 MAX_LEVELS = 4  # below a folder, at which repositories are searched
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -300,7 +299,7 @@ class _Reader:
             yield Repository(path, tuple([recipe for recipe in flat if recipe.variant] or flat))
 
     def repository(self, root: Path) -> Repository:
-        others = [*sorted((root / SHARED).glob("*.nix")), *sorted(root.glob("*.nix"))]
+        others = sorted(root.glob("*.nix"))
         others += [root / name for name in AROUND if (root / name).is_file()]
         pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
         others, pages = _not_leading_out(root, others), _not_leading_out(root, pages)

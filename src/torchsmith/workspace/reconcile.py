@@ -21,7 +21,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change
-from torchsmith.workspace.checkout import PKGS, SHARED, RecipeFile, package_paths, recipes_in
+from torchsmith.workspace.checkout import PKGS, RecipeFile, package_paths, recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
@@ -43,8 +43,8 @@ class Judged(NamedTuple):
 
 
 Judge = Callable[[RecipeFile], Judged]
-# Folders of a repo in which a page or shared file with our header is ours to delete when wanted no more.
-MANAGED = (SHARED, "docs", "")
+# Folders of a repo in which a page with our header is deleted when it is no longer wanted.
+MANAGED = ("docs", "")
 UP_TO_DATE = "up to date"
 SHARES = "torchsmith generate --adopt rewrites it, and the packages of its cell share one torch"
 NO_ADOPTION = Adoption()
@@ -246,7 +246,7 @@ class _Reconciler:
         return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
 
     def _stale(self) -> Iterator[Change]:
-        """Pages and shared files with our header that are wanted no more."""
+        """Pages with our header that are no longer wanted."""
         for folder in MANAGED:
             for path in sorted((self.root / self.repo.name / folder).glob("*")):
                 name = path.relative_to(self.root).as_posix()

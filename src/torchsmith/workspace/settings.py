@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
@@ -13,7 +13,6 @@ from torchsmith.core.text import anchored
 from torchsmith.core.toml import read_table
 
 ABOUT = Path(__file__).with_name("about.toml")
-Layout = Literal["standalone", "shared"]
 Narrow = Literal["all", "torch"]
 
 
@@ -129,11 +128,13 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
+    # Keys that were settings once, and what to do about them.
+    REMOVED: ClassVar[dict[str, str]] = {"layout": "remove it: every recipe is complete in itself"}
+
     format: Literal[1]
     profile: str = ""
     line: str | None = None  # for blocks and includes that name none; else the newest that fits
     packages: tuple[str, ...] | None = None  # None: those of the catalog that every workspace has
-    layout: Layout = "standalone"
     narrow: Narrow = "all"  # what is compiled for the cell's GPU alone: all below it, or torch and companions
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
     ccache: Annotated[str, msgspec.Meta(pattern=anchored(r"(/[0-9A-Za-z._-]+)*"))] = (

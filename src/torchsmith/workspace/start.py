@@ -44,10 +44,7 @@ format = 1
 {profiles}
 profile = "{profile}"
 
-{toolkit}# "standalone": every recipe is complete in itself. "shared": short calls of a common file.
-layout = "standalone"
-
-# Single cells to add, and selectors for cells to leave out.
+{toolkit}# Single cells to add, and selectors for cells to leave out.
 include = []
 exclude = []
 

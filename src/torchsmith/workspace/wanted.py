@@ -17,7 +17,7 @@ from torchsmith.recipe.header import with_header
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import readmes
-from torchsmith.workspace.checkout import PKGS, SHARED
+from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.settings import Settings
 
@@ -123,7 +123,8 @@ def _package_repo(
     writer: RecipeWriter,
 ) -> WantedRepo:
     name, catalog = package.folder, writer.catalog
-    files = [*_recipes(name, cells, settings, writer), *_flox(name)]
+    files = [WantedFile(f"{name}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name) for cell in cells]
+    files += _flox(name)
     if package.is_torch and settings.nightly and settings.nightly.self_contained:
         files += _cuda_packages(name, settings, writer)
     with_inputs = [cell for cell in cells if writer.takes_inputs(cell)]
@@ -131,27 +132,13 @@ def _package_repo(
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
         "default.nix": writer.default_nix(pinned, with_inputs, package, companions),
-        "README.md": readmes.readme(package, cells, settings, catalog),
+        "README.md": readmes.readme(package, cells, catalog),
         "BUILD_MATRIX.md": readmes.build_matrix(package, cells, catalog),
         "ALIGNMENT.md": alignment,
         **readmes.build_notes(package, cells, catalog),
     }
     files += [WantedFile(f"{name}/{path}", text) for path, text in texts.items()]
     return WantedRepo(name, tuple(files))
-
-
-def _recipes(
-    repo: str, cells: Sequence[Cell], settings: Settings, writer: RecipeWriter
-) -> Iterator[WantedFile]:
-    wrapped: set[str] = set()
-    for group in writer.groups(cells) if settings.layout == "shared" else ():
-        yield WantedFile(f"{repo}/{SHARED}/{group.name}.nix", writer.shared(group))
-        for cell in group.cells:
-            wrapped.add(cell.name)
-            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", writer.wrapper(cell, group), cell.name)
-    for cell in cells:
-        if cell.name not in wrapped:
-            yield WantedFile(f"{repo}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name)
 
 
 def _flox(repo: str) -> list[WantedFile]:

@@ -264,7 +264,7 @@ def test_columns_count_characters_and_not_bytes() -> None:
 
 
 def test_names_are_told_where_they_first_stand() -> None:
-    for name in ("torchvision", "shared", "nightly"):
+    for name in ("torchvision", "nightly"):
         starts = [node.start_byte for node in golden(name).syntax.variables]
         assert starts == sorted(starts)
 

@@ -1,17 +1,12 @@
-#? if shared
-# @what@ for PyTorch @torch@, Python @python@: what the recipes of many cells have in common.
-#? else
 #? if toolkit
 # @what@ for PyTorch @torch@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @toolkit@.
 #? else
 # @what@ for PyTorch @torch@, Python @python@: @isaTitle@ CPUs, no GPU.
 #? end
-#? end
 
 #? include nixpkgs.nix
 
 let
-  #? include cells.nix
   #? include torch.nix
   #? include gpu-number.nix
   #? if opencvFix

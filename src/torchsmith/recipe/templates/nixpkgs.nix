@@ -7,8 +7,4 @@
     # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin @line@ --learn
     #? end
   }
-#? if shared
-, sm ? null # the GPU architecture, such as "120"
-, isa # the CPU instruction set, such as "avx512"
-#? end
 }:

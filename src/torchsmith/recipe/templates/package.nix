@@ -1,17 +1,12 @@
-#? if shared
-# @what@, Python @python@: what the recipes of many cells have in common.
-#? else
 #? if toolkit
 # @what@, Python @python@: @gpuTitle@ and @isaTitle@ CPUs, @toolkit@.
 #? else
 # @what@, Python @python@: @isaTitle@ CPUs, no GPU.
 #? end
-#? end
 
 #? include nixpkgs.nix
 
 let
-  #? include cells.nix
   #? include pkgs.nix
   #? include gpu-number.nix
 in
