@@ -47,12 +47,12 @@ def _gpus(catalog: Catalog) -> str:
             gpu.sm.capability,
             ", ".join(gpu.parts),
             ", ".join(platform.removesuffix("-linux") for platform in gpu.platforms),
-            gpu.min_driver,
+            f"{gpu.min_driver} to {gpu.last_driver}" if gpu.last_driver else f"{gpu.min_driver}",
             _cuda_range(gpu.name, catalog),
         ]
         for gpu in catalog.gpus.values()
     ]
-    head = ["GPU", "capability", "products", "CPUs", "driver from", "CUDA"]
+    head = ["GPU", "capability", "products", "CPUs", "drivers from", "CUDA"]
     return table(head, rows) + _not_proved((gpu.name, gpu.unproved) for gpu in catalog.gpus.values())
 
 

@@ -149,7 +149,7 @@ def test_a_gpu_that_may_sit_here_is_added_to_what_this_machine_is() -> None:
     assert here.system
 
 
-@pytest.mark.parametrize(("machine", "gpu"), [("x86_64", "GH200"), ("aarch64", "Tesla P100")])
+@pytest.mark.parametrize(("machine", "gpu"), [("x86_64", "GH200"), ("x86_64", "Jetson AGX Orin")])
 def test_a_gpu_that_cannot_sit_here_describes_another_machine(
     machine: str, gpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

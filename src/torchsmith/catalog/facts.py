@@ -35,6 +35,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     never_called: tuple[str, ...] = ()  # words that recipes were seen to claim of them, falsely
     platforms: tuple[Platform, ...]
     min_driver: DriverVersion
+    last_driver: DriverVersion | None = None  # the last series that knows it; None: the newest does
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
     superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
@@ -55,6 +56,7 @@ class RetiredGpu(Entry, frozen=True, kw_only=True):
     chips: tuple[str, ...] = ()
     ended: str
     min_driver: DriverVersion | None = None  # the first that knew it, where a wheel of PyTorch still runs
+    last_driver: DriverVersion | None = None
     tegra: bool = False
 
 

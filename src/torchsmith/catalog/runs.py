@@ -90,6 +90,13 @@ def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:
     return driver >= needed
 
 
+def driver_ended(driver: DriverVersion, gpu: Gpu) -> bool:
+    """Whether a driver is of a newer series than the last that knows a GPU.
+
+    Linux numbers a series by its first number (580.95.05); Windows counts up within it (581.80)."""
+    return gpu.last_driver is not None and driver.parts[0] >= gpu.last_driver.parts[0] + 10
+
+
 def drivers_of(toolkit: CudaToolkit, *, windows: bool) -> tuple[DriverVersion, DriverVersion | None]:
     """The oldest driver that runs a CUDA release, and the one that it came with: Windows numbers its own."""
     if windows and toolkit.windows_min_driver is not None:

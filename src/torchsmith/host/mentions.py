@@ -15,7 +15,7 @@ from torchsmith.catalog.gpu_names import OR
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.read_lines import AMD, SENTENCE
 from torchsmith.host.read_pci import GRAPHICS
-from torchsmith.host.traces import MAKERS, traces
+from torchsmith.host.traces import MAKERS, traces, unserved_system
 
 _NO_PRODUCT = re.compile(
     r"(?i)^(nvidia[ -])?(tesla|quadro|grid|jetson|titan|geforce|dgx)[ -]*$|driver|toolkit|experience"
@@ -36,6 +36,8 @@ def account_for_system(text: str, facts: HostFacts, name: str) -> HostFacts:
         return traces()[kind].search(text) is not None
 
     systems = [] if shows("linux") else [system for system in SYSTEMS if shows(system)]
+    if not known or (known == "aarch64-linux" and shows("aarch64-android")):
+        systems = [unserved_system(text)] if unserved_system(text) else systems
     if not known and not systems and shows("arm") and not shows("x86"):
         systems = ["aarch64-linux"]
     return replace(facts, system=Fact(systems[0], f"{name}, {SENTENCE}")) if systems else facts

@@ -12,6 +12,7 @@ from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workl
 from torchsmith.catalog.runs import (
     Runs,
     Verdict,
+    driver_ended,
     driver_reaches,
     driver_runs,
     drivers_of,
@@ -188,6 +189,13 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
             case.native = isinstance(verdict, Runs) and verdict.how == "native"
             case.provided.append(Reason("driver", text))
         return
+    ended = [gpu for gpu in gpus if driver_ended(host.driver, gpu)]
+    for gpu in ended:
+        last = f"series {gpu.last_driver} is NVIDIA's last for {gpu.generation}"
+        text = f"driver {host.driver} no longer supports {gpu.name}: {last}"
+        case.contra.append(Reason("driver", text, f"install a driver of series {gpu.last_driver}"))
+    if ended:
+        return
     cure = f"update the driver to {needed} or newer"
     verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     case.native = not isinstance(verdict, Runs) or verdict.how == "native"
@@ -207,22 +215,26 @@ def driver_condition(
     needed: DriverVersion, gpus: Iterable[Gpu], catalog: Catalog
 ) -> tuple[DriverVersion, str]:
     """What must be true of an unknown driver: its release, or on a Jetson the JetPack that brings one."""
+    gpus = tuple(gpus)
     parts = {part for gpu in gpus if gpu.tegra for part in gpu.parts}
     packs = [pack for pack in catalog.jetpacks.values() if pack.part in parts and pack.driver]
     for pack in packs:
         driver = DriverVersion.parse(pack.driver)
         if driver >= needed:
             return driver, f"the machine has JetPack {pack.jetpack} or newer (driver {driver})"
-    return needed, f"the driver is {needed} or newer"
+    last = min((gpu.last_driver for gpu in gpus if gpu.last_driver), default=None)
+    ended = f", and of series {last} or older" if last else ""
+    return needed, f"the driver is {needed} or newer{ended}"
 
 
 def driver_steps(host: Capability, catalog: Catalog) -> list[DriverVersion]:
-    """The drivers at which the answer for a machine may change, the oldest first."""
+    """The drivers at which the answer for a machine may change, the oldest first; all know its GPUs."""
     gpus = [catalog.gpus[sm] for sm in host.sms or () if sm in catalog.gpus]
     if any(gpu.tegra for gpu in gpus):
         return []  # a Jetson has the driver of its JetPack
     steps = {driver for toolkit in catalog.cuda.values() for driver in drivers_of(toolkit, windows=False)}
-    return sorted({step for step in steps if step} | {gpu.min_driver for gpu in gpus})
+    known = {step for step in steps if step} | {gpu.min_driver for gpu in gpus}
+    return sorted(step for step in known if not any(driver_ended(step, gpu) for gpu in gpus))
 
 
 class Ranking(msgspec.Struct, frozen=True):

@@ -198,9 +198,9 @@ def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
 
 def beside_gpu(host: Capability, gpu: Gpu, catalog: Catalog) -> Capability:
     """A machine with what a GPU says of it: that it cannot be there, and the CPU that it comes with."""
-    if host.system is not None and host.system not in gpu.platforms:
-        return replace(host, conflict=f"{gpu.name} exists only on {' and '.join(gpu.platforms)}")
     cpu = catalog.cpus.get(_only_cpu(gpu.sm, catalog))
+    if cpu is not None and host.system not in (None, cpu.platform):
+        return replace(host, conflict=f"{gpu.name} exists only on {cpu.platform}")
     if cpu is None or host.features is not None:
         return host
     features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
@@ -299,25 +299,26 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """A product that is found in one system alone says which; another one, or another CPU, contradicts it."""
+    """The system of a product that exists on one system alone; another one contradicts it.
+
+    A card says nothing of the machine that it is in, whatever the builds here are for.
+    """
     for gpu in facts.gpus.value if facts.gpus else ():
-        known = catalog.gpus.get(gpu.sm.value) if gpu.sm else None
-        old = catalog.retired.get(gpu.sm.value) if gpu.sm else None
-        if old and old.tegra and facts.system is None:
-            facts = replace(facts, system=Fact("aarch64-linux", f"{CATALOG}, by {gpu.label}"))
-        if known is None:
-            continue
-        cpu = catalog.cpus.get(host_of_name(gpu.name.value, catalog)) if gpu.name else None
-        platforms = (cpu.platform,) if cpu else known.platforms
-        title = gpu.label if gpu.name else f"{known.name} ({known.title})"
-        if facts.system is None and len(platforms) == 1:
-            facts = replace(facts, system=Fact(platforms[0], f"{CATALOG}, by {title}"))
-        elif facts.system is not None and facts.system.value in KINDS and facts.system.value not in platforms:
-            only = " and ".join(platforms)
+        only = _only_system(gpu, catalog)
+        if only and facts.system is None:
+            facts = replace(facts, system=Fact(only, f"{CATALOG}, by {gpu.label}"))
+        elif only and facts.system and facts.system.value in KINDS and facts.system.value != only:
             here = f"{facts.system.value} ({facts.system.source})"
-            text = f"{title} exists only on {only}, and this machine is {here}"
-            facts = facts.noting(CONFLICT, text)
+            facts = facts.noting(CONFLICT, f"{gpu.label} exists only on {only}, and this machine is {here}")
     return facts
+
+
+def _only_system(gpu: GpuFacts, catalog: Catalog) -> str:
+    """The one system of a GPU that is part of a CPU or soldered to one; empty for a card."""
+    named = host_of_name(gpu.name.value, catalog) if gpu.name else ""
+    cpu = catalog.cpus.get(named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog))
+    retired = catalog.retired.get(gpu.sm.value) if gpu.sm else None
+    return str(cpu.platform) if cpu else "aarch64-linux" if retired and retired.tegra else ""
 
 
 def may_be(system: str | None, platform: str) -> bool:

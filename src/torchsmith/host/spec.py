@@ -29,7 +29,7 @@ from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, resolve
-from torchsmith.host.traces import traces
+from torchsmith.host.traces import traces, unserved_system
 
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 NO_GPU = ("none", "no", "-", "cpu", "0")
@@ -201,6 +201,10 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
     cpu = find_cpu_by_name(text, catalog) or find_cpu_by_name(apple, catalog)
     if cpu is not None:
         return cpu.name
+    system = unserved_system(text)
+    if system:
+        served = " and ".join(sorted({isa.platform for isa in catalog.isas.values()}))
+        raise NotKnown(f"{text} is {system}, which no build is for", hint=f"builds are for {served}")
     best = typo_of(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
     stem = re.match(r"[a-z]+", text.lower())
     alike = [name for name in catalog.cpus if stem and re.fullmatch(rf"{stem[0]}\d*", name)]
@@ -208,5 +212,6 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
     hint = f"there are {', '.join(alike)}; or give" if alike and not best else hint
     raise NotKnown(
         f"unknown CPU {text!r}",
-        hint=f"{hint} what it runs: --isa avx2, or --features with the flags of its /proc/cpuinfo",
+        # No instruction set: what an unknown CPU runs beyond its system's baseline is for it to say.
+        hint=f"{hint} what it runs: --features with the flags of its /proc/cpuinfo",
     )

@@ -7,7 +7,15 @@ import msgspec
 from torchsmith.catalog import Catalog, Gpu, GpuTarget, Sm
 from torchsmith.catalog.facts import Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name
-from torchsmith.catalog.runs import Runs, RunsNot, driver_reaches, driver_runs, drivers_of, gpu_code_runs
+from torchsmith.catalog.runs import (
+    Runs,
+    RunsNot,
+    driver_ended,
+    driver_reaches,
+    driver_runs,
+    drivers_of,
+    gpu_code_runs,
+)
 from torchsmith.host.rank import driver_condition, spoken_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.traces import traces
@@ -87,7 +95,7 @@ def _driver_condition(
     """What the driver must be, where that is not known; pick says the same of a build for that CUDA."""
     assert wheel.cuda is not None
     least, _ = drivers_of(catalog.cuda[wheel.cuda], windows=host.windows)
-    gpus = [gpu for sm in sms if (gpu := catalog.gpus.get(sm))]
+    gpus = [gpu for sm in sms if (gpu := catalog.gpus.get(sm) or _retired(sm, catalog))]
     needed, text = driver_condition(max((least, *(gpu.min_driver for gpu in gpus))), gpus, catalog)
     return (text,) if host.driver is None or driver_reaches(host.driver, needed) is None else ()
 
@@ -106,7 +114,11 @@ def _gpu_losses(
     losses = []
     for sm in sms:
         gpu = catalog.gpus.get(sm) or _retired(sm, catalog)
-        if gpu is None or (host.driver is not None and driver_reaches(host.driver, gpu.min_driver) is False):
+        if gpu is None:
+            return None
+        if host.driver is not None and (
+            driver_reaches(host.driver, gpu.min_driver) is False or driver_ended(host.driver, gpu)
+        ):
             return None
         if sm in wheel.sms:
             continue
@@ -135,6 +147,7 @@ def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
         parts=(),
         platforms=("x86_64-linux",),
         min_driver=known.min_driver,
+        last_driver=known.last_driver,
         tegra=known.tegra,
         source=known.source,
     )

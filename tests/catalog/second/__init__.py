@@ -87,8 +87,9 @@ def _retired(catalog: Catalog) -> Iterator[str]:
         if gpu is None:
             yield f"{row['sm']} is not listed"
             continue
-        ours = (gpu.generation, gpu.tegra, str(gpu.min_driver or ""))
-        if ours != (row["generation"], row.get("tegra", False), row.get("driver", "")):
+        ours = (gpu.generation, gpu.tegra, str(gpu.min_driver or ""), str(gpu.last_driver or ""))
+        drivers = (row.get("driver", ""), row.get("last_driver", ""))
+        if ours != (row["generation"], row.get("tegra", False), *drivers):
             yield f"{row['sm']}: {ours}"
         for name in row["names"]:
             if product_of_name(name, catalog) != gpu:
@@ -151,6 +152,7 @@ def _gpus(catalog: Catalog, unsourced: bool) -> Iterator[str]:
             "generation": (gpu.generation, said["name"]),
             "hosts": (gpu.platforms, HOSTS[said["hosts"]]),
             "Jetson": (gpu.tegra, said.get("jetson", False)),
+            "last driver": (str(gpu.last_driver or ""), said.get("last_driver", "")),
             "CPU": (gpu.cpus, (said["cpu"],) if "cpu" in said else ()),
         }
         if unsourced or said.get("driver_source") != "none":

@@ -1,0 +1,109 @@
+"""The system of a machine comes from a text or from a product of one system alone, never from our builds."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.core.problem import NotKnown
+from torchsmith.host.pick import Pick, pick
+from torchsmith.host.read_report import read_report
+from torchsmith.host.resolve import capability_of, resolve
+from torchsmith.host.spec import HostSpec, find_cpu_name
+from torchsmith.host.stock import stock_wheel
+from torchsmith.workspace.load import open_workspace
+
+CATALOG = builtin_catalog()
+EVERY = open_workspace(None, "every")
+
+
+def answered(text: str) -> Pick:
+    facts = read_report(text, "report.txt")
+    return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        (
+            "Python platform: Linux-4.14.0-115.el7a.ppc64le-ppc64le-with-glibc2.10\n"
+            "GPU 0: Tesla V100-SXM2-16GB\nNvidia driver version: 550.54.15\n",
+            "powerpc64le-linux",
+        ),
+        ("IBM AC922 with POWER9 and 4x V100, driver 550.54.15\n", "powerpc64le-linux"),
+        ("a RISC-V board, VisionFive 2, with a GTX 1060\n", "riscv64-linux"),
+        ("Loongson 3A6000, RTX 3060, driver 550.54.14\n", "loongarch64-linux"),
+        ("Termux on Android 14, aarch64, Linux localhost 5.10.168 aarch64\n", "aarch64-android"),
+        ("FreeBSD 14.1 amd64 with an RTX 3060, driver 550.54.14\n", "x86_64-freebsd"),
+    ],
+)
+def test_a_system_that_no_build_is_for_is_named_and_refused(text: str, system: str) -> None:
+    answer = answered(text)
+    assert answer.host.system == system
+    assert not answer.has_variant
+    assert not answer.served
+    assert not answer.wanted
+    assert stock_wheel(answer.host, CATALOG) is None
+
+
+@pytest.mark.parametrize("gpu", ["GeForce GTX 1080 Ti", "Tesla V100-SXM2-16GB", "Tesla P100-PCIE-16GB"])
+def test_a_card_says_nothing_of_the_system_it_is_in(gpu: str) -> None:
+    answer = answered(f"GPU 0: {gpu}\nNvidia driver version: 550.54.15\n")
+    assert answer.host.system is None
+    assert answer.choice.variants[0].fit.assumes("system")
+    on_arm = answered(f"Architecture:  aarch64\nGPU 0: {gpu}\nNvidia driver version: 550.54.15\n")
+    assert on_arm.host.system == "aarch64-linux"
+    assert not on_arm.host.conflict
+    assert not on_arm.served
+
+
+@pytest.mark.parametrize("gpu", ["NVIDIA GH200 480GB", "NVIDIA GB10", "Jetson AGX Orin", "Jetson TX2"])
+def test_a_product_of_one_system_says_which(gpu: str) -> None:
+    facts = resolve(HostSpec(gpu=gpu).facts(CATALOG, "a test"), CATALOG)
+    assert capability_of(facts).system == "aarch64-linux"
+    other = resolve(HostSpec(gpu=gpu, system="x86_64").facts(CATALOG, "a test"), CATALOG)
+    assert capability_of(other).conflict
+
+
+@pytest.mark.parametrize("cpu", ["Celeron J4125", "Pentium G4560", "POWER9", "Raspberry Pi 4", "XYZ 1000"])
+def test_a_hint_for_an_unknown_cpu_proposes_no_instruction_set(cpu: str) -> None:
+    with pytest.raises(NotKnown) as problem:
+        find_cpu_name(cpu, CATALOG)
+    words = f"{problem.value.message} {problem.value.hint}"
+    assert not [isa for isa in CATALOG.isas if f"--isa {isa}" in words]
+
+
+def test_a_cpu_of_a_system_without_builds_is_named() -> None:
+    with pytest.raises(NotKnown, match="powerpc64le-linux"):
+        find_cpu_name("POWER9", CATALOG)
+
+
+@pytest.mark.parametrize("gpu", ["GTX 1080", "V100", "P100", "GTX 980"])
+def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) -> None:
+    def with_driver(driver: str) -> Pick:
+        facts = HostSpec(cpu="zen3", gpu=gpu, driver=driver).facts(CATALOG, "a test")
+        return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+
+    ended = with_driver("590.44.01")
+    assert not ended.served
+    assert not [one for one in ended.choice.variants if one.gpus]
+    wheel = stock_wheel(ended.host, CATALOG)
+    assert wheel is None or wheel.wheel.cuda is None
+    for last in ("580.95.05", "581.80"):  # Linux' and Windows' numbers of one series
+        answer = with_driver(last)
+        stock = stock_wheel(answer.host, CATALOG)
+        assert stock is not None
+        assert stock.wheel.cuda is not None
+        assert answer.served is (gpu != "GTX 980")
+    unknown = with_driver("")
+    assert all(
+        any(reason.code == "driver" and "580" in reason.text for reason in one.fit.provided)
+        for one in unknown.choice.variants
+        if one.gpus
+    )
+    assert not [driver for driver, _ in unknown.by_driver if driver.parts[0] >= 590]
+
+
+def test_a_newer_gpu_has_no_last_driver() -> None:
+    facts = HostSpec(cpu="zen3", gpu="RTX 4090", driver="610.43.02").facts(CATALOG, "a test")
+    assert pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"]).served
