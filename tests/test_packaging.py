@@ -54,7 +54,7 @@ def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path)
     src = ROOT / "src"
     ours = [path for path in src.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert {str(path.relative_to(src)) for path in ours} <= held
-    assert "torchsmith/api/samples/nixpkgs/default.nix" in held  # a link in the repository
+    assert "torchsmith/cli/samples/nixpkgs/default.nix" in held  # a link in the repository
     with tarfile.open(sdist) as archive:
         assert any(name.endswith("/CHANGELOG.md") for name in archive.getnames())
 

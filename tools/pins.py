@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchsmith.api.nix_options import read_trees
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.load import DATA, PROBED
+from torchsmith.cli.nix_options import read_trees
 from torchsmith.core.toml_write import table_text
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix, find_nix

@@ -18,7 +18,7 @@ WIDTH = 80
 
 def module_of(verb: str) -> ModuleType:
     """The module of a verb."""
-    return importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    return importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")
 
 
 def about_of(verb: str) -> str:

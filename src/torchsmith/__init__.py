@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from torchsmith.api.evaluating import EvaluateReport as EvaluateReport
     from torchsmith.api.evaluating import EvaluateRequest as EvaluateRequest
     from torchsmith.api.evaluating import evaluate as evaluate
-    from torchsmith.api.host_options import MachineOptions as MachineOptions
-    from torchsmith.api.nix_options import NixOptions as NixOptions
-    from torchsmith.api.watch import Watch as Watch
     from torchsmith.api.writing import ApplyRequest as ApplyRequest
     from torchsmith.api.writing import ChangeReport as ChangeReport
     from torchsmith.api.writing import GenerateRequest as GenerateRequest
@@ -44,6 +41,9 @@ if TYPE_CHECKING:
     from torchsmith.artifact.smoke_test import SmokeTest as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
     from torchsmith.building.report import BuildReport as BuildReport
+    from torchsmith.cli.machine_options import MachineOptions as MachineOptions
+    from torchsmith.cli.nix_options import NixOptions as NixOptions
+    from torchsmith.cli.reporter import Reporter as Reporter
     from torchsmith.core.problem import Problem as Problem
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
@@ -64,8 +64,8 @@ _PLACES = {
     "EvaluateReport": "api.evaluating",
     "EvaluateRequest": "api.evaluating",
     "GenerateRequest": "api.writing",
-    "MachineOptions": "api.host_options",
-    "NixOptions": "api.nix_options",
+    "MachineOptions": "cli.machine_options",
+    "NixOptions": "cli.nix_options",
     "PickReport": "api.choosing",
     "PickRequest": "api.choosing",
     "PlanRequest": "api.writing",
@@ -76,7 +76,7 @@ _PLACES = {
     "TestRequest": "api.artifact",
     "VerifyReport": "api.artifact",
     "VerifyRequest": "api.artifact",
-    "Watch": "api.watch",
+    "Reporter": "cli.reporter",
     "Workspace": "workspace.load",
     "apply": "api.writing",
     "audit": "api.auditing",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.artifact import elves
-from torchsmith.api.samples import HERE
+from torchsmith.cli.samples import HERE
 
 TORCH = (HERE / "build" / "torch" / "__init__.py").read_text()
 AVX512 = b"\x62\xf1\x6d\x48\xfc\xd9\xc3"

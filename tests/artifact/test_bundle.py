@@ -20,7 +20,7 @@ from torchsmith.artifact.readers import is_read
 from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Lacking
+from torchsmith.core.problem import MissingRequirement
 
 CATALOG = builtin_catalog()
 ROCM = "pytorch-python313-rocm6_4-gfx942-avx512"
@@ -252,7 +252,7 @@ def test_without_zstd_only_what_is_compressed_by_it_cannot_be_read(
     monkeypatch.setattr("torchsmith.artifact.bundle.zstd", None)
     for name, data in {"plain": BOTH, "zlib": elves.compressed(BOTH, 2, 0)}.items():
         assert judged(torch(tmp_path / name, elves.hip_library(data)), ROCM).verified
-    with pytest.raises(Lacking) as caught:
+    with pytest.raises(MissingRequirement) as caught:
         judged(torch(tmp_path / "zstd", elves.hip_library(elves.compressed(BOTH))), ROCM)
     assert "backports.zstd" in caught.value.hint
 

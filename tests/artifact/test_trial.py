@@ -349,7 +349,7 @@ def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
     for path in (root, site):
         with pytest.raises(Problem) as caught:
             interpreter_for(path, CATALOG)
-        assert caught.value.exit == Exit.LACKING
+        assert caught.value.exit == Exit.ENVIRONMENT
 
 
 @pytest.mark.needs("nix")
@@ -361,7 +361,7 @@ def test_a_real_store_path_is_not_run_with_the_machines_python(tmp_path: Path) -
     assert added.ok, added.stderr
     with pytest.raises(Problem) as caught:
         interpreter_for(Path(added.stdout.strip()), CATALOG)
-    assert caught.value.exit == Exit.LACKING
+    assert caught.value.exit == Exit.ENVIRONMENT
 
 
 def test_a_nix_package_cannot_propagate_the_machine_itself(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> No
     (tmp_path / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
     with pytest.raises(Problem, match=r"python3\.99") as caught:
         interpreter_for(tmp_path, CATALOG)
-    assert caught.value.exit == Exit.LACKING
+    assert caught.value.exit == Exit.ENVIRONMENT
     assert "--python" in caught.value.hint
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tools.rule_examples import NAME, right_texts
 from torchsmith.api.auditing import AuditRequest, audit
-from torchsmith.api.watch import Watch
 from torchsmith.auditing.rule import unlisted
+from torchsmith.cli.reporter import Reporter
 from torchsmith.recipe.read import edited
 
 RECIPES = ".flox/pkgs"
@@ -85,7 +85,7 @@ def test_whoever_watches_is_told_of_each_file(repo: Path) -> None:
     seen: list[str] = []
     totals: list[int] = []
 
-    class Counting(Watch):
+    class Counting(Reporter):
         def steps(self, activity: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
             totals.append(total)
             return nullcontext(seen.append)

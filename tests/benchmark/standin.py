@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from torchsmith.api.samples import HERE
+from torchsmith.cli.samples import HERE
 
 # Times are those of a machine whose noise is known; SLOW, WRONG, CRASH and FAIL name what to plant.
 PROBE = """

@@ -17,10 +17,10 @@ from torchsmith.benchmark.cores import choose
 from torchsmith.benchmark.measure import MeasuringPlan, first_in
 from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.compare_view import print_builds
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.process import run
 from torchsmith.page.ratios import ratios_picture
+from torchsmith.verbs.compare_view import print_builds
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))

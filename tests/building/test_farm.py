@@ -202,6 +202,6 @@ def test_a_cell_that_no_builder_can_run_is_refused_before_anything_is_built(
 ) -> None:
     use(place, "one", extra="isa = []\n")
     refused = call(*place.words("build", "--jobs", "0"))
-    assert (refused.code, refused.error) == (3, "lacking")
+    assert (refused.code, refused.error) == (3, "missing-requirement")
     assert ISA in refused.err
     assert open_record(place.root).runs() == []

@@ -252,11 +252,11 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
     place: Place, own_store: Path, call: Call
 ) -> None:
     refused = call(*place.words("build", "--memory", "0.01"))
-    assert (refused.code, refused.error, "memory" in refused.err) == (3, "lacking", True)
+    assert (refused.code, refused.error, "memory" in refused.err) == (3, "missing-requirement", True)
     table = place.root / "catalog/estimates.toml"
     table.write_text(table.read_text().replace("store_gb = 0.001", "store_gb = 1e9"))
     refused = call(*place.words("build"))
-    assert (refused.code, refused.error, "disk" in refused.err) == (3, "lacking", True)
+    assert (refused.code, refused.error, "disk" in refused.err) == (3, "missing-requirement", True)
     assert open_record(place.root).runs() == []
     # The sample needs nothing near what a torch takes: trying it asks for no room.
     assert call(*place.words("build", "--dry-run", "--nixpkgs", "sample")).code == 0

@@ -127,7 +127,7 @@ def test_a_companion_waits_for_its_torch_and_is_then_rehearsed(
     place: Place, own_store: Path, call: Call
 ) -> None:
     refused = call(*place.words("rehearse", place.vision))
-    assert (refused.code, refused.error) == (3, "lacking")
+    assert (refused.code, refused.error) == (3, "missing-requirement")
     assert place.torch in refused.err
     _, document = rehearsed(call, place, "--all")
     assert list(document["waiting"]) == [place.vision]

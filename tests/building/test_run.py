@@ -22,7 +22,7 @@ from torchsmith.building.retries import BACKOFF, MOST_ATTEMPTS, Retries
 from torchsmith.building.run import Run
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
-from torchsmith.core.problem import Lacking, Problem
+from torchsmith.core.problem import MissingRequirement, Problem
 from torchsmith.core.secrets import redactor
 from torchsmith.record import Expected, Record, open_record
 
@@ -207,7 +207,7 @@ def test_cores_follow_from_memory() -> None:
 
 
 def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_core: float) -> list[str]:
-    with pytest.raises(Lacking) as raised:
+    with pytest.raises(MissingRequirement) as raised:
         require_room(machine, share, expected, per_core)
     return re.findall(r"memory|disk|[\d.]+ [GM]B", raised.value.message)
 

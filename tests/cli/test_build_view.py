@@ -15,12 +15,12 @@ from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobSta
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
 from torchsmith.building.plan import Share
-from torchsmith.cli.build_view import LiveView, PlainView, print_plan
 from torchsmith.cli.console import Foot, table
-from torchsmith.cli.remaining import Remaining, cut, moment
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import counted
 from torchsmith.record import Expected
+from torchsmith.verbs.build_view import LiveView, PlainView, print_plan
+from torchsmith.verbs.remaining import Remaining, cut, moment
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512vnni"
 X86 = "x86_64-linux"

@@ -11,8 +11,8 @@ from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith.api.building import BuildRequest
 from torchsmith.building.report import BuildReport
-from torchsmith.cli.build_view import print_end
 from torchsmith.record import Attempt, Built, JobRow, open_record
+from torchsmith.verbs.build_view import print_end
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
@@ -54,7 +54,7 @@ def test_what_lies_in_a_store_of_our_own_is_judged_and_not_run(
     judged = json.loads(call("verify", NAME, "-w", str(place), "--json").out)
     assert judged["report"]["path"] == str(store / "0000-pytorch")
     refused = call("test", NAME, "-w", str(place), "--json")
-    assert (refused.code, refused.error) == (3, "lacking")
+    assert (refused.code, refused.error) == (3, "missing-requirement")
 
 
 def test_a_build_that_is_gone_is_named_without_nix_too(

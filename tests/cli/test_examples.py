@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
-from torchsmith.api.samples import HERE
 from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
+from torchsmith.cli.samples import HERE
 
 ASKING_NIX = ("eval", "sbom", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.
@@ -37,7 +37,7 @@ ANYBODY = {f"GIT_{name}": "x@example.invalid" for name in SIGNATURE}
 def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network(
     verb: str, clean: Path, prepared: dict[str, Path], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}").EXAMPLE
+    example = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}").EXAMPLE
     assert example in " ".join(call(verb, "--help").out.split())
     monkeypatch.setenv("COLUMNS", "80")
     before, _, last = example.rpartition(" && ")

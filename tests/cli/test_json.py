@@ -28,7 +28,7 @@ NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 def callables(verb: str) -> Iterator[Any]:
     """What a verb runs, its own verbs among it."""
-    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    module = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")
     for _, one in inspect.getmembers(module, inspect.isfunction):
         if one.__module__ == module.__name__ and not one.__name__.startswith("_"):
             yield one
@@ -84,7 +84,7 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
 
 def test_the_codes_of_errors_stay_as_they_are() -> None:
     codes = """bad-name busy cannot-build cannot-read cannot-write conflict contradiction damaged empty exists
-        failed incomplete invalid lacking not-elf not-found not-known refused template-error too-large
+        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error too-large
         unreadable usage"""
     assert sorted(kind.code() for kind in kinds()) == codes.split()
 

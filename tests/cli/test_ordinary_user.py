@@ -124,7 +124,7 @@ def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None
             assert verified.returncode == 0, verified.stdout + verified.stderr
             assert json.loads(verified.stdout)["report"]["path"].startswith(own_store)
         tested = called(workspace, "test", cell, "--json", **variables)
-        assert json.loads(tested.stdout)["error"]["code"] == "lacking"
+        assert json.loads(tested.stdout)["error"]["code"] == "missing-requirement"
         assert tested.returncode == 3
     finally:
         subprocess.run(["chmod", "-R", "u+w", home], check=True)

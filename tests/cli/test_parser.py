@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.conftest import Call
-from torchsmith.api.fields import Argument, Option
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
+from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
 from torchsmith.cli.panels import PAGE, PANELS, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
@@ -272,11 +272,11 @@ def test_completion_is_installed_where_the_shell_looks(
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_may_end_with_1_says_when(verb: str) -> None:
-    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    module = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")
     ends = "exit_if(" in inspect.getsource(module)
     assert not ends or "exit code is" in " ".join((module.run.__doc__ or "").split())
 
 
 def test_every_verb_has_a_module() -> None:
     for name in VERBS:
-        assert importlib.import_module(f"torchsmith.cli.verbs.{name.replace('-', '_')}").EXAMPLE
+        assert importlib.import_module(f"torchsmith.verbs.{name.replace('-', '_')}").EXAMPLE

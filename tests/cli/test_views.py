@@ -11,10 +11,10 @@ from tests.cli.conftest import Call
 from torchsmith.api.choosing import PickRequest, pick
 from torchsmith.api.covering import CoverRequest, cover
 from torchsmith.api.editing import EditReport
-from torchsmith.api.host_options import MachineOptions
 from torchsmith.api.writing import ChangeReport, FileChange
-from torchsmith.cli.edit_view import print_edit
-from torchsmith.cli.plan_view import print_changes
+from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.verbs.edit_view import print_edit
+from torchsmith.verbs.plan_view import print_changes
 
 TOML = """format = 1
 packages = ["pytorch"]

@@ -55,7 +55,7 @@ def test_a_write_that_fails_says_why_and_leaves_no_draft(tmp_path: Path) -> None
     (tmp_path / "a/inside").touch()
     with pytest.raises(Problem, match=str(tmp_path / "a")) as caught:
         write_atomic(tmp_path / "a", "text")
-    assert caught.value.exit is Exit.LACKING
+    assert caught.value.exit is Exit.ENVIRONMENT
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 

@@ -12,11 +12,11 @@ import pytest
 from tests.cli.conftest import Call
 from tests.recipe.conftest import MINI
 from torchsmith.api.editing import PinRequest, pin
-from torchsmith.api.watch import Watch
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
+from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Conflict, Empty, Problem
 from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, carry_out, learnt, propose
@@ -101,8 +101,8 @@ def test_pin_goes_on_without_nix_and_says_what_is_not_known(
     monkeypatch.setenv("PATH", "/nowhere")
     remarks: list[str] = []
 
-    class Remarks(Watch):
-        def remark(self, text: str) -> None:
+    class Remarks(Reporter):
+        def note(self, text: str) -> None:
             remarks.append(text)
 
     report = pin(PinRequest(line="2.10", workspace=workspace, rev=NEW, nixpkgs=[str(MINI)]), Remarks())

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.watch import Watch
 from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
+from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
@@ -337,8 +337,8 @@ def test_apply_says_which_pages_it_adds_before_it_adds_them(drifted: Path) -> No
     page = drifted / "build-pytorch/README.md"
     page.unlink(missing_ok=True)
 
-    class Listening(Watch):
-        def remark(self, text: str) -> None:
+    class Listening(Reporter):
+        def note(self, text: str) -> None:
             remarks.append((text, page.exists()))
 
     apply(ApplyRequest(workspace=drifted, yes=True, allow_dirty=True, commit=False), Listening())

@@ -91,7 +91,7 @@ def test_names_leave_the_store_and_its_hash_out() -> None:
 def test_text_that_is_no_json_is_refused() -> None:
     with pytest.raises(Problem) as caught:
         read_derivations("error: nothing")
-    assert caught.value.exit is Exit.LACKING
+    assert caught.value.exit is Exit.ENVIRONMENT
 
 
 @pytest.mark.needs("nix")
@@ -113,7 +113,7 @@ def test_the_installed_nix_is_understood(nix: Nix, write: Write) -> None:
 def test_a_derivation_that_is_not_in_the_store_is_named(nix: Nix) -> None:
     with pytest.raises(Problem) as caught:
         show_derivations(nix, [DRV])
-    assert caught.value.exit is Exit.LACKING
+    assert caught.value.exit is Exit.ENVIRONMENT
 
 
 @pytest.mark.needs("nix")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchsmith.core.nixtext import nix_string, nix_value
-from torchsmith.core.problem import Invalid, Lacking, Problem, Where
+from torchsmith.core.problem import Invalid, MissingRequirement, Problem, Where
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix, _usable_store, canonical_text, find_nix, parse_version
 from torchsmith.recipe.read import read_text_as_recipe
@@ -88,7 +88,7 @@ def test_a_missing_or_old_nix_is_told_in_words(
     monkeypatch.setenv("PATH", str(tmp_path))
     if answer is not None:
         fake_nix(tmp_path, answer)
-    with pytest.raises(Lacking, match=named):
+    with pytest.raises(MissingRequirement, match=named):
         find_nix()
 
 

@@ -14,13 +14,13 @@ from torchsmith.api.writing import ChangeReport
 from torchsmith.building.jobs import jobs_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.console import tell
-from torchsmith.cli.plan_view import print_changes
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import gpu_targets, strangers
 from torchsmith.nix.tool import Nix
 from torchsmith.record.estimate import expect
+from torchsmith.verbs.plan_view import print_changes
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.run import narrowed_gpus

@@ -88,7 +88,7 @@ def test_a_record_of_a_newer_torchsmith_is_refused_and_left_alone(record: Record
         db.execute("pragma user_version = 99")
     with pytest.raises(Problem) as caught:
         open_record(tmp_path)
-    assert (caught.value.exit, "99" in caught.value.message) == (Exit.LACKING, True)
+    assert (caught.value.exit, "99" in caught.value.message) == (Exit.ENVIRONMENT, True)
 
 
 def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> None:

@@ -206,7 +206,7 @@ def test_a_repository_of_another_user_is_told_with_gits_advice(
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(Problem, match="dubious ownership") as caught:
         run(root)
-    assert caught.value.exit is Exit.LACKING
+    assert caught.value.exit is Exit.ENVIRONMENT
     assert caught.value.hint.startswith("git config --global --add safe.directory ")
 
 
@@ -247,7 +247,7 @@ def test_two_runs_at_once_exclude_each_other(root: Path) -> None:
         pytest.raises(Problem, match=str(os.getpid())) as caught,
     ):
         run(root)
-    assert caught.value.exit is Exit.LACKING
+    assert caught.value.exit is Exit.ENVIRONMENT
     assert kinds(run(root)) == {}
 
 

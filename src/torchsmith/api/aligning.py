@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.options import WorkspaceOption
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import WorkspaceOption
 from torchsmith.edit.align import UnmatchedRecipe, align_repositories, make_missing, write_missing
 from torchsmith.workspace.checkout import workspace_folder
 

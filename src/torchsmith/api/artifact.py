@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from torchsmith.api.by_name import build_named, build_to_run, derivation_of, is_name
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.options import VariantOption, WorkspaceOption
-from torchsmith.api.samples import or_sample
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.verdict import promised
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import VariantOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class VerifyReport(msgspec.Struct, frozen=True):
     comparison: artifact.Comparison | None = None
 
 
-def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
+def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     """Which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
 
-    What was found of a cell's last build is written down for `publish` and the page; `watch` is told why
+    What was found of a cell's last build is written down for `publish` and the page; `reporter` is told why
     that could not be.
     """
     opened = open_workspace(request.workspace)
@@ -62,7 +62,7 @@ def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
     derivation = derivation_of(path, variant, opened) if variant else ""
     against = build_named(or_sample(request.against, "build"), opened) if request.against else None
     cpu, catalog, other = not request.no_cpu, opened.catalog, None
-    with watch.reading() as progress:
+    with reporter.reading() as progress:
         report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation)
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
@@ -72,7 +72,7 @@ def verify(request: VerifyRequest, watch: Watch = SILENT) -> VerifyReport:
         from torchsmith.api.verified import keep
 
         if why := keep(report, named.name, opened.root, catalog):
-            watch.remark(f"not written down: {why}")
+            reporter.note(f"not written down: {why}")
     return VerifyReport(report, artifact.compare(report, other) if other else None)
 
 

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import NixpkgsOption, read_trees
-from torchsmith.api.options import WorkspaceOption, complete_rules
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.auditing import run, suppress
 from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
 from torchsmith.auditing.rule import find_rule
 from torchsmith.auditing.run import AuditReport
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees
+from torchsmith.cli.options import WorkspaceOption, complete_rules
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Incomplete
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
@@ -49,7 +49,7 @@ class AuditRequest:
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
-def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
+def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     """Judge recipes; `fix` first mends what is safe to mend, `write_baseline` remembers the findings. Raises
     Incomplete where `write_baseline` has no `baseline`, NotKnown for a rule that there is none of."""
     if request.write_baseline and request.baseline is None:
@@ -67,7 +67,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
         jobs=request.jobs,
         selectors=selectors,
         cached=request.cache,
-        steps=partial(watch.steps, "auditing"),
+        steps=partial(reporter.steps, "auditing"),
     )
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
@@ -81,7 +81,7 @@ def audit(request: AuditRequest, watch: Watch = SILENT) -> AuditReport:
         workspace = workspace_of(places, request.workspace)
         root = workspace.root if workspace else None
         recovered = write_apart([(root or root_of(Path(fix.path)), fix) for fix in fixes], "audit --fix")
-        report = audit(replace(request, fix=False), watch)
+        report = audit(replace(request, fix=False), reporter)
     else:
         report = replace(report, accepted="fixable")
     diff = "".join(change.diff() for change in fixes)

@@ -12,12 +12,8 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.api.build_plan import BuildPlanReport, plan_report
-from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
-from torchsmith.api.options import WorkspaceOption
 from torchsmith.api.repairing import FixHashesRequest, fix_hashes
 from torchsmith.api.verified import look_at, why_unverified
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.backends import require_flox
 from torchsmith.building.report import BuildReport
 from torchsmith.building.start import (
@@ -28,6 +24,10 @@ from torchsmith.building.start import (
     resumed,
     workspace_record,
 )
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Conflict, Incomplete, Refused
 from torchsmith.publishing.committed import differences
 from torchsmith.publishing.publish import PublishedRow, Publisher
@@ -87,47 +87,47 @@ class BuildRequest:
         )
 
 
-def plan_build(request: BuildRequest, watch: Watch = SILENT) -> BuildPlanReport:
+def plan_build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildPlanReport:
     """What a build would do: the jobs, what each takes, and what is there already. Nothing is built."""
-    with _prepared(request, watch, read_only=True) as ready:
+    with _prepared(request, reporter, read_only=True) as ready:
         return plan_report(ready)
 
 
-def build(request: BuildRequest, watch: Watch = SILENT) -> BuildReport:
-    """Build recipes, each derivation once; `watch` is told of every event. Raises Lacking where memory, disk
-    or builders cannot suffice."""
-    with _prepared(request, watch) as ready:
-        return run_prepared(ready, watch)
+def build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildReport:
+    """Build recipes, each derivation once; `reporter` gets every event. Raises MissingRequirement if memory,
+    disk or builders cannot suffice."""
+    with _prepared(request, reporter) as ready:
+        return run_prepared(ready, reporter)
 
 
-def run_prepared(ready: Prepared, watch: Watch) -> BuildReport:
+def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
     """Show the plan, and carry it out where it can be."""
     plan = plan_report(ready)
-    watch.planned(plan, ready.limits().total)
+    reporter.planned(plan, ready.limits().total)
     if plan.problem is not None:
         raise plan.problem
-    return ready.run(watch.event)
+    return ready.run(reporter.event)
 
 
 @contextmanager
-def _prepared(request: BuildRequest, watch: Watch, *, read_only: bool = False) -> Iterator[Prepared]:
+def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
-        watch.remark(finish_stopped(opened.home, "build"))
+        reporter.note(finish_stopped(opened.home, "build"))
         spec = request.spec(record)
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
             hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
-            mended = fix_hashes(hashes, watch)
+            mended = fix_hashes(hashes, reporter)
             for row in mended.written:
-                watch.remark(f"{row.where}: {row.got} written")
+                reporter.note(f"{row.where}: {row.got} written")
             if mended.suspicious:
                 raise Refused("changed hashes may be tampering", hint="torchsmith fix-hashes shows them")
-        yield prepared(spec, opened, record, watch)
+        yield prepared(spec, opened, record, reporter)
 
 
-def prepared(spec: BuildSpec, workspace: Workspace, record: Record, watch: Watch) -> Prepared:
-    """The plan of a run; `watch` is told of each recipe as it is evaluated."""
-    with watch.status("evaluating recipes") as update:
+def prepared(spec: BuildSpec, workspace: Workspace, record: Record, reporter: Reporter) -> Prepared:
+    """The plan of a run; `reporter` is told of each recipe as it is evaluated."""
+    with reporter.status("evaluating recipes") as update:
         return prepare(
             spec,
             workspace,
@@ -162,15 +162,15 @@ class PublishReport(msgspec.Struct, frozen=True):
         return not any(row.standing in ("failed", "not verified") for row in self.packages)
 
 
-def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
-    """Publish built and verified packages with Flox; `watch` is told what a stopped run had left. Raises
-    Incomplete where no organisation is known, Lacking without Flox."""
+def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
+    """Publish built and verified packages with Flox; `reporter` is told what a stopped run had left. Raises
+    Incomplete where no organisation is known, MissingRequirement without Flox."""
     with workspace_record(request.workspace) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation to publish under", hint=hint)
-        watch.remark(finish_stopped(opened.home, "publish"))
+        reporter.note(finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
         verified = partial(why_unverified, record, opened.catalog)
         logs = opened.home / STATE / "logs" / "publish"

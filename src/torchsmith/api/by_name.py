@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, Lacking, NotFound, Refused, did_you_mean
+from torchsmith.core.problem import Exit, MissingRequirement, NotFound, Refused, did_you_mean
 from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -39,19 +39,19 @@ def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a 
         raise NotFound(
             f"{named} is neither a path nor the name of a build here",
             hint=f"torchsmith build {shell_word(named.name)} builds it; torchsmith list lists the names",
-            exit=Exit.LACKING,
+            exit=Exit.ENVIRONMENT,
         )
     return stored(built.outputs[0])
 
 
 def build_to_run(named: Path, workspace: Workspace) -> Path:
-    """The same of a build that is to run. Raises Lacking where it lies in a store of torchsmith's own."""
+    """The same of a build that is to run. Raises MissingRequirement if it is in a store of its own."""
     from torchsmith.nix.tool import in_own_store
 
     hint = "give a result link, a store path or a site-packages folder; install a wheel first"
     path = build_named(named, workspace, hint)
     if in_own_store(path):
-        raise Lacking(
+        raise MissingRequirement(
             f"{named} cannot run: it lies in torchsmith's own store, and looks for its parts in /nix/store",
             hint="build into the machine's store: join the group nix-users, or start nix-daemon"
             " (torchsmith doctor)",
@@ -103,5 +103,5 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
     if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
         raise Refused(f"the log of {name} on record, {log}, is not a log of this workspace")
     if not log.is_file():
-        raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.LACKING)
+        raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.ENVIRONMENT)
     return log

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Option
-from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
-from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, Sm
+from torchsmith.cli.fields import Option
+from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
+from torchsmith.cli.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host import pick as host

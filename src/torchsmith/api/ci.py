@@ -7,8 +7,6 @@ from pathlib import Path, PurePath
 from typing import Annotated
 
 from torchsmith import __version__
-from torchsmith.api.fields import Option
-from torchsmith.api.options import Selectors, WorkspaceOption
 from torchsmith.building.ci import (
     MOST_JOBS,
     ci_rows,
@@ -17,6 +15,8 @@ from torchsmith.building.ci import (
     hydra_spec,
     workflow_name,
 )
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
 from torchsmith.core.text import shell_word

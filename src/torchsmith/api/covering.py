@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.host_options import PackagesOption, WorkloadOption
-from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog.axes import DriverVersion
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
+from torchsmith.cli.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.core.problem import by_name
 from torchsmith.host.bill import Bill
 from torchsmith.host.commands import build_commands, stand_here

@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.api.options import ProfileOption, WorkspaceOption
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.rehearsal import PREFIX, phases_of
 from torchsmith.catalog import Catalog
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
+from torchsmith.cli.options import ProfileOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import CannotBuild, Conflict, Exit
 from torchsmith.core.text import grouped
 from torchsmith.edit import impact as changes
@@ -82,10 +82,10 @@ class GraphReport(msgspec.Struct, frozen=True, kw_only=True):
         return exit_of(self.failed.values())
 
 
-def graph(request: GraphRequest, watch: Watch = SILENT) -> GraphReport:
+def graph(request: GraphRequest, reporter: Reporter = SILENT) -> GraphReport:
     """Count the builds below recipes, and find which of the long ones they share."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, watch=watch)
+    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, reporter=reporter)
     results = ask(chosen)
     below = graph_of(nix, results)
     own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
@@ -139,12 +139,12 @@ class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
     differences: Sequence[Difference]
 
 
-def diff_derivations(request: DiffRequest, watch: Watch = SILENT) -> DiffReport:
+def diff_derivations(request: DiffRequest, reporter: Reporter = SILENT) -> DiffReport:
     """The causes of a difference, not the hashes that follow from them. Raises Conflict for a name that is
     several recipes, CannotBuild for one that does not evaluate."""
     opened = open_workspace(request.workspace)
     phases: dict[str, str] = {}
-    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, phases=phases, watch=watch)
+    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, phases=phases, reporter=reporter)
     paths: list[str] = []
     for name in (request.a, request.b):
         if name.endswith(".drv"):
@@ -189,10 +189,10 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
         return exit_of([effect.after for effect in self.effects if effect.kind == "broken"])
 
 
-def impact(request: ImpactRequest, watch: Watch = SILENT) -> ImpactReport:
+def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
     opened = open_workspace(request.workspace, request.profile)
-    _, ask = evaluation(request.nix, workspace=opened, watch=watch)
+    _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     folder = opened.root or Path.cwd()
     effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
     changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "mended")]
@@ -225,10 +225,10 @@ class SbomReport:
         return exit_of(self.failed.values())
 
 
-def sbom(request: GraphRequest, watch: Watch = SILENT) -> SbomReport:
+def sbom(request: GraphRequest, reporter: Reporter = SILENT) -> SbomReport:
     """Name, version and licence of every package that goes into recipes."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    nix, ask = evaluation(request.nix, workspace=opened, inventory=True, watch=watch)
+    nix, ask = evaluation(request.nix, workspace=opened, inventory=True, reporter=reporter)
     results = ask(chosen)
     inventory = inventory_of(nix, results)
     title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"

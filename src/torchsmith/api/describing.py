@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchsmith.api.host_options import MachineOptions
-from torchsmith.api.options import Name, WorkspaceOption
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
 from torchsmith.catalog.facts import Gfx
+from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.cli.options import Name, WorkspaceOption
 from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix import describe as cells

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import (
+from torchsmith.catalog import Catalog
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import (
     MemoryOption,
     NixOptions,
     NixpkgsOption,
@@ -18,7 +19,7 @@ from torchsmith.api.nix_options import (
     evaluation,
     read_trees,
 )
-from torchsmith.api.options import (
+from torchsmith.cli.options import (
     DryRunOption,
     PairOptions,
     TarballHashOption,
@@ -26,10 +27,9 @@ from torchsmith.api.options import (
     WorkspaceOption,
     WriteOptions,
 )
-from torchsmith.api.samples import or_sample
-from torchsmith.api.watch import SILENT, Watch
-from torchsmith.catalog import Catalog
-from torchsmith.core.problem import Incomplete, Lacking
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.samples import or_sample
+from torchsmith.core.problem import Incomplete, MissingRequirement
 from torchsmith.core.text import grouped
 from torchsmith.edit import line as lines
 from torchsmith.edit import package as packages
@@ -85,8 +85,8 @@ class PackagesReport(msgspec.Struct, frozen=True):
     packages: list[PackageRow]
 
 
-def _report(name: str, proposal: Proposal, watch: Watch, *, dry_run: bool) -> EditReport:
-    watch.remark(proposal.recovered)
+def _report(name: str, proposal: Proposal, reporter: Reporter, *, dry_run: bool) -> EditReport:
+    reporter.note(proposal.recovered)
     return EditReport(
         name=name,
         written=not dry_run and bool(proposal.edits or proposal.recipes),
@@ -118,7 +118,7 @@ class PinRequest:
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 
-def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
+def pin(request: PinRequest, reporter: Reporter = SILENT) -> EditReport:
     """Move every recipe of a line, or none; raises Refused where one of them is somebody else's."""
     workspace, writing = request.workspace, request.writing
     opened = open_workspace(workspace)
@@ -130,15 +130,15 @@ def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
         move = pins.learnt(workspace, move, request.tarball)
     elif request.rev:
         trees = read_trees(request.nixpkgs)
-        move = _asked(move, trees.get(request.rev) or trees.get("default"), opened.catalog, watch)
+        move = _asked(move, trees.get(request.rev) or trees.get("default"), opened.catalog, reporter)
     ask = None
     if request.evaluate:
-        _, ask = evaluation(NixOptions(request.nixpkgs), workspace=opened, watch=watch)
+        _, ask = evaluation(NixOptions(request.nixpkgs), workspace=opened, reporter=reporter)
     if writing.dry_run:
         proposal = pins.propose(workspace, move, adopt=writing.adopt)
     else:
         proposal = pins.carry_out(workspace, move, adopt=writing.adopt, wait_seconds=writing.wait)
-    report = _report(request.line, proposal, watch, dry_run=writing.dry_run)
+    report = _report(request.line, proposal, reporter, dry_run=writing.dry_run)
     return msgspec.structs.replace(
         report,
         blocked=_rows([change for change in proposal.blocked if change.recipe]),
@@ -146,18 +146,18 @@ def pin(request: PinRequest, watch: Watch = SILENT) -> EditReport:
     )
 
 
-def _asked(move: pins.Move, tree: Path | None, catalog: Catalog, watch: Watch) -> pins.Move:
+def _asked(move: pins.Move, tree: Path | None, catalog: Catalog, reporter: Reporter) -> pins.Move:
     """The move with what a tree of its revision has; without Nix or a tree that stays unknown."""
     try:
         move = pins.probed(move, tree, catalog)
-    except Lacking as problem:
-        watch.remark(problem.message)
+    except MissingRequirement as problem:
+        reporter.note(problem.message)
     pin, _ = pins.pin_at(move, catalog)
     if move.probed:
         cudas, pythons = (", ".join(map(str, versions)) for versions in (pin.cudas, pin.pythons))
-        watch.remark(f"{pin.source}: torch {pin.torch}, CUDA {cudas}, Python {pythons}")
+        reporter.note(f"{pin.source}: torch {pin.torch}, CUDA {cudas}, Python {pythons}")
     elif not pin.probed:
-        watch.remark(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE asks a tree of it")
+        reporter.note(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE asks a tree of it")
     return move
 
 
@@ -178,7 +178,7 @@ class LineAddRequest:
     wait: WaitOption = 0.0
 
 
-def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
+def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog; a tree of its nixpkgs is asked for what it has. Raises
     Incomplete where neither a tree nor the request tells its torch."""
     catalog = open_workspace(request.workspace).catalog
@@ -187,7 +187,7 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
     move = pins.Move(request.name, request.rev, request.sha256)
     if request.rev:
         tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-        move = _asked(move, tree, catalog, watch)
+        move = _asked(move, tree, catalog, reporter)
         pin, _ = pins.pin_at(move, catalog)
         known, newest = catalog.lines.get(request.name), newest_line(catalog, None)
         torch = torch or pin.torch or (known.torch if known else "")
@@ -211,8 +211,8 @@ def add_line(request: LineAddRequest, watch: Watch = SILENT) -> EditReport:
     line = proposal.after.catalog.lines[request.name]
     if unknown := [name for name in catalog.lines[like].versions if not line.version_of(name)]:
         named = " and ".join(unknown)
-        watch.remark(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
-    report = _report(request.name, proposal, watch, dry_run=request.dry_run)
+        reporter.note(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
+    report = _report(request.name, proposal, reporter, dry_run=request.dry_run)
     versions = {name: line.version_of(name) for name in (catalog.torch.name, *catalog.lines[like].versions)}
     return msgspec.structs.replace(report, releases={name: text for name, text in versions.items() if text})
 
@@ -264,7 +264,7 @@ class PackageAddRequest:
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 
-def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport:
+def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> EditReport:
     """Ask Nix about a package for every line, CUDA and system, and write its entry and its recipes."""
     new = NewPackage(
         name=request.name,
@@ -277,10 +277,10 @@ def add_package(request: PackageAddRequest, watch: Watch = SILENT) -> EditReport
     opened = open_workspace(request.workspace)
     packages.check_name(opened, new)  # before Nix is looked for
     options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
-    nix, ask = evaluation(options, workspace=opened, instantiate=True, watch=watch)
+    nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
     trees = read_trees(request.nixpkgs)
     proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
-    report = _carry_out(request.name, request.workspace, request.writing, proposal, watch)
+    report = _carry_out(request.name, request.workspace, request.writing, proposal, reporter)
     package = proposal.after.catalog.packages[request.name]
     answers = grouped(
         (
@@ -308,15 +308,15 @@ class PackageRemoveRequest:
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 
-def remove_package(request: PackageRemoveRequest, watch: Watch = SILENT) -> EditReport:
+def remove_package(request: PackageRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
     """Take out a package's recipes, and its entry where it is the workspace's own."""
     proposal = packages.propose_removal(request.workspace, request.name, adopt=request.writing.adopt)
-    return _carry_out(request.name, request.workspace, request.writing, proposal, watch)
+    return _carry_out(request.name, request.workspace, request.writing, proposal, reporter)
 
 
 def _carry_out(
-    name: str, workspace: Path | None, writing: WriteOptions, proposal: Proposal, watch: Watch
+    name: str, workspace: Path | None, writing: WriteOptions, proposal: Proposal, reporter: Reporter
 ) -> EditReport:
     if not writing.dry_run:
         proposal = packages.write(workspace, proposal, wait_seconds=writing.wait)
-    return _report(name, proposal, watch, dry_run=writing.dry_run)
+    return _report(name, proposal, reporter, dry_run=writing.dry_run)

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.api.derivations import GraphReport, GraphRequest, graph
-from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.api.options import WorkspaceOption
-from torchsmith.api.watch import SILENT, Watch
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Exit
 from torchsmith.nix.evaluate import EvalResult, exit_of
 from torchsmith.workspace.proved import remember
@@ -43,13 +43,13 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     def exit(self) -> Exit:
         """What the answer is for a program: what is merely out of reach says nothing of a recipe."""
         code = exit_of([result.cause.message for result in self.recipes if result.cause])
-        return code or (Exit.NOT_RIGHT if self.below and self.below.other_gpus else Exit.FINE)
+        return code or (Exit.CHECK_FAILED if self.below and self.below.other_gpus else Exit.OK)
 
 
-def evaluate(request: EvaluateRequest, watch: Watch = SILENT) -> EvaluateReport:
-    """Each recipe's derivation, or the cause of its failure; `watch` is told of each."""
+def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateReport:
+    """Each recipe's derivation, or the cause of its failure; `reporter` is told of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    _, ask = evaluation(request.nix, workspace=opened, separate=request.separate, watch=watch)
+    _, ask = evaluation(request.nix, workspace=opened, separate=request.separate, reporter=reporter)
     results = ask(chosen)
     proved = 0
     if opened.root is not None:

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from torchsmith.api.fields import Option
-from torchsmith.api.options import WorkspaceOption
 from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, configured
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import WorkspaceOption
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import Empty, NotFound, Problem

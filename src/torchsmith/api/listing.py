@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.cli.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.matrix import Cell, pname
 from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
 from torchsmith.matrix.select import Selector

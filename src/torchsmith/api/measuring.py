@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.api.by_name import build_to_run
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.options import WorkspaceOption
-from torchsmith.api.samples import or_sample
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.benchmark.compare import BuildComparison, compare_builds
 from torchsmith.benchmark.cores import busy_shares, choose
 from torchsmith.benchmark.measure import MeasuringPlan
 from torchsmith.benchmark.subject import subject, variables
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
 BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
@@ -34,7 +34,7 @@ class CompareRequest:
     workspace: WorkspaceOption = None
 
 
-def compare(request: CompareRequest, watch: Watch = SILENT) -> BuildComparison:
+def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildComparison:
     """Size, import, memory, first CUDA call and operations of builds that take turns on the same cores."""
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
@@ -44,5 +44,5 @@ def compare(request: CompareRequest, watch: Watch = SILENT) -> BuildComparison:
     ]
     shares = busy_shares()
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
-    with watch.rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
+    with reporter.rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
         return compare_builds(subjects, plan, shares, opened.catalog, progress)

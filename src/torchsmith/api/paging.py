@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import NixOptions, NixpkgsOption, evaluation
-from torchsmith.api.options import ProfileOption, WorkspaceOption
-from torchsmith.api.watch import SILENT, Watch
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
+from torchsmith.cli.options import ProfileOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.clock import Clock
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import NotFound
@@ -48,22 +48,22 @@ class PageRequest:
     profile: ProfileOption = None
 
 
-def page(request: PageRequest, watch: Watch = SILENT) -> PageReport:
+def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
     """Collect all that is known of a matrix; with `output` write it as a page that needs nothing else."""
     if request.output is not None:
         check_own(request.output, f'content="{GENERATOR} ')
-    source = _input(request, watch)
+    source = _input(request, reporter)
     if request.fleet is not None:
         source = _with_cover(source, request.fleet)
     document = collect(source)
     for note in document.notes:
-        watch.remark(note)
+        reporter.note(note)
     if request.output is not None:
         write_atomic(request.output, html(document, source.workspace.catalog, pickable(source)))
     return document
 
 
-def _input(request: PageRequest, watch: Watch) -> PageInput:
+def _input(request: PageRequest, reporter: Reporter) -> PageInput:
     """A folder that is named is shown as it is; a workspace with its matrix; else the default matrix."""
     folder, named = request.folder, request.workspace
     if folder is not None and not folder.is_dir():
@@ -80,16 +80,18 @@ def _input(request: PageRequest, watch: Watch) -> PageInput:
         with_matrix = request.profile is not None or not recipes_in(root)
     if not with_matrix and not recipes_in(root):
         raise NotFound(f"there is no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
-    graph = _graph(request, root, workspace, watch) if request.evaluate else None
+    graph = _graph(request, root, workspace, reporter) if request.evaluate else None
     return PageInput(root, workspace, with_matrix, Clock().now(), graph)
 
 
-def _graph(request: PageRequest, root: Path, workspace: Workspace, watch: Watch) -> Graph:
-    nix, ask = evaluation(NixOptions(request.nixpkgs), workspace=workspace, instantiate=True, watch=watch)
+def _graph(request: PageRequest, root: Path, workspace: Workspace, reporter: Reporter) -> Graph:
+    nix, ask = evaluation(
+        NixOptions(request.nixpkgs), workspace=workspace, instantiate=True, reporter=reporter
+    )
     results = ask(recipes_in(root, workspace))
     failures = grouped((result.cause.message, result.name) for result in results if result.cause)
     for message, names in failures.items():
-        watch.remark(f"{some_of(names)}: {message}")
+        reporter.note(f"{some_of(names)}: {message}")
     return graph_of(nix, results)
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.api.fields import Option
-from torchsmith.api.options import WorkspaceOption
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.catalog.proof.checks import FactCheck, check_catalog, not_looked_at
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.workspace.load import open_workspace
 
 
@@ -35,13 +35,13 @@ class FactsReport(msgspec.Struct, frozen=True):
         return all(check.outcome != "wrong" for check in self.checks)
 
 
-def facts(request: FactsRequest, watch: Watch = SILENT) -> FactsReport:
-    """Ask ptxas, gcc, archspec and LLVM; `watch` is told which."""
+def facts(request: FactsRequest, reporter: Reporter = SILENT) -> FactsReport:
+    """Ask ptxas, gcc, archspec and LLVM; `reporter` is told which."""
     from torchsmith.catalog.proof.readings import chosen_toolkits, read_tools
 
     catalog = open_workspace(request.workspace).catalog
     toolkits = chosen_toolkits(catalog, list(request.cuda) or None)
-    with watch.status("reading tools") as tell:
+    with reporter.status("reading tools") as tell:
         download = not request.offline
         readings = read_tools(toolkits, download=download, watch=lambda tool: tell(f"asking {tool}"))
     return FactsReport(check_catalog(catalog, readings), not_looked_at(catalog))

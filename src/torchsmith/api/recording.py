@@ -10,8 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.options import WorkspaceOption
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import WorkspaceOption
 from torchsmith.record import JobRow, RunRow
 
 STANDING = {

@@ -8,10 +8,6 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.api.building import prepared, run_prepared
-from torchsmith.api.fields import Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
-from torchsmith.api.options import WorkspaceOption
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.commands import CompilerUse, read_commands, uses
 from torchsmith.artifact.objects import check_objects
@@ -19,7 +15,11 @@ from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import Resources
 from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
 from torchsmith.building.start import BuildSpec, Prepared, workspace_record
-from torchsmith.core.problem import Exit, Incomplete, Lacking
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.core.problem import Exit, Incomplete, MissingRequirement
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Past
@@ -72,9 +72,9 @@ class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
 
 
-def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
+def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseReport:
     """Configure builds as they are, compile a sample of each, and write down what the whole would take.
-    Raises Lacking for a companion whose torch is not built, unless `every` is asked for."""
+    Raises MissingRequirement for a companion whose torch is not built, unless `every` is asked for."""
     if not request.recipes and not request.every:
         raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
     spec = BuildSpec(
@@ -87,13 +87,13 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         rehearse=True,
     )
     with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
-        ready = prepared(spec, opened, record, watch)
+        ready = prepared(spec, opened, record, reporter)
         chosen, graph = ready.rehearsals, ready.plan.graph
         assert chosen is not None
         assert graph is not None
         if chosen.waiting and not request.every:
             name, torch = next(iter(chosen.waiting.items()))
-            raise Lacking(
+            raise MissingRequirement(
                 f"{name} is compiled against {torch}, which is not built yet and would be built first",
                 hint=f"rehearse pytorch-{name.rpartition('/')[2].partition('-')[2]}, which compiles a sample;"
                 " build it; then this",
@@ -111,7 +111,7 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         )
         if request.dry_run:
             return report
-        finished = run_prepared(ready, watch)
+        finished = run_prepared(ready, reporter)
         failed = {name.removeprefix(PREFIX): why for name, why in finished.failed.items()}
         stopped = finished.state == "stopped"
         ended = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
@@ -124,7 +124,7 @@ def rehearse(request: RehearseRequest, watch: Watch = SILENT) -> RehearseReport:
         rehearsals=rehearsals,
         failed=failed,
         planned={},
-        exit=finished.exit if right else Exit.NOT_RIGHT,
+        exit=finished.exit if right else Exit.CHECK_FAILED,
         stopped=stopped,
     )
 

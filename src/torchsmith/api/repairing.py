@@ -10,12 +10,12 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.api.by_name import log_named
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.nix_options import NixpkgsOption, Recipes, read_trees
-from torchsmith.api.options import WorkspaceOption
-from torchsmith.api.samples import or_sample
-from torchsmith.api.watch import SILENT, Watch
 from torchsmith.building.start import workspace_record
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.samples import or_sample
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, Exit
 from torchsmith.nix.tool import find_nix
@@ -84,17 +84,17 @@ class HashReport(msgspec.Struct, frozen=True, kw_only=True):
     unseen: list[str]  # sources whose hash no known place states
     proved: dict[str, str]
     diff: str = ""
-    exit: Exit = Exit.FINE
+    exit: Exit = Exit.OK
 
 
-def fix_hashes(request: FixHashesRequest, watch: Watch = SILENT) -> HashReport:
+def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashReport:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
     with workspace_record(request.workspace) as (opened, record):
         trees = read_trees(request.nixpkgs)
         fixer = HashFixer(find_nix(), opened, request.recipes, trees, record.proved())
-        with watch.status("fetching sources"):
+        with reporter.status("fetching sources"):
             mended = fixer.run(accept=request.accept, write=not request.dry_run)
-        watch.remark(mended.recovered)
+        reporter.note(mended.recovered)
         if not request.dry_run:
             record.note_proved(mended.proved)
     report = msgspec.convert(mended, HashReport, from_attributes=True, dec_hook=lambda _, value: value)

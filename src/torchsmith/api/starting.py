@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.api.fields import Argument, Option
-from torchsmith.api.options import ProfileChoice, complete_cells
 from torchsmith.catalog.ranges import version_key
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import ProfileChoice, complete_cells
 from torchsmith.core.problem import Conflict
 from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.derive import SkippedRecipe

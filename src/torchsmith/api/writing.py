@@ -9,16 +9,16 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.api.fields import Option
-from torchsmith.api.options import (
+from torchsmith.catalog import Catalog
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import (
     AdoptedPaths,
     ProfileOption,
     WaitOption,
     WorkspaceOption,
     YesOption,
 )
-from torchsmith.api.watch import SILENT, Watch
-from torchsmith.catalog import Catalog
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import counted, some_of
 from torchsmith.recipe.header import Owner
@@ -174,7 +174,9 @@ def _check_deletions(report: ChangeReport, confirm: Confirm) -> None:
         )
 
 
-def generate(request: GenerateRequest, watch: Watch = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
+def generate(
+    request: GenerateRequest, reporter: Reporter = SILENT, confirm: Confirm = _refuse
+) -> ChangeReport:
     """Write recipes and all files around them. Raises Refused where files would be deleted, unless the
     request says `yes` or `confirm` agrees."""
     root = open_workspace(request.workspace, request.profile).home
@@ -193,7 +195,7 @@ def generate(request: GenerateRequest, watch: Watch = SILENT, confirm: Confirm =
     if request.git:
         git.require_git()
     with writing(root, "generate", request.wait) as writer:
-        watch.remark(writer.recovered)
+        reporter.note(writer.recovered)
         repos, wanted, report = changes()
         if not request.yes:
             _check_deletions(report, confirm)
@@ -218,7 +220,7 @@ def plan(request: PlanRequest | None = None) -> ChangeReport:
     return msgspec.structs.replace(report, committer=committer)
 
 
-def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
+def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
     """Make the workspace what its plan says, phase by phase; run again after a stop, it goes on with what is
     left. Raises Refused where files would be deleted, unless the request says `yes` or `confirm` agrees."""
     from torchsmith.edit import plan as plans
@@ -234,7 +236,7 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
     git.require_git()
     root = open_workspace(request.workspace, request.profile).home
     with writing(root, "apply", request.wait) as writer:
-        watch.remark(writer.recovered)
+        reporter.note(writer.recovered)
         workspace_plan, planned = report()
         if not request.allow_dirty:
             plans.refuse_dirty(workspace_plan)
@@ -244,7 +246,7 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
             change.path for change in workspace_plan.changes if change.kind == "create" and not change.recipe
         ]
         if pages:
-            watch.remark(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")
+            reporter.note(f"adds {counted(len(pages), 'file')} besides recipes: {some_of(pages, 9)}")
         plans.carry_out(workspace_plan, writer, commit=request.commit, per_file=request.per_file)
     return msgspec.structs.replace(
         planned, written=True, commits=tuple(writer.commits), copies=tuple(writer.copies)

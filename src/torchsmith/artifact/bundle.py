@@ -20,7 +20,7 @@ from torchsmith.artifact.source import (
 )
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog.axes import NamedTarget
-from torchsmith.core.problem import Lacking
+from torchsmith.core.problem import MissingRequirement
 
 try:
     if sys.version_info >= (3, 14):
@@ -135,7 +135,7 @@ class _Inflater:
 
 def _zstd_stream() -> zstd.ZstdDecompressor:
     if zstd is None:
-        raise Lacking(
+        raise MissingRequirement(
             "its GPU code is compressed by zstd, which is missing", hint="pip install backports.zstd"
         )
     return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW})

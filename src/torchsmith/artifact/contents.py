@@ -31,7 +31,7 @@ from torchsmith.artifact.source import (
     printable,
     resolve_below,
 )
-from torchsmith.core.problem import CannotRead, Lacking, TooLarge
+from torchsmith.core.problem import CannotRead, MissingRequirement, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
 # Static libraries, and GPU code that lies in files of its own.
@@ -304,7 +304,7 @@ def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:
-    """Copy a member out, never more than it claims. Returns its size; raises Damaged, Lacking."""
+    """Copy a member out, never more than it claims. Returns its size; raises Damaged, MissingRequirement."""
     done = 0
     for chunk in _unpacked(archive, member):
         done += len(chunk)
@@ -314,7 +314,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
             target.write(chunk)
             target.flush()
         except OSError as error:
-            raise Lacking(
+            raise MissingRequirement(
                 f"cannot unpack {printable(member.filename)}: {error.strerror}",
                 hint=f"{tempfile.gettempdir()} lacks {member.file_size} bytes; TMPDIR names another place",
             ) from error

@@ -284,7 +284,7 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> 
     except MemoryError:
         library.fault = "it could not be read whole: there is not enough memory"
     except Problem as problem:
-        if problem.exit == Exit.LACKING:
+        if problem.exit == Exit.ENVIRONMENT:
             raise  # this machine's fault and not the library's
         library.fault = problem.message
 

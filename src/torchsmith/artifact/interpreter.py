@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog, Package
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Invalid, Lacking, NotFound
+from torchsmith.core.problem import Invalid, MissingRequirement, NotFound
 from torchsmith.core.process import find, run
 
 PROPAGATED = ("propagated-build-inputs", "propagated-user-env-packages")
@@ -31,7 +31,7 @@ class Interpreter:
 
 
 def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> Interpreter:
-    """The interpreter to test a package with. Raises NotFound, Invalid, Lacking."""
+    """The interpreter to test a package with. Raises NotFound, Invalid, MissingRequirement."""
     if not path.is_dir():
         link = f" is a link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
         raise NotFound(
@@ -105,7 +105,7 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
     homes = [folder.parent.name for folder in folders if folder.name == "site-packages"]
     version = next((name for name in homes if name.startswith("python3.")), "")
     if _by_nix(roots[0]):
-        raise Lacking(
+        raise MissingRequirement(
             f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",
             hint="a package of several outputs lists them in its dev output, looked for beside a result link"
             " as NAME-dev and by the store's record; or name an interpreter with --python PATH",
@@ -113,7 +113,7 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
     python_on_path = find(version or "python3")
     if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
         wanted = version or "a Python of the release it was built for"
-        raise Lacking(
+        raise MissingRequirement(
             f"no interpreter for it: {wanted} is neither among its inputs nor on PATH",
             hint="name one with --python PATH",
         )

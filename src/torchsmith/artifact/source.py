@@ -23,7 +23,7 @@ MOST_LINKS = 40  # on the way to a file, as Linux counts them
 class Damaged(Problem):
     """A file whose contents do not match its headers."""
 
-    exit = Exit.NOT_RIGHT
+    exit = Exit.CHECK_FAILED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from torchsmith.core.problem import Lacking, TooLarge
+from torchsmith.core.problem import MissingRequirement, TooLarge
 
 SAMPLE_SECONDS = 0.5  # between two readings of how busy each core is
 CPU = Path("/sys/devices/system/cpu")
 
 
 def busy_shares() -> dict[int, float]:
-    """How much of each usable core others take, from 0 to 1. Raises Lacking where cores cannot be chosen."""
+    """How busy each usable core is, from 0 to 1. Raises MissingRequirement if cores cannot be chosen."""
     if not hasattr(os, "sched_getaffinity"):
-        raise Lacking("processes cannot be pinned to cores here: compare needs Linux")
+        raise MissingRequirement("processes cannot be pinned to cores here: compare needs Linux")
     before = _times()
     time.sleep(SAMPLE_SECONDS)
     after = _times()

@@ -177,7 +177,7 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
         raise Failed(
             f"{process.subject.label} cannot be compared: import torch fails: {answer['failed']}",
             hint=f"torchsmith test {path} says more" if path.is_dir() else f"{path} needs a torch",
-            exit=Exit.NOT_RIGHT,
+            exit=Exit.CHECK_FAILED,
         )
     return answer
 
@@ -193,7 +193,7 @@ def _open(
     for label, answer in opened.items():
         if "failed" in answer:
             why = f"{processes[label].subject.label}: {answer['failed']}"
-            raise Failed(f"{device} cannot be used: {why}", exit=Exit.NOT_RIGHT)
+            raise Failed(f"{device} cannot be used: {why}", exit=Exit.CHECK_FAILED)
     kinds: dict[str, str] = opened[0]["operations"]
     keys = [(device, name) for name in kinds]
     results.kinds.update({(device, name): kind for name, kind in kinds.items()})
@@ -206,7 +206,7 @@ def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str
         return process.ask(do, **arguments)
     except Died as died:
         if key[0] == "start":
-            raise Failed(f"{process.subject.label}: {died}", exit=Exit.NOT_RIGHT) from None
+            raise Failed(f"{process.subject.label}: {died}", exit=Exit.CHECK_FAILED) from None
         raise LostProcess(key, f"{process.subject.label}: {died}") from None
 
 

@@ -15,7 +15,7 @@ from torchsmith.building.events import JobBuilding, JobPhase, JobSteps, Remark
 from torchsmith.building.farm import Builder, able, machines_option
 from torchsmith.building.job import Job, Outcome, Tell
 from torchsmith.building.processes import LogFile, Processes
-from torchsmith.core.problem import Lacking
+from torchsmith.core.problem import MissingRequirement
 from torchsmith.core.process import find
 from torchsmith.nix.derivation import name_of
 from torchsmith.nix.errors import shorten
@@ -137,11 +137,11 @@ def _write(file: LogFile, event: LogEvent, job: Job) -> None:
 
 
 def require_flox(instead: str = "") -> Path:
-    """The path of flox. Raises Lacking, with `instead` in its hint."""
+    """The path of flox. Raises MissingRequirement, with `instead` in its hint."""
     program = find("flox")
     if program is None:
         hint = f"install Flox{f', or {instead}' if instead else ''}"
-        raise Lacking("Flox is not installed, and this needs it", hint=hint)
+        raise MissingRequirement("Flox is not installed, and this needs it", hint=hint)
     return program
 
 

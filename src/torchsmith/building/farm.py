@@ -15,7 +15,7 @@ import msgspec
 from torchsmith.building.job import Job
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Invalid, Lacking, Where
+from torchsmith.core.problem import Invalid, MissingRequirement, Where
 from torchsmith.core.process import Finished, run
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host.read_cpu import read_cpuinfo
@@ -190,13 +190,13 @@ def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> li
 
 
 def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
-    """Raise Lacking where jobs have no capable builder: every such job, and why."""
+    """Raise MissingRequirement where jobs have no capable builder: every such job, and why."""
     refused = refusals(builders, jobs)
     if not refused:
         return
     reasons = grouped((why, name) for name, why in refused.items())
     lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
-    raise Lacking(
+    raise MissingRequirement(
         f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}\n  " + "\n  ".join(lines),
         hint=f"add a [[builder]] to torchsmith.toml that can, or {_rest_command(refused, jobs)}",
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
-from torchsmith.core.problem import CannotBuild, Lacking
+from torchsmith.core.problem import CannotBuild, MissingRequirement
 from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
@@ -224,7 +224,7 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
     if not expected:
         return
     if share.memory_gb < per_core_gb * share.jobs:
-        raise Lacking(
+        raise MissingRequirement(
             f"memory does not suffice: one compiler for each of {counted(share.jobs, 'job')} needs "
             f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
             hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
@@ -241,7 +241,7 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
         ]
     for place, need, free in needs:
         if need > free:
-            raise Lacking(
+            raise MissingRequirement(
                 f"disk does not suffice: {_size(need)} are needed {place}, {_size(free)} are free",
                 hint="build fewer cells at once, collect garbage, or lay your own figures over "
                 "catalog/estimates.toml if you know better",

@@ -34,8 +34,12 @@ class BuildReport:
     def exit(self) -> Exit:
         """LACKING where nothing but downloads failed."""
         if self.state == "done" and not (self.broken or self.notes or self.wrong):
-            return Exit.FINE
+            return Exit.OK
         kinds = {diagnosis.kind for diagnosis in self.failed.values()}
         unread = exit_of(self.broken.values())
-        others = self.notes or self.wrong or unread is Exit.NOT_RIGHT
-        return Exit.LACKING if (kinds or unread) and kinds <= {"network"} and not others else Exit.NOT_RIGHT
+        others = self.notes or self.wrong or unread is Exit.CHECK_FAILED
+        return (
+            Exit.ENVIRONMENT
+            if (kinds or unread) and kinds <= {"network"} and not others
+            else Exit.CHECK_FAILED
+        )

@@ -264,7 +264,7 @@ def prepare(
     tell: Listener = lambda _: None,
     verifier: Verifier | None = None,
 ) -> Prepared:
-    """Evaluate and plan; builds nothing. Raises Invalid, Conflict, Lacking."""
+    """Evaluate and plan; builds nothing. Raises Invalid, Conflict, MissingRequirement."""
     if urlsplit(request.cache).password:
         hint = "put it into the netrc file that Nix reads"
         raise Invalid("the cache's address holds a password", hint=hint)

@@ -343,7 +343,7 @@ def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = (
 def exit_if(wrong: object) -> None:
     """End here where something is not right, with the exit code that it is or else with 1."""
     if wrong:
-        raise SystemExit(int(wrong if isinstance(wrong, Exit) else Exit.NOT_RIGHT))
+        raise SystemExit(int(wrong if isinstance(wrong, Exit) else Exit.CHECK_FAILED))
 
 
 COMMAND_LINE = "\n" + " " * 10  # a shell reads on after &&

@@ -9,7 +9,7 @@ import warnings
 
 from torchsmith.cli.console import print_problem, print_problem_json, warn
 from torchsmith.cli.panels import VERBS, print_overview
-from torchsmith.core.problem import Exit, Lacking, Problem
+from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
 
@@ -33,7 +33,7 @@ def run() -> None:
         sys.exit(0)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        fail(Lacking(f"{place}{error.strerror or error}"))
+        fail(MissingRequirement(f"{place}{error.strerror or error}"))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from torchsmith.api.fields import Param
+from torchsmith.cli.fields import Param
 from torchsmith.cli.group import Group
 from torchsmith.core.problem import Usage, did_you_mean, nearest
 
@@ -112,7 +112,7 @@ def find_command(
         near = "--install-completion" if verb == "completion" else nearest(verb, verbs, 0.6)
         hint = f"did you mean {near}?" if near else "torchsmith --help lists them"
         raise Usage(f"there is no verb {verb!r}", hint=hint)
-    module = importlib.import_module(f"torchsmith.cli.verbs.{verb.replace('-', '_')}")
+    module = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")
     group = getattr(module, "app", None)
     if group is None:
         return Command((verb,), module.run, module.EXAMPLE), (verb,), list(arguments[1:])

@@ -16,10 +16,10 @@ T = TypeVar("T")
 class Exit(IntEnum):
     """What the exit code of every verb means."""
 
-    FINE = 0
-    NOT_RIGHT = 1  # the thing that was checked is not right
+    OK = 0
+    CHECK_FAILED = 1  # the thing that was checked is not right
     BAD_REQUEST = 2  # the request was wrong
-    LACKING = 3  # the environment lacks something
+    ENVIRONMENT = 3  # the environment lacks something
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,31 +129,31 @@ class CannotRead(Problem):
 class CannotWrite(Problem):
     """A place that cannot be written to."""
 
-    exit = Exit.LACKING
+    exit = Exit.ENVIRONMENT
 
 
-class Lacking(Problem):
+class MissingRequirement(Problem):
     """A program, a permission, memory or disk space is missing on this machine."""
 
-    exit = Exit.LACKING
+    exit = Exit.ENVIRONMENT
 
 
 class Busy(Problem):
     """Another torchsmith is running there."""
 
-    exit = Exit.LACKING
+    exit = Exit.ENVIRONMENT
 
 
 class Failed(Problem):
     """A program failed: Nix, git, pip."""
 
-    exit = Exit.LACKING
+    exit = Exit.ENVIRONMENT
 
 
 class Refused(Problem):
     """Refused, because something would be lost or is not safe."""
 
-    exit = Exit.NOT_RIGHT
+    exit = Exit.CHECK_FAILED
 
 
 class Usage(Problem):

@@ -130,7 +130,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
         raise CannotBuild(
             f"Nix cannot evaluate {new.attr} for any cell of this workspace: {probes[0].error}",
             hint=f"mend {written}" if written else "another CUDA release or line may have it",
-            exit=Exit.NOT_RIGHT,
+            exit=Exit.CHECK_FAILED,
         )
     own = {probe.version for probe in good}
     if new.version and own != {new.version} and new.upstream is None and not written:

@@ -68,7 +68,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
             raise NotKnown(f"{variant}: {unknown[0].text}", hint=unknown[0].hint)
         reasons = "; ".join(map(str, decision.reasons))
         hint = f"torchsmith explain {variant} names cells near it"
-        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.NOT_RIGHT)
+        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.CHECK_FAILED)
     chosen = decision.line
     build = chosen.build_for(variant.toolkit)
     assert build is not None, "an accepted cell has a build"

@@ -58,7 +58,7 @@ OUT_OF_REACH = {
 def reachable(results: list[EvalResult]) -> list[EvalResult]:
     """The results. Raises Failed where nothing evaluates because nixpkgs or the store is out of reach."""
     causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
-    if len(causes) == len(results) and exit_of(causes) is Exit.LACKING:
+    if len(causes) == len(results) and exit_of(causes) is Exit.ENVIRONMENT:
         hint = next(hint for cause, hint in OUT_OF_REACH.items() if cause in causes[0])
         raise Failed(causes[0], hint=hint)
     return results
@@ -67,9 +67,9 @@ def reachable(results: list[EvalResult]) -> list[EvalResult]:
 def exit_of(causes: Collection[str]) -> Exit:
     """The exit code for failures: LACKING where nixpkgs or the store was out of reach for all of them."""
     if not causes:
-        return Exit.FINE
+        return Exit.OK
     beyond = all(any(part in cause for part in OUT_OF_REACH) for cause in causes)
-    return Exit.LACKING if beyond else Exit.NOT_RIGHT
+    return Exit.ENVIRONMENT if beyond else Exit.CHECK_FAILED
 
 
 Listener = Callable[[EvalResult], None]

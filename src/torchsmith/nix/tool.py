@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.core.files import cache_dir, exclusive
-from torchsmith.core.problem import Failed, Invalid, Lacking, Problem
+from torchsmith.core.problem import Failed, Invalid, MissingRequirement, Problem
 from torchsmith.core.process import Finished, find, run
 from torchsmith.nix.errors import shorten
 
@@ -88,15 +88,15 @@ class Nix:
 
 
 def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
-    """The Nix on PATH. Raises Lacking where it is missing or too old."""
+    """The Nix on PATH. Raises MissingRequirement where it is missing or too old."""
     program = find("nix-instantiate")
     if program is None:
         hint = "install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show"
-        raise Lacking("Nix is not installed, and this needs it", hint=hint)
+        raise MissingRequirement("Nix is not installed, and this needs it", hint=hint)
     version = _version(program, program.stat().st_mtime_ns)
     if version < OLDEST_VERSION:
         hint = f"{'.'.join(map(str, OLDEST_VERSION))} or newer is needed"
-        raise Lacking(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
+        raise MissingRequirement(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
     return Nix(program, version, store or _usable_store(env or {}), env or {})
 
 
@@ -128,10 +128,10 @@ def _version(program: Path, _changed: int) -> tuple[int, ...]:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The version in `nix-instantiate (Nix) 2.26.3`, or in what Lix and Determinate print. Raises Lacking."""
+    """The version in `nix-instantiate (Nix) 2.26.3`, or in the words of Lix and Determinate."""
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None:
-        raise Lacking(f"cannot read the version of Nix from {text.strip()!r}")
+        raise MissingRequirement(f"cannot read the version of Nix from {text.strip()!r}")
     return tuple(int(part) for part in match.groups() if part is not None)
 
 

@@ -70,10 +70,10 @@ class HashFixes:
     def exit(self) -> Exit:
         """LACKING where downloads alone failed."""
         if not (self.suspicious or self.unplaced or self.unchecked or self.unseen):
-            return Exit.FINE
+            return Exit.OK
         others = [text for text in self.unchecked if UNFETCHED not in text]
-        wrong = self.suspicious or self.unplaced or self.unseen or exit_of(others) is Exit.NOT_RIGHT
-        return Exit.NOT_RIGHT if wrong else Exit.LACKING
+        wrong = self.suspicious or self.unplaced or self.unseen or exit_of(others) is Exit.CHECK_FAILED
+        return Exit.CHECK_FAILED if wrong else Exit.ENVIRONMENT
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.core.git import git
-from torchsmith.core.problem import Failed, Invalid, Lacking, NotFound, Problem
+from torchsmith.core.problem import Failed, Invalid, MissingRequirement, NotFound, Problem
 from torchsmith.core.process import Finished, find
 
 MIN_PACKED_FILES = 50  # that are added at once
@@ -31,7 +31,7 @@ def require_git() -> None:
     """A Problem where git is missing."""
     if find("git") is None:
         hint = "install git, or pass --no-git to write the files alone"
-        raise Lacking("git is not installed, and Flox only sees files that git tracks", hint=hint)
+        raise MissingRequirement("git is not installed, and Flox only sees files that git tracks", hint=hint)
 
 
 def require_committer(folder: Path) -> None:
@@ -47,7 +47,7 @@ def has_committer(folder: Path) -> bool:
 
 def _nobody(repo: Path) -> Problem:
     hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
-    return Lacking(f"no git identity to commit with in {repo}", hint=hint)
+    return MissingRequirement(f"no git identity to commit with in {repo}", hint=hint)
 
 
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:

@@ -294,7 +294,7 @@ def _free_name(root: Path, path: str) -> str:
         name = f"{path}.orig{'' if number == 1 else number}"
         if not (root / name).exists():
             return name
-    raise TooLarge(f"too many copies beside {path}", exit=Exit.LACKING)
+    raise TooLarge(f"too many copies beside {path}", exit=Exit.ENVIRONMENT)
 
 
 def _how_to_adopt(path: str) -> str:

@@ -90,7 +90,7 @@ configurePhase() { runHook preConfigure; wrapCompiler; runHook postConfigure; }
 wrapCompiler() {
   if [ -z "${NIX_CFLAGS_COMPILE:-}" ] || ! command -v "$CC" > /dev/null; then return; fi
   mkdir -p "$NIX_BUILD_TOP/wrapped"
-  printf '#!%s\nexec %s "$@" $NIX_CFLAGS_COMPILE\n' "$BASH" "$(command -v "$CC")" > "$NIX_BUILD_TOP/wrapped/gcc"
+  printf '#!%s\nexec %s "$@" $NIX_CFLAGS_COMPILE\n' "$(command -v bash)" "$(command -v "$CC")" > "$NIX_BUILD_TOP/wrapped/gcc"
   chmod +x "$NIX_BUILD_TOP/wrapped/gcc"
   export CC=$NIX_BUILD_TOP/wrapped/gcc
 }

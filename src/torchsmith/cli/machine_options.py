@@ -1,0 +1,83 @@
+"""Options by which a person describes a machine, and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import complete_cpus, complete_gpus, complete_workloads
+
+if TYPE_CHECKING:
+    from torchsmith.catalog import Catalog
+    from torchsmith.host.facts import HostFacts
+
+
+class MachineOptions(msgspec.Struct, frozen=True):
+    """A machine by reports or in words; nothing at all is this one."""
+
+    from_: Annotated[
+        Sequence[Path],
+        Option(
+            "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
+            " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
+            " torchsmith host --json. May be given several times.",
+            metavar="FILE",
+        ),
+    ] = ()
+    system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
+    cpu: Annotated[
+        str,
+        Option(
+            "The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
+            autocompletion=complete_cpus,
+        ),
+    ] = ""
+    isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
+    features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
+    gpu: Annotated[
+        Sequence[str],
+        Option(
+            "GPUs by name or architecture, or a cloud's machine type: 'RTX 4090', '8x H100 + L4', sm90,"
+            " p4d.24xlarge, none.",
+            autocompletion=complete_gpus,
+        ),
+    ] = ()
+    driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
+    time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
+
+    def arguments(self) -> list[str]:
+        """The options that say which machine, to be given again."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
+        many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}
+        return [
+            word
+            for name, all in many.items()
+            for value in all
+            for word in (f"--{name.rstrip('_')}", str(value))
+        ]
+
+    def mixes(self, facts: HostFacts) -> bool:
+        """Whether the GPU is stated and the CPU is that of this machine."""
+        return bool(self.gpu and facts.cpu_id and not self.from_ and not self.features)
+
+    def facts(self, catalog: Catalog) -> HostFacts:
+        """What is known of the machine."""
+        from torchsmith.core.problem import Invalid
+        from torchsmith.host.spec import HostSpec, gather
+
+        gpus = "; ".join(self.gpu)
+        if self.gpu and not gpus.strip("; "):
+            raise Invalid("--gpu names no GPU", hint="--gpu none for a machine without one")
+        spec = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
+        return gather(self.from_, spec, catalog, self.time_limit)
+
+
+PackagesOption = Annotated[Sequence[str], Option("The package, or several in one cell; by default torch.")]
+WorkloadOption = Annotated[
+    str,
+    Option("What the machine is for: general, training or inference.", autocompletion=complete_workloads),
+]

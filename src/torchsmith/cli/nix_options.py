@@ -1,0 +1,137 @@
+"""How requests say which recipes Nix is asked about, and how; and what that leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import complete_selectors
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.samples import is_sample, or_sample
+from torchsmith.core.problem import Invalid
+
+if TYPE_CHECKING:
+    from torchsmith.nix.evaluate import EvalResult, Evaluable
+    from torchsmith.nix.tool import Nix
+    from torchsmith.workspace.checkout import RecipeFile
+    from torchsmith.workspace.load import Workspace
+
+Recipes = Annotated[
+    Sequence[str],
+    Argument(
+        "Names, selectors such as sm120, or paths of recipes and repositories; by default all.",
+        metavar="[RECIPE]...",
+        autocompletion=complete_selectors,
+    ),
+]
+NixpkgsOption = Annotated[
+    Sequence[str],
+    Option(
+        "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
+        " small one of ours, whose torch compiles in seconds.",
+        metavar="[REV=]PATH",
+        envvar="TORCHSMITH_NIXPKGS",
+    ),
+]
+MemoryOption = Annotated[float, Option("Memory limit of a worker, in GiB.", min=0.25)]
+TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", min=1)]
+
+
+class NixOptions(msgspec.Struct, frozen=True):
+    """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
+
+    nixpkgs: NixpkgsOption = ()
+    jobs: Annotated[int | None, Option("--jobs", "-j", "Number of parallel workers.", min=1)] = None
+    memory: MemoryOption = 2.0
+    timeout: TimeoutOption = 300.0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
+
+
+def read_trees(options: Sequence[str]) -> dict[str, Path]:
+    """`PATH` for every pin, `REV=PATH` for one."""
+    trees: dict[str, Path] = {}
+    for word in options:
+        rev, equals, path = word.partition("=")
+        if not equals:
+            trees["default"] = or_sample(Path(word), "nixpkgs")
+        elif len(rev) == 40 and all(digit in "0123456789abcdef" for digit in rev):
+            trees[rev] = Path(path)
+        else:
+            trees[_full_revision(rev)] = Path(path)
+    return trees
+
+
+def takes_sample(trees: Sequence[str]) -> bool:
+    """Whether one of the trees is our sample."""
+    return any(is_sample(Path(word)) for word in trees)
+
+
+def _full_revision(short: str) -> str:
+    from torchsmith.catalog import builtin_catalog
+
+    revisions = [
+        pin.rev for pin in builtin_catalog().pins.values() if pin.rev.startswith(short) and len(short) >= 7
+    ]
+    if len(revisions) != 1:
+        raise Invalid(
+            f"--nixpkgs: {short!r} is not a revision", hint="give 40 digits, or 7 of a pin in the catalog"
+        )
+    return revisions[0]
+
+
+def open_recipes(selectors: Sequence[str], workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
+    """The workspace at hand and the recipes that words pick in it."""
+    from torchsmith.workspace.checkout import choose
+    from torchsmith.workspace.load import open_workspace
+
+    opened = open_workspace(workspace)
+    folder = opened.root or Path.cwd()
+    return opened, choose(selectors, opened, folder).recipes
+
+
+def evaluation(
+    options: NixOptions,
+    *,
+    workspace: Workspace | None = None,
+    instantiate: bool = False,
+    separate: bool = False,
+    phases: Mapping[str, str] | None = None,
+    inventory: bool = False,
+    reporter: Reporter = SILENT,
+) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
+    """The Nix at hand, and evaluation with it under these options; `reporter` is told of each recipe."""
+    from torchsmith.nix.cache import ResultCache
+    from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, reachable
+    from torchsmith.nix.tool import find_nix
+    from torchsmith.nix.worker import WorkerLimits
+
+    trees = read_trees(options.nixpkgs)
+    nix = find_nix()
+    memory = int(options.memory * (1 << 30))
+    limits = WorkerLimits(options.jobs or default_workers(), memory, options.timeout)
+    cache = ResultCache() if options.cache else None
+
+    def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        with reporter.steps("evaluating", len(requests)) as tell:
+            results = evaluate(
+                requests,
+                nix,
+                EvaluationOptions(
+                    trees=trees,
+                    addresses=workspace.addresses if workspace else (),
+                    limits=limits,
+                    cache=cache,
+                    alone=separate,
+                    instantiate=instantiate,
+                    phases=phases or {},
+                    inventory=inventory,
+                ),
+                tell=lambda result: tell(result.name),
+            )
+        return reachable(results)
+
+    return nix, run

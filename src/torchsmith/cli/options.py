@@ -1,0 +1,164 @@
+"""Fields that several requests share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.core.problem import Problem
+
+
+def complete_names(incomplete: str) -> list[str]:
+    """Variant names of the workspace at hand, for the shell."""
+    from torchsmith.workspace.load import open_workspace
+
+    try:
+        cells = open_workspace(None).matrix.cells
+    except Problem:
+        return []
+    return [cell.name for cell in cells if cell.name.startswith(incomplete)]
+
+
+def complete_cells(incomplete: str) -> list[str]:
+    """Names of cells that can be built, whatever the workspace asks for."""
+    from torchsmith.workspace.load import open_workspace
+
+    cells = open_workspace(None, "wide").matrix.cells
+    return [cell.name for cell in cells if cell.name.startswith(incomplete)]
+
+
+def complete_profiles(incomplete: str) -> list[str]:
+    """Profiles of the workspace at hand and those that every workspace knows."""
+    from torchsmith.workspace.load import default_profiles, open_workspace
+
+    own: list[str] = []
+    with contextlib.suppress(Problem):
+        own = [*open_workspace(None).settings.profiles]
+    known = dict.fromkeys([*own, *default_profiles()])
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_selectors(incomplete: str) -> list[str]:
+    """Values of every axis, and names of cells once a word looks like one."""
+    from torchsmith.catalog import builtin_catalog
+
+    catalog = builtin_catalog()
+    marks = "!" if incomplete.startswith("!") else ""
+    word = incomplete.removeprefix("!")
+    axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
+    axes += [f"cuda{version.slug}" for version in catalog.cuda]
+    axes += [*(name for line in catalog.lines.values() for name in line.backends), *catalog.gfx]
+    values = [f"{marks}{value}" for value in dict.fromkeys(axes) if value.startswith(word)]
+    return values + (complete_names(incomplete) if not values and not marks else [])
+
+
+def complete_gpus(incomplete: str) -> list[str]:
+    """GPUs by product and by architecture."""
+    from torchsmith.catalog import builtin_catalog
+
+    gpus = builtin_catalog().gpus
+    names = [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
+    return [word for word in names if word.lower().startswith(incomplete.lower())]
+
+
+def complete_cpus(incomplete: str) -> list[str]:
+    """CPUs by microarchitecture."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [name for name in builtin_catalog().cpus if name.startswith(incomplete.lower())]
+
+
+def complete_workloads(incomplete: str) -> list[str]:
+    """What a machine may be for."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [name for name in builtin_catalog().workloads if name.startswith(incomplete)]
+
+
+def complete_rules(incomplete: str) -> list[str]:
+    """Rules of the audit."""
+    from torchsmith.auditing.rule import all_rules
+
+    return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
+
+
+WorkspaceOption = Annotated[
+    Path | None,
+    Option(
+        "--workspace",
+        "-w",
+        "A torchsmith.toml or its folder; by default the nearest one in or above this folder.",
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    Option(
+        "--profile",
+        "-p",
+        "Use this profile: real, seed, wide, or one of your own.",
+        autocompletion=complete_profiles,
+    ),
+]
+ProfileChoice = Annotated[
+    str, Option("--profile", "-p", "The matrix to start from.", autocompletion=complete_profiles)
+]
+JsonOption = Annotated[bool, Option("Print JSON.")]
+DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
+AdoptedPaths = Annotated[
+    Sequence[Path],
+    Argument(
+        "With --adopt: take over only these files, README pages and Flox files included.", metavar="[PATH]..."
+    ),
+]
+YesOption = Annotated[bool, Option("--yes", "-y", "Delete files without asking.")]
+WaitOption = Annotated[float, Option("Wait this many seconds for another run to end.", min=0)]
+SvgOption = Annotated[
+    Path | None, Option("Also draw an SVG, for light and dark backgrounds.", metavar="FILE")
+]
+Selectors = Annotated[
+    Sequence[str],
+    Argument(
+        "Selectors, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
+        metavar="[SELECTOR]...",
+        autocompletion=complete_selectors,
+    ),
+]
+Name = Annotated[str, Argument("A variant's name.", metavar="NAME", autocompletion=complete_names)]
+VariantOption = Annotated[
+    str | None,
+    Option("The variant it should be; by default the one in the path's name.", autocompletion=complete_names),
+]
+TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
+
+
+Pair = Annotated[str, Option("The release that goes with it, where the catalog has none.")]
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """Whether and when recipes are written, and over whose."""
+
+    dry_run: DryRunOption = False
+    adopt: Annotated[bool, Option("Take over recipes that torchsmith does not manage.")] = False
+    wait: WaitOption = 0.0
+
+
+class PairOptions(msgspec.Struct, frozen=True):
+    """The releases that go with a torch."""
+
+    torchvision: Pair = ""
+    torchaudio: Pair = ""
+    pair: Annotated[
+        Sequence[str],
+        Option("The release of another package that goes with it.", metavar="NAME=VERSION"),
+    ] = ()
+
+    def releases(self) -> dict[str, str]:
+        """Those that were named, by package."""
+        from torchsmith.edit.pin import pairs_of
+
+        return pairs_of(self.pair, torchvision=self.torchvision, torchaudio=self.torchaudio)

@@ -1,0 +1,98 @@
+"""`torchsmith align`: which cells several repositories have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
+
+from torchsmith.api.aligning import AlignedCell, AlignReport, AlignRequest, align
+from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
+from torchsmith.cli.options import JsonOption
+from torchsmith.core.text import counted, grouped, printable
+
+EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
+MISSING, CANNOT = "-", "x"
+
+
+def run(*, request: AlignRequest, json: JsonOption = False) -> None:
+    """Compare the cells of several repositories and mark what is missing in which.
+
+    The exit code is 1 when something is missing. Cells that a package cannot have do not count; the reason is
+    given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds them
+    to torchsmith.toml where there is one.
+    """
+    report = align(request)
+    if json:
+        print_json(report)
+    elif request.create:
+        _print_created(report)
+    else:
+        _print_alignment(report)
+        if report.missing:
+            next_step("align", *map(str, request.paths), "--create", workspace=request.workspace)
+    exit_if(report.not_written if request.create else report.missing)
+
+
+def _print_alignment(report: AlignReport) -> None:
+    """A grid for each Python and CUDA whose cells are not all in all repositories: a row for each instruction
+    set, a column for each GPU, and in it a letter for each repository."""
+    letters = dict(zip(report.repositories, ascii_uppercase + ascii_lowercase, strict=False))
+    for repository, letter in letters.items():
+        write(printable(f"{letter}  {repository}"))
+    write(f"{MISSING}  missing   {CANNOT}  cannot be made   blank: in no repository")
+    for title, cells in grouped((_axes(row.cell)[0], row) for row in report.cells).items():
+        if all(len(row.present) == len(report.repositories) for row in cells):
+            write(f"{title}: {counted(len(cells), 'cell')}, in all")
+        else:
+            _print_grid(title, cells, letters)
+    hint = "; --create writes what is missing" if report.missing else ""
+    tell(f"{report.whole} of {len(report.cells)} cells are in every repository{hint}")
+    for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
+        tell(f"{CANNOT}  {counted(count, 'cell')}: {reason}")
+    for recipe in report.left:
+        warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
+
+
+def _print_grid(title: str, cells: Sequence[AlignedCell], letters: Mapping[str, str]) -> None:
+    at = {_axes(row.cell)[1:]: row for row in cells}
+    gpus = list(dict.fromkeys(gpu for gpu, _ in at))
+    rows: list[list[Painted]] = [[(title, "bold"), *((gpu, "bold") for gpu in gpus)]]
+    rows += (
+        [f"  {isa}", *(_marks(at.get((gpu, isa)), letters) for gpu in gpus)]
+        for isa in dict.fromkeys(isa for _, isa in at)
+    )
+    columns(rows)
+
+
+def _marks(row: AlignedCell | None, letters: Mapping[str, str]) -> Painted:
+    """The repositories of a cell."""
+    if row is None:
+        return ""
+    marks = "".join(
+        MISSING if repository in row.missing else CANNOT if repository in row.cannot else letter
+        for repository, letter in letters.items()
+    )
+    return (marks, "bold red") if row.missing else marks
+
+
+def _axes(cell: str) -> tuple[str, str, str]:
+    """`python313-cuda13_0-sm90-avx2` as what titles a grid, its column and its row."""
+    python, platform, *rest = cell.split("-")
+    gpu = rest.pop(0) if platform != "cpu" else ""
+    return f"{python}-{platform}", gpu, "-".join(rest)
+
+
+def _print_created(report: AlignReport) -> None:
+    """What was written, and what cannot be."""
+    for path in report.written:
+        write(printable(f"create  {path}"))
+    for name, why in report.not_written.items():
+        warn(f"cannot  {Path(name).name}  {why}")
+    if report.written and report.managed:
+        tell("torchsmith.toml asks for the cells of these repositories now.")
+    elif report.written:
+        tell("No torchsmith.toml rules these repositories: torchsmith does not manage the new files.")
+    elif not report.not_written:
+        tell("nothing is missing")

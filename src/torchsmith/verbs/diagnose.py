@@ -1,0 +1,53 @@
+"""`torchsmith diagnose LOG or NAME`: why a build failed."""
+
+from __future__ import annotations
+
+import sys
+
+from torchsmith.api.by_name import is_name
+from torchsmith.api.repairing import DiagnoseRequest, diagnose
+from torchsmith.cli.console import Printer, answer, exit_if, next_step, paint, quote, write
+from torchsmith.cli.options import JsonOption
+from torchsmith.repair.diagnose import Diagnosis
+
+EXAMPLE = "torchsmith diagnose sample"
+
+
+def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
+    """Explain why a build failed: the known error, its cause and cure, and the lines that show it.
+
+    Known errors are in the catalog; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
+    code is 1 when no known error matches. Each answer says how certain it is.
+    """
+    diagnosis = diagnose(request)
+    answer(diagnosis, print_diagnosis, as_json=json)
+    exit_if(not diagnosis.entry)
+    if is_name(request.log) and str(request.log) != "sample":
+        next_step("build", "--resume", workspace=request.workspace, why="once it is mended")
+
+
+POLICIES = {
+    "retry": "torchsmith retries it",
+    "retry-fewer-jobs": "torchsmith retries with half as many compilers",
+    "stop": "retrying would not help",
+}
+SURE = {
+    "certain": "",
+    "likely": "likely",
+    "guess": "a guess: nothing near the end of the log gives the reason",
+}
+
+
+def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write) -> None:
+    """The answer first, the evidence after."""
+    stream = sys.stdout if line is write else sys.stderr
+    sure = f", {SURE[diagnosis.sure]}" if SURE[diagnosis.sure] else ""
+    title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
+    line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
+    rows = {"cause": diagnosis.cause, "cure": diagnosis.cure, "policy": POLICIES[diagnosis.policy]}
+    for label, value in rows.items():
+        line(paint(f"  {label:7}", "cyan", stream) + value, hang=9)
+    if diagnosis.lines:
+        line(f"  around line {diagnosis.line_number}:" if diagnosis.line_number else "  the end:", "dim")
+        for text in diagnosis.lines:
+            quote(text, "  │ ", line)
