@@ -52,7 +52,7 @@ def rows() -> Iterator[Row]:
         asked = cover()
     plan = asked.fewest()
     proof = "proved optimal" if plan.proof.optimal else "not proved"
-    note = f"{len(plan.cells)} of {len(asked.cells)} variants are the fewest, {proof}"
+    note = f"{len(plan.variants)} of {len(asked.cells)} variants are the fewest, {proof}"
     what = f"cover {MACHINES:,} machines of {KINDS} kinds, wide profile"
     yield Row(what, "reading the CSV alone", *plan_alone, 15.0, "lower", note)
     yield Row(f"{what}, --curve 16", "reading the CSV alone", *with_curve, 15.0, "lower")

@@ -9,8 +9,8 @@ from pathlib import Path
 from bench.measure import Row, Timing
 from tools.browser import chromium
 from torchsmith.api.writing import GenerateRequest, generate
-from torchsmith.page.collect import PageInput, collect, pickable
-from torchsmith.page.html import page
+from torchsmith.webpage.collect import PageInput, collect, pickable
+from torchsmith.webpage.html import page
 from torchsmith.workspace.load import open_workspace
 
 REPEATS = 7

@@ -26,10 +26,6 @@ from torchsmith.api import (
     repairing,
 )
 from torchsmith.api.aligning import AlignReport
-from torchsmith.api.artifact import VerifyReport
-from torchsmith.api.auditing import RuleReport
-from torchsmith.api.choosing import PickReport
-from torchsmith.api.covering import CoverReport
 from torchsmith.api.describing import GpuReport
 from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
@@ -41,9 +37,13 @@ from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
-from torchsmith.page.document import PageReport
 from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.verbs.audit import RuleReport
+from torchsmith.verbs.cover import CoverReport
+from torchsmith.verbs.pick import PickReport
+from torchsmith.verbs.verify import VerifyReport
+from torchsmith.webpage.document import PageReport
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent
@@ -73,8 +73,8 @@ DOCUMENTS: dict[str, Any] = {
     "show": Description,
     "explain": Explanation,
     "show gpu, explain gpu": GpuReport,
-    "host": HostFacts,
     "pick": PickReport,
+    "pick --facts": HostFacts,
     "cover": CoverReport,
     "init": InitReport,
     "generate": ChangeReport,

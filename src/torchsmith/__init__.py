@@ -8,13 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as type checkers know it; typing is slow to load
 if TYPE_CHECKING:
-    from torchsmith.api.artifact import TestRequest as TestRequest
-    from torchsmith.api.artifact import VerifyReport as VerifyReport
-    from torchsmith.api.artifact import VerifyRequest as VerifyRequest
-    from torchsmith.api.artifact import test as test
-    from torchsmith.api.artifact import verify as verify
-    from torchsmith.api.auditing import AuditRequest as AuditRequest
-    from torchsmith.api.auditing import audit as audit
     from torchsmith.api.build_plan import BuildPlanReport as BuildPlanReport
     from torchsmith.api.building import BuildRequest as BuildRequest
     from torchsmith.api.building import PublishReport as PublishReport
@@ -22,12 +15,6 @@ if TYPE_CHECKING:
     from torchsmith.api.building import build as build
     from torchsmith.api.building import plan_build as plan_build
     from torchsmith.api.building import publish as publish
-    from torchsmith.api.choosing import PickReport as PickReport
-    from torchsmith.api.choosing import PickRequest as PickRequest
-    from torchsmith.api.choosing import pick as pick
-    from torchsmith.api.covering import CoverReport as CoverReport
-    from torchsmith.api.covering import CoverRequest as CoverRequest
-    from torchsmith.api.covering import cover as cover
     from torchsmith.api.evaluating import EvaluateReport as EvaluateReport
     from torchsmith.api.evaluating import EvaluateRequest as EvaluateRequest
     from torchsmith.api.evaluating import evaluate as evaluate
@@ -45,6 +32,19 @@ if TYPE_CHECKING:
     from torchsmith.cli.nix_options import NixOptions as NixOptions
     from torchsmith.cli.reporter import Reporter as Reporter
     from torchsmith.core.problem import Problem as Problem
+    from torchsmith.verbs.audit import AuditRequest as AuditRequest
+    from torchsmith.verbs.audit import audit as audit
+    from torchsmith.verbs.cover import CoverReport as CoverReport
+    from torchsmith.verbs.cover import CoverRequest as CoverRequest
+    from torchsmith.verbs.cover import cover as cover
+    from torchsmith.verbs.pick import PickReport as PickReport
+    from torchsmith.verbs.pick import PickRequest as PickRequest
+    from torchsmith.verbs.pick import pick as pick
+    from torchsmith.verbs.test import TestRequest as TestRequest
+    from torchsmith.verbs.test import test as test
+    from torchsmith.verbs.verify import VerifyReport as VerifyReport
+    from torchsmith.verbs.verify import VerifyRequest as VerifyRequest
+    from torchsmith.verbs.verify import verify as verify
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
 
@@ -54,43 +54,43 @@ __version__ = "0.2.0"
 _PLACES = {
     "ApplyRequest": "api.writing",
     "AuditReport": "auditing.run",
-    "AuditRequest": "api.auditing",
+    "AuditRequest": "verbs.audit",
     "ChangeReport": "api.writing",
     "BuildPlanReport": "api.build_plan",
     "BuildReport": "building.report",
     "BuildRequest": "api.building",
-    "CoverReport": "api.covering",
-    "CoverRequest": "api.covering",
+    "CoverReport": "verbs.cover",
+    "CoverRequest": "verbs.cover",
     "EvaluateReport": "api.evaluating",
     "EvaluateRequest": "api.evaluating",
     "GenerateRequest": "api.writing",
     "MachineOptions": "cli.machine_options",
     "NixOptions": "cli.nix_options",
-    "PickReport": "api.choosing",
-    "PickRequest": "api.choosing",
+    "PickReport": "verbs.pick",
+    "PickRequest": "verbs.pick",
     "PlanRequest": "api.writing",
     "Problem": "core.problem",
     "PublishReport": "api.building",
     "PublishRequest": "api.building",
     "TestReport": "artifact.smoke_test:SmokeTest",
-    "TestRequest": "api.artifact",
-    "VerifyReport": "api.artifact",
-    "VerifyRequest": "api.artifact",
+    "TestRequest": "verbs.test",
+    "VerifyReport": "verbs.verify",
+    "VerifyRequest": "verbs.verify",
     "Reporter": "cli.reporter",
     "Workspace": "workspace.load",
     "apply": "api.writing",
-    "audit": "api.auditing",
+    "audit": "verbs.audit",
     "build": "api.building",
-    "cover": "api.covering",
+    "cover": "verbs.cover",
     "evaluate": "api.evaluating",
     "generate": "api.writing",
     "open_workspace": "workspace.load",
-    "pick": "api.choosing",
+    "pick": "verbs.pick",
     "plan": "api.writing",
     "plan_build": "api.building",
     "publish": "api.building",
-    "test": "api.artifact",
-    "verify": "api.artifact",
+    "test": "verbs.test",
+    "verify": "verbs.verify",
 }
 __all__ = list(_PLACES)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tools.rule_examples import NAME, right_texts
-from torchsmith.api.auditing import AuditRequest, audit
 from torchsmith.auditing.rule import unlisted
 from torchsmith.cli.reporter import Reporter
 from torchsmith.recipe.read import edited
+from torchsmith.verbs.audit import AuditRequest, audit
 
 RECIPES = ".flox/pkgs"
 HEAD = "let\n"

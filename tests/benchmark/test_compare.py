@@ -19,8 +19,8 @@ from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.process import run
-from torchsmith.page.ratios import ratios_picture
-from torchsmith.verbs.compare_view import print_builds
+from torchsmith.verbs.compare import print_builds
+from torchsmith.webpage.ratios import ratios_picture
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))

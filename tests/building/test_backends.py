@@ -17,7 +17,7 @@ from torchsmith.catalog.axes import BackendVersion
 from torchsmith.core.problem import Problem
 from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
-from torchsmith.host.bill import bill
+from torchsmith.host.cost import cost_of
 from torchsmith.matrix import Accelerator, Accepted, BadName, Rejected, Variant, assess, read_name
 from torchsmith.matrix.text import products_of
 from torchsmith.nix.probe import probe
@@ -164,7 +164,8 @@ def test_a_build_for_another_backend_is_not_estimated_by_cuda(tmp_path: Path) ->
     recipes = choose([ROCM, ROCM.replace("avx512", "avx2")], open_workspace(tmp_path), tmp_path).recipes
     jobs = jobs_of_recipes(recipes, tmp_path, {}, CATALOG)
     assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["not estimated"] * len(jobs)
-    assert len(bill([Variant.parse(job.name, CATALOG) for job in jobs], CATALOG).unknown) == len(jobs) == 2
+    cost = cost_of([Variant.parse(job.name, CATALOG) for job in jobs], CATALOG)
+    assert (len(jobs), cost.cores, cost.not_estimated) == (2, 0, ("pytorch",))
 
 
 def test_cells_become_blocks_and_stay_the_same_cells(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import pytest
 from tests.anybody import weakened
 from tests.building.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
-from torchsmith.api.verified import why_unverified
 from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, resumed
+from torchsmith.building.verified import why_unverified
 from torchsmith.catalog import builtin_catalog
 from torchsmith.record import open_record
 

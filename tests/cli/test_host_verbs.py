@@ -217,13 +217,13 @@ def test_json_holds_the_host_the_choice_and_the_others(call: Call) -> None:
     data = json.loads(call("pick", "--json", "--profile", "wide", *ZEN4).out)
     assert [one["name"] for one in data["choice"]] == ["pytorch-python313-cuda12_8-sm89-avx512"]
     assert data["host"]["driver"]["value"] == "570.124.06"
-    assert len(data["others"]) > 200
-    assert all(other["why"] for other in data["others"])
+    assert len(data["not_chosen"]) > 200
+    assert all(other["why"] for other in data["not_chosen"])
 
 
 def test_a_host_can_be_carried_to_another_machine(call: Call) -> None:
     options = reports("sapphirerapids-h100")
-    Path("host.json").write_text(call("host", "--json", *options).out)
+    Path("host.json").write_text(call("pick", "--facts", "--json", *options).out)
     carried = call("pick", "--names", "--workload", "training", "--from", "host.json")
     assert carried.out == "pytorch-python313-cuda13_0-sm90-avx512bf16\n"
     assert carried.out == call("pick", "--names", "--workload", "training", *options).out
@@ -247,7 +247,7 @@ def test_a_mac_gets_its_own_build_and_wheel(call: Call) -> None:
 
 
 def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None:
-    result = call("host", *reports("gb10-dgx-spark"))
+    result = call("pick", "--facts", *reports("gb10-dgx-spark"))
     assert result.code == 0
     assert "Cortex-X925" in result.out
     assert "sm121" in result.out
@@ -255,7 +255,7 @@ def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None
 
 
 def test_this_machine_is_read(call: Call) -> None:
-    result = call("host", "--json")
+    result = call("pick", "--facts", "--json")
     assert result.code == 0
     assert json.loads(result.out)["system"]["source"] == "uname"
 
@@ -285,7 +285,7 @@ def test_cover_writes_a_matrix_that_is_read_back(call: Call) -> None:
     data = json.loads(call("cover", "sample", "--profile", "wide", "--json").out)
     assert names == data["plan"]["variants"]
     assert data["plan"]["proof"]["optimal"]
-    assert data["plan"]["cores"] == builtin_catalog().estimates["pytorch-gpu"].cores
+    assert data["plan"]["cost"]["cores"] == builtin_catalog().estimates["pytorch-gpu"].cores
     again = call("cover", "sample", "--profile", "wide", "--write", "chosen.toml")
     assert again.code == 2
     assert "chosen.toml" in again.err
@@ -335,14 +335,14 @@ def test_an_answer_says_what_its_build_costs_and_what_is_not_proved_as_show_does
         estimate = builtin_catalog().estimates["pytorch-cpu" if "-cpu-" in row["name"] else "pytorch-gpu"]
         cost = row["cost"]
         if gpu == "MI300X" and "-gfx" in row["name"]:  # CUDA's figures are not ROCm's
-            assert (cost["hours"], cost["unknown"]) == (0, [row["name"]])
+            assert (cost["hours"], cost["not_estimated"]) == (0, ["pytorch"])
             continue
         assert (cost["hours"], cost["cores"]) == (estimate.hours, estimate.cores)
         assert (cost["memory_gb"], cost["build_gb"]) == (estimate.memory_gb, estimate.build_gb)
         assert row["unproved"] == json.loads(call("show", row["name"], "--json").out)["unproved"]
 
 
-def test_the_cost_of_a_companion_counts_its_torch_and_names_what_nobody_knows(call: Call) -> None:
+def test_the_cost_of_a_companion_counts_its_torch_and_names_what_is_not_estimated(call: Call) -> None:
     estimates = builtin_catalog().estimates
     words = ("pick", "--cpu", "zen4", "--gpu", "none", "--json", "--package")
     [row] = json.loads(call(*words, "torchvision").out)["choice"]
@@ -350,7 +350,7 @@ def test_the_cost_of_a_companion_counts_its_torch_and_names_what_nobody_knows(ca
     assert row["cost"]["hours"] == pytest.approx(both)
     gpu = ("pick", "--cpu", "zen4", "--gpu", "H100", "--package", "vllm", "--json")
     [row] = json.loads(call(*gpu).out)["create"]
-    assert row["name"] in row["cost"]["unknown"]
+    assert "vllm" in row["cost"]["not_estimated"]
     assert row["cost"]["hours"] >= estimates["pytorch-gpu"].hours
 
 
@@ -482,13 +482,17 @@ def test_gpus_of_amd_are_counted_and_shown_as_those_of_nvidia_are(call: Call) ->
     machine = ("--cpu", "zen4", "--gpu", "2x MI300X + L4")
     first, *_ = call("pick", *machine).out.splitlines()
     assert "2 x MI300X" in first
-    rows = [line.split()[1] for line in call("host", *machine).out.splitlines() if line.startswith("GPU ")]
+    rows = [
+        line.split()[1]
+        for line in call("pick", "--facts", *machine).out.splitlines()
+        if line.startswith("GPU ")
+    ]
     assert rows == ["L4,", "MI300X,", "MI300X,"]
 
 
 def test_an_amd_gpu_that_nothing_is_built_for_gets_the_reason_and_the_nearest_target(call: Call) -> None:
     report = json.loads(call("pick", "--cpu", "zen3", "--gpu", "RX 6600", "--json").out)
-    [remark] = report["remarks"]
+    [remark] = report["notes"]
     assert "gfx1032" in remark
     assert remark.endswith(": torchsmith pick --gpu gfx1030")
     assert "gfx1030" in json.loads(call("explain", "RX 6600", "--json").out)["ended"]

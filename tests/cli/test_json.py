@@ -47,7 +47,7 @@ def test_every_verb_with_json_is_described(verb: str) -> None:
         ("list --left-out", ["--left-out", "--profile", "real"]),
         ("show", [NAME]),
         ("explain", [NAME]),
-        ("host", []),
+        ("pick --facts", ["--facts"]),
         ("pick", ["--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580.65.06"]),
         ("cover", ["sample", "--curve", "2"]),
         ("generate", ["--dry-run"]),

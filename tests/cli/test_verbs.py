@@ -24,7 +24,7 @@ def test_ctrl_c_says_so(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("torchsmith.api.measuring.busy_shares", interrupted)
+    monkeypatch.setattr("torchsmith.verbs.compare.busy_shares", interrupted)
     done = call("compare", "sample", "sample")
     assert (done.code, done.out, done.err) == (130, "", "interrupted\n")
 
@@ -210,11 +210,6 @@ def test_options_that_exclude_each_other_are_refused(
     result = call(*words)
     assert (result.code, result.error) == (2, "conflict")
     assert not any(tmp_path.iterdir())
-
-
-def test_host_passes_the_machine_that_was_named_on_to_pick(call: Call) -> None:
-    result = call("host", "--gpu", "RTX 4090", "--cpu", "zen4", "--driver", "570")
-    assert result.err.splitlines()[-1].endswith("torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570")
 
 
 def test_a_log_of_nothing_says_so(tmp_path: Path, call: Call) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.choosing import PickRequest, pick
-from torchsmith.api.covering import CoverRequest, cover
 from torchsmith.api.editing import EditReport
 from torchsmith.api.writing import ChangeReport, FileChange
 from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.verbs.cover import CoverRequest, cover
 from torchsmith.verbs.edit_view import print_edit
+from torchsmith.verbs.pick import PickRequest, pick
 from torchsmith.verbs.plan_view import print_changes
 
 TOML = """format = 1

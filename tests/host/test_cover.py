@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchsmith.core.problem import Conflict, NotKnown, Problem
-from torchsmith.host.cover import Cover, FleetPlan
+from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
 from torchsmith.host.matrix_file import write_matrix
@@ -128,37 +128,37 @@ MIXED = fleet(
 )
 
 
-def cells(plan: FleetPlan) -> list[str]:
-    return [cell.variant.cell.removeprefix("python313-") for cell in plan.cells]
+def cells(plan: CoverPlan) -> list[str]:
+    return [name.removeprefix("pytorch-python313-") for name in plan.variants]
 
 
 def test_the_fewest_share_what_can_be_shared() -> None:
     plan = cover(MIXED).fewest()
     assert cells(plan) == ["cpu-armv8_2", "cuda12_8-sm80-avx2", "cuda13_0-sm90-avx512"]
-    assert (plan.best, plan.slower, plan.unserved) == (20, 5, 2)
+    assert (plan.at_their_best, plan.slower, plan.not_served) == (20, 5, 2)
 
 
 def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     asked = cover(MIXED)
-    lost = [one.demand for one in asked.fewest().served if one.cell is None]
-    assert [demand.kinds for demand in lost] == [("old",)]
-    assert re.search(r"525\.60\.13.* 470\.1", asked.why_unserved(lost[0]))
+    lost = [row for row in asked.served(asked.fewest()) if row.variant is None]
+    assert [row.kinds for row in lost] == [("old",)]
+    assert re.search(r"525\.60\.13.* 470\.1", lost[0].why)
     assert asked.hopeless == 2
 
 
 def test_every_further_variant_buys_something() -> None:
     asked = cover(MIXED)
     plans = asked.curve(20)
-    scores = [(plan.best + plan.slower, plan.best) for plan in plans]
+    scores = [(plan.served, plan.at_their_best) for plan in plans]
     assert scores == sorted(scores)
     assert plans[-1].slower == 0
-    assert plans[-1].unserved == asked.hopeless
-    assert [len(plan.cells) for plan in plans] == list(range(1, len(plans) + 1))
+    assert plans[-1].not_served == asked.hopeless
+    assert [len(plan.variants) for plan in plans] == list(range(1, len(plans) + 1))
 
 
 def test_at_full_size_every_machine_gets_what_pick_would_give_it() -> None:
     asked = cover(MIXED)
-    names = {cell.name for cell in asked.curve(20)[-1].cells}
+    names = asked.curve(20)[-1].variants
     for kind in MIXED.kinds[:1] + MIXED.kinds[2:4]:
         choice = pick(kind.facts, WIDE.matrix.cells, CATALOG, GENERAL).choice
         assert choice.variants[0].fit.variant.name in names
@@ -171,10 +171,9 @@ def test_pins_hold() -> None:
     must = CELL
     banned = "pytorch-python313-cuda12_8-sm80-avx2"
     plan = cover(MIXED, (must,), (banned,)).fewest()
-    names = [cell.name for cell in plan.cells]
-    assert must in names
-    assert banned not in names
-    assert plan.unserved == 2
+    assert must in plan.variants
+    assert banned not in plan.variants
+    assert plan.not_served == 2
 
 
 @pytest.mark.parametrize(
@@ -201,16 +200,16 @@ def test_weights_decide_who_is_served_first() -> None:
     assert cells(cover(Fleet(tuple(kinds))).best(1)) == ["cuda13_0-sm90-avx2"]
 
 
-def test_the_bill_counts_companions_and_the_largest_build() -> None:
+def test_the_cost_counts_companions_and_the_largest_build() -> None:
     plan = cover(MIXED).best(1)
     table = {name: row for name, row in CATALOG.estimates.items() if name.endswith("-gpu")}
-    assert plan.bill.hours == pytest.approx(sum(row.hours for row in table.values()))
-    assert plan.bill.build_gb == max(row.build_gb for row in table.values())
+    assert plan.cost.hours == pytest.approx(sum(row.hours for row in table.values()))
+    assert plan.cost.build_gb == max(row.build_gb for row in table.values())
 
 
 def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
     asked = cover(fleet(("x", 1, HostSpec(cpu="zen3", gpu="H100"))))
-    assert ["525.60.13" in words for words in asked.fewest().served[0].assumed] == [True]
+    assert ["525.60.13" in words for words in asked.served(asked.fewest())[0].assumptions] == [True]
 
 
 def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
@@ -229,16 +228,17 @@ def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None
     asked = cover(MIXED)
     plan = asked.fewest()
     file = tmp_path / "torchsmith.toml"
-    write_matrix(file, asked.with_companions(plan.cells), "Chosen for a test.", read_as)
+    chosen = [asked.names[name] for name in plan.variants]
+    write_matrix(file, asked.with_companions(chosen), "Chosen for a test.", read_as)
     names = {cell.name for cell in open_workspace(file).matrix.cells}
     assert names == {
         cell.variant.of(package).name
-        for cell in plan.cells
+        for cell in chosen
         for package in CATALOG.packages.values()
         if package.default
     }
     with pytest.raises(Problem, match=str(file)):
-        write_matrix(file, plan.cells, "again", read_as)
+        write_matrix(file, chosen, "again", read_as)
 
 
 def test_cells_of_several_lines_are_written_without_a_line() -> None:
@@ -248,13 +248,13 @@ def test_cells_of_several_lines_are_written_without_a_line() -> None:
 
 def test_the_sample_is_served_whole() -> None:
     plan = cover(read_fleet(Path("sample"), CATALOG)).fewest()
-    assert plan.unserved == 0
+    assert plan.not_served == 0
 
 
 def test_a_machine_with_two_gpus_is_one_machine() -> None:
     asked = cover(fleet(("desk", 1, HostSpec(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
     assert [(demand.machines, demand.weight) for demand in asked.demands] == [(1, 0.5), (1, 0.5)]
     one = asked.best(1)
-    assert (one.best, one.slower, one.unserved, one.in_part) == (0, 0, 1, 1)
+    assert (one.at_their_best, one.slower, one.not_served, one.in_part) == (0, 0, 1, 1)
     two = asked.best(2)
-    assert (two.best, two.slower, two.unserved, two.in_part) == (1, 0, 0, 0)
+    assert (two.at_their_best, two.slower, two.not_served, two.in_part) == (1, 0, 0, 0)

@@ -12,14 +12,14 @@ from itertools import combinations
 import pytest
 
 from torchsmith.catalog import Sm
-from torchsmith.host.cover import Cover, FleetPlan
+from torchsmith.host.cover import Cover, CoverPlan, Served
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind
 from torchsmith.host.pick import choose
 from torchsmith.host.rank import Compatible, rank
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.host.spec import HostSpec
-from torchsmith.matrix import Cell
+from torchsmith.matrix import Cell, Variant
 from torchsmith.workspace.load import open_workspace
 
 WIDE = open_workspace(None, "wide")
@@ -54,10 +54,13 @@ def candidates(chance: random.Random, most: int) -> list[Cell]:
     return chance.sample(TORCH, min(len(TORCH), chance.randint(1, most)))
 
 
-def plan_for(machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str) -> FleetPlan:
+def plan_for(
+    machines: Sequence[HostFacts], cells: Sequence[Cell], workload: str
+) -> tuple[CoverPlan, list[Served]]:
     kinds = tuple(MachineKind(f"m{n}", facts) for n, facts in enumerate(machines))
     cover = Cover(Fleet(kinds), cells, CATALOG, CATALOG.workloads[workload])
-    return cover.fewest()
+    plan = cover.fewest()
+    return plan, cover.served(plan)
 
 
 @sizes
@@ -69,12 +72,12 @@ def test_a_fleet_of_one_gets_what_pick_gives(count: int) -> None:
         workload = chance.choice(list(CATALOG.workloads))
         host = capability_of(resolve(facts, CATALOG))
         choice = choose(host, rank(host, cells, CATALOG, CATALOG.workloads[workload]))
-        plan = plan_for([facts], cells, workload)
+        plan, served = plan_for([facts], cells, workload)
         used = [one for one in choice.variants if one.gpus or not host.sms]
         wanted = {(one.fit.variant.name, one.fit.provided) for one in used}
-        names = {(one.cell.name, one.assumed) for one in plan.served if one.cell}
+        names = {(row.variant, row.assumptions) for row in served if row.variant}
         given = {(name, tuple(reason.text for reason in provided)) for name, provided in wanted}
-        if names != given or plan.unserved != (not choice.variants or bool(choice.unserved)):
+        if names != given or plan.not_served != (not choice.variants or bool(choice.unserved)):
             different.append((host, workload, names, given))
     assert different == []
 
@@ -113,7 +116,7 @@ def test_the_fewest_for_a_fleet_are_as_few_as_trying_every_subset(count: int) ->
     for _ in range(count):
         cells, workload = candidates(chance, 9), chance.choice(list(CATALOG.workloads))
         machines = [machine(chance) for _ in range(chance.randint(1, 5))]
-        plan = plan_for(machines, cells, workload)
+        plan, served = plan_for(machines, cells, workload)
         asked = [able for facts in machines for able in serving(facts, cells, workload).values()]
         servable = [able for able in asked if able]
         fewest = next(
@@ -123,11 +126,11 @@ def test_the_fewest_for_a_fleet_are_as_few_as_trying_every_subset(count: int) ->
                 all(set(group) & able for able in servable) for group in combinations(range(len(cells)), size)
             )
         )
-        chosen = {cells.index(cell) for cell in plan.cells}
+        chosen = {at for at, cell in enumerate(cells) if cell.name in plan.variants}
         assert len(chosen) == fewest
         assert all(chosen & able for able in servable)
-        for one in plan.served:
-            assert one.cell is None or not one.demand.host.sms or one.cell.variant.sm is not None
+        for row in served:
+            assert row.variant is None or not row.gpus or Variant.parse(row.variant, CATALOG).sm is not None
 
 
 def test_machines_of_which_nothing_is_known_get_the_least_demanding() -> None:
@@ -135,8 +138,8 @@ def test_machines_of_which_nothing_is_known_get_the_least_demanding() -> None:
     known = HostSpec(cpu="sapphirerapids", gpu="H100", driver="580")
     for words in unknown:
         machines = [words.facts(CATALOG, "test"), *[known.facts(CATALOG, "test")] * 50]
-        plan = plan_for(machines, TORCH, "general")
-        (given,) = {one.cell.name for one in plan.served if one.demand.kinds == ("m0",) and one.cell}
+        plan, served = plan_for(machines, TORCH, "general")
+        (given,) = {row.variant for row in served if row.kinds == ("m0",) and row.variant}
         assert ("avx512" in given) is bool(words.cpu and words.cpu != "zen3")
         assert ("cuda13" in given) is bool(words.driver)
-        assert plan.unserved == 0
+        assert plan.not_served == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import torchsmith
-from torchsmith.api.choosing import stock_wheels
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
 from torchsmith.catalog.load import Layer
@@ -20,6 +19,8 @@ from torchsmith.host.fleet import read_fleet
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.host.spec import HostSpec, gather
+from torchsmith.matrix import Variant
+from torchsmith.verbs.pick import stock_wheels
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -203,13 +204,11 @@ def test_a_fleet_of_three_makers_gives_no_machine_a_build_that_leaves_its_gpu_id
     )
     fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
     cells = open_workspace(None, "wide").cells_of(CATALOG.torch)
-    plan = Cover(fleet, cells, CATALOG, CATALOG.workloads["general"]).fewest()
-    given = {name: one.cell for one in plan.served for name in one.demand.names}
-    assert {name for name, cell in given.items() if cell is None} == {"amd", "mac"}
-    assert given["nvidia"] is not None
-    assert given["nvidia"].variant.cuda
-    assert given["bare"] is not None
-    assert given["bare"].variant.cuda is None
+    cover = Cover(fleet, cells, CATALOG, CATALOG.workloads["general"])
+    given = {name: row.variant for row in cover.served(cover.fewest()) for name in row.kinds}
+    assert {name for name, variant in given.items() if variant is None} == {"amd", "mac"}
+    assert Variant.parse(given["nvidia"] or "", CATALOG).cuda
+    assert Variant.parse(given["bare"] or "", CATALOG).cuda is None
 
 
 def test_nodes_of_kubernetes_and_slurm_with_amds_gpus_get_no_build() -> None:
@@ -230,6 +229,6 @@ def test_a_machine_with_an_amd_gpu_is_served_by_its_build_under_a_condition() ->
 
     report = picked("MI300X")
     assert report.choice[0].name == "pytorch-python313-rocm6_4-gfx942-avx512"
-    assert ["amdgpu" in reason for reason in report.choice[0].provided] == [True]
+    assert ["amdgpu" in reason for reason in report.choice[0].assumptions] == [True]
     assert report.served
     assert not picked("RX 580").served

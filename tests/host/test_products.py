@@ -112,14 +112,11 @@ def test_each_machine_of_a_fleet_gets_what_pick_gives_it(name: str, tmp_path: Pa
     cells = WIDE.cells_of(CATALOG.torch)
     workload = CATALOG.workloads["general"]
     cover = Cover(fleet, cells, CATALOG, workload)
-    plan = cover.fewest()
-    served = {kind: one.cell for one in plan.served for kind in one.demand.kinds}
+    served = {kind: row.variant for row in cover.served(cover.fewest()) for kind in row.kinds}
     for kind in fleet.kinds:
         answer = pick(kind.facts, cells, CATALOG, workload)
-        cell = served[kind.name]
+        fits = {fit.cell.name: fit.cell.variant for fit in answer.ranking.fits}
         if answer.served:
-            assert cell is not None
-            assert cell in [fit.cell for fit in answer.ranking.fits]
-            assert (cell.variant.sm is None) == (not answer.host.sms)
+            assert (fits[served[kind.name] or ""].sm is None) == (not answer.host.sms)
         else:
-            assert cell is None
+            assert served[kind.name] is None

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.paging import PageRequest, page
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
+from torchsmith.verbs.page import PageRequest, page
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import start_workspace
 

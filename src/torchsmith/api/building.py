@@ -13,7 +13,6 @@ import msgspec
 
 from torchsmith.api.build_plan import BuildPlanReport, plan_report
 from torchsmith.api.repairing import FixHashesRequest, fix_hashes
-from torchsmith.api.verified import look_at, why_unverified
 from torchsmith.building.backends import require_flox
 from torchsmith.building.report import BuildReport
 from torchsmith.building.start import (
@@ -24,6 +23,7 @@ from torchsmith.building.start import (
     resumed,
     workspace_record,
 )
+from torchsmith.building.verified import verify_recipe, why_unverified
 from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import WorkspaceOption
@@ -133,7 +133,7 @@ def prepared(spec: BuildSpec, workspace: Workspace, record: Record, reporter: Re
             workspace,
             record,
             tell=lambda result: update(f"evaluated {result.name}"),
-            verifier=partial(look_at, workspace.catalog) if spec.verify else None,
+            verifier=partial(verify_recipe, workspace.catalog) if spec.verify else None,
         )
 
 

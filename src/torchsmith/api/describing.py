@@ -1,17 +1,15 @@
-"""What is known of a machine, a cell and a GPU."""
+"""What is known of a cell and a GPU."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import msgspec
 
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
 from torchsmith.catalog.facts import Gfx
-from torchsmith.cli.machine_options import MachineOptions
 from torchsmith.cli.options import Name, WorkspaceOption
 from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
@@ -19,22 +17,6 @@ from torchsmith.matrix import describe as cells
 from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.workspace.load import Workspace, open_workspace
-
-if TYPE_CHECKING:
-    from torchsmith.host.facts import HostFacts
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostRequest:
-    """Which machine: this one, or one that reports or names describe."""
-
-    machine: MachineOptions = field(default_factory=MachineOptions)
-    workspace: WorkspaceOption = None
-
-
-def host(request: HostRequest) -> HostFacts:
-    """What is known of a machine, each fact with where it came from."""
-    return request.machine.facts(open_workspace(request.workspace).catalog)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,7 @@ class LogReport(msgspec.Struct, frozen=True):
 
 def log(request: LogRequest) -> LogReport:
     """The log of a job's last build."""
-    from torchsmith.api.by_name import last_log
+    from torchsmith.building.by_name import last_log
     from torchsmith.building.start import workspace_record
 
     with workspace_record(request.workspace, read_only=True) as (opened, record):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.api.by_name import log_named
+from torchsmith.building.by_name import log_named
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees

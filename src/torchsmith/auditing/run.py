@@ -43,7 +43,7 @@ class AuditReport:
     """What was found, and in how many files. Of the Nix files that were `searched`, some are `concerned` with
     torch or CUDA; of those, the `named` ones are judged by name and text, the others by their text alone."""
 
-    FORMAT: ClassVar = 3  # 2: findings had `file`, `line`, `column` and the title of their fix
+    FORMAT: ClassVar = 4
     findings: tuple[Finding, ...]
     recipes: int
     files: int
@@ -51,10 +51,10 @@ class AuditReport:
     searched: int = 0
     concerned: int = 0
     named: int = 0
-    mended: int = 0  # findings that the safe fixes mend, and these as a unified diff
+    fixed: int = 0  # findings with a safe fix; `diff` shows the fixes
     diff: str = ""
     recovered: str = ""  # what a stopped run had left, and what became of it
-    accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` mends the fixable
+    accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` fixes the fixable
 
     @property
     def ok(self) -> bool:

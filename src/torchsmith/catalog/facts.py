@@ -473,7 +473,7 @@ class BinaryCache(Entry, frozen=True, kw_only=True):
     host: str
 
 
-Cost = Literal["hours", "memory_gb", "build_gb", "store_gb"]
+Figure = Literal["hours", "memory_gb", "build_gb", "store_gb"]
 
 
 class Estimate(Entry, frozen=True, kw_only=True):
@@ -491,7 +491,7 @@ class Estimate(Entry, frozen=True, kw_only=True):
     build_gb: float  # disk while it builds
     store_gb: float  # what stays, without the dependencies it shares with other variants
     steps: int = 0  # of the compiler's own count; 0: not known
-    measured: tuple[Cost, ...] = ()  # the figures that `source` measured; every other one is a guess
+    measured: tuple[Figure, ...] = ()  # the figures that `source` measured; every other one is a guess
 
 
 class SampledObject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -114,6 +114,11 @@ def _seen(text: str) -> int:
     return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
 
 
+def cut(name: str, room: int) -> str:
+    """A name cut from the left: its end says the GPU and the instruction set."""
+    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
+
+
 def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
     """A line of somebody else, behind a bar that goes down its side."""
     columns = width(sys.stdout if line is write else sys.stderr)

@@ -1,30 +1,31 @@
-"""Options by which a person describes a machine, and what it is for."""
+"""Options that describe a machine, and what it is used for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
-
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import complete_cpus, complete_gpus, complete_workloads
+from torchsmith.cli.request import Request
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog
     from torchsmith.host.facts import HostFacts
 
 
-class MachineOptions(msgspec.Struct, frozen=True):
-    """A machine by reports or in words; nothing at all is this one."""
+@dataclass(frozen=True, kw_only=True)
+class MachineOptions(Request):
+    """A machine described by reports or options; without any, this machine."""
 
     from_: Annotated[
         Sequence[Path],
         Option(
             "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
             " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
-            " torchsmith host --json. May be given several times.",
+            " torchsmith pick --facts --json. May be given several times.",
             metavar="FILE",
         ),
     ] = ()
@@ -50,8 +51,9 @@ class MachineOptions(msgspec.Struct, frozen=True):
     time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
 
     def arguments(self) -> list[str]:
-        """The options that say which machine, to be given again."""
-        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "time_limit"}
+        """The options that describe the machine, as words of a command line."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        del named["time_limit"]
         many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}
         return [
             word
@@ -61,17 +63,17 @@ class MachineOptions(msgspec.Struct, frozen=True):
         ]
 
     def mixes(self, facts: HostFacts) -> bool:
-        """Whether the GPU is stated and the CPU is that of this machine."""
+        """Whether the GPU is given and the CPU is this machine's."""
         return bool(self.gpu and facts.cpu_id and not self.from_ and not self.features)
 
     def facts(self, catalog: Catalog) -> HostFacts:
-        """What is known of the machine."""
+        """The known facts about the machine."""
         from torchsmith.core.problem import Invalid
         from torchsmith.host.spec import HostSpec, gather
 
         gpus = "; ".join(self.gpu)
         if self.gpu and not gpus.strip("; "):
-            raise Invalid("--gpu names no GPU", hint="--gpu none for a machine without one")
+            raise Invalid("--gpu does not name a GPU", hint="--gpu none for a machine without one")
         spec = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
         return gather(self.from_, spec, catalog, self.time_limit)
 

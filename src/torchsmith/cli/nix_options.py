@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-
-import msgspec
 
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.samples import is_sample, or_sample
 from torchsmith.core.problem import Invalid
 
@@ -41,7 +41,8 @@ MemoryOption = Annotated[float, Option("Memory limit of a worker, in GiB.", min=
 TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", min=1)]
 
 
-class NixOptions(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class NixOptions(Request):
     """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
 
     nixpkgs: NixpkgsOption = ()

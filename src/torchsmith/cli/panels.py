@@ -12,7 +12,7 @@ from torchsmith.cli.console import paint, write
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
         "show describes a cell, explain says why it can be built or not",
-        ("pick", "cover", "host", "list", "show", "explain"),
+        ("pick", "cover", "list", "show", "explain"),
     ),
     "Write": (
         "plan shows what would change, generate and apply write it",

@@ -24,7 +24,7 @@ class Reporter:
         """Yields a callback for the name of each step that has ended."""
         return nullcontext(lambda name: None)
 
-    def reading(self) -> AbstractContextManager[Callable[[str, int, int], None]]:
+    def progress(self) -> AbstractContextManager[Callable[[str, int, int], None]]:
         """Yields a callback for a file, the bytes read, and the bytes to read."""
         return nullcontext(lambda file, done, total: None)
 

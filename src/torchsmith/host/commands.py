@@ -12,7 +12,7 @@ from torchsmith.matrix import Variant
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where a person stands: which tools are here, and which workspace."""
+    """The tools of this machine, and the workspace."""
 
     nix: bool
     flox: bool
@@ -21,16 +21,16 @@ class Environment(msgspec.Struct, frozen=True):
     spare: str = "mine"  # a folder for a new workspace
 
     def recipe(self, variant: Variant) -> Path:
-        """Where a generated recipe lies."""
+        """The path of a generated recipe."""
         return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
 
 
-# Somewhere else: a workspace whose files nobody can see from here, and Nix.
+# A workspace on another machine that has Nix.
 IN_A_WORKSPACE = Environment(nix=True, flox=False, folder=".")
 
 
-def stand_here(root: Path | None, org: str) -> Environment:
-    """What this machine and folder have."""
+def detect_environment(root: Path | None, org: str) -> Environment:
+    """Return the tools of this machine and the workspace of this folder."""
     folder = None if root is None else os.path.relpath(root)
     spares = ("mine", *(f"mine-{number}" for number in range(2, 1000)))
     spare = next(name for name in spares if not Path(name).exists())
@@ -61,8 +61,8 @@ def build_commands(
 ) -> dict[str, str]:
     """How to build a cell here, by the tool that does it; what cannot run here is not among them.
 
-    `also`: other packages of the cell. `included`: the workspace's matrix has the cell. A recipe that nobody
-    wrote yet is written first.
+    `also`: other packages of the cell. `included`: the workspace's matrix has the cell. A recipe that does
+    not exist yet is written first.
     """
     names = (variant.name, *also)
     if here.folder is None or not included:

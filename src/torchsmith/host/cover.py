@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from torchsmith.catalog import Catalog, Workload
+from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
-from torchsmith.host.bill import Bill, bill
-from torchsmith.host.demand import Demand, HostGroup, demands
+from torchsmith.host.cost import Cost, cost_of
+from torchsmith.host.demand import Demand, demands
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.pick import (
     PickedVariants,
@@ -24,57 +26,40 @@ from torchsmith.host.solve import CoverModel, Proof, Solution
 from torchsmith.matrix import Cell, Flavor, Matrix
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A demand and the variant that serves it best among those chosen; None: nothing serves it."""
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines that are alike, and the variant that they get."""
 
-    demand: Demand
-    cell: Cell | None
-    cost: int = 0  # 0: as well as any candidate could
-    assumed: tuple[str, ...] = ()  # what must be true for it that the inventory does not say
+    label: str
+    machines: int
+    weight: float
+    kinds: tuple[str, ...]
+    gpus: tuple[str, ...] | None  # None: unknown
+    driver: DriverVersion | None
+    variant: str | None
+    slower: bool  # than with the best candidate
+    assumptions: tuple[str, ...] = ()  # what must be true for it that the inventory does not say
+    why: str = ""  # they have no better one
+    create: str = ""  # the cell that would serve them, if no candidate does
 
-    @property
-    def slower(self) -> bool:
-        return self.cell is not None and self.cost > 0
 
+class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Variants, how many machines they serve and how well, and what they cost."""
 
-@dataclass(frozen=True, slots=True)
-class FleetPlan:
-    """A set of variants, whom it serves and how well, and what it costs."""
-
-    cells: tuple[Cell, ...]
-    served: tuple[Served, ...]
-    bill: Bill
+    variants: tuple[str, ...]
+    at_their_best: int
+    slower: int
+    not_served: int  # machines with a GPU that no chosen variant uses, or on which none runs
+    in_part: int  # those not served on all of their GPUs, but on some
+    cost: Cost
     proof: Proof
-    groups: tuple[HostGroup, ...]
-
-    def machines(self, wanted: Callable[[list[Served]], bool]) -> int:
-        """How many machines there are, by what their GPUs get."""
-        return sum(
-            group.machines for group in self.groups if wanted([self.served[at] for at in group.demands])
-        )
 
     @property
-    def best(self) -> int:
-        return self.machines(lambda gpus: all(gpu.cell is not None and not gpu.slower for gpu in gpus))
-
-    @property
-    def slower(self) -> int:
-        return self.machines(lambda gpus: all(gpu.cell for gpu in gpus) and any(gpu.slower for gpu in gpus))
-
-    @property
-    def unserved(self) -> int:
-        """Machines with a GPU that nothing chosen uses, or that nothing chosen runs on."""
-        return self.machines(lambda gpus: any(gpu.cell is None for gpu in gpus))
-
-    @property
-    def in_part(self) -> int:
-        """Those of the unserved that have another GPU which is served."""
-        return self.machines(lambda gpus: len({gpu.cell is None for gpu in gpus}) == 2)
+    def served(self) -> int:
+        return self.at_their_best + self.slower
 
 
 class Cover:
-    """A fleet against the candidates of a matrix, ready to be asked.
+    """A fleet, and the candidates of a matrix for it.
 
     `must` and `must_not` name variants that must be chosen, and those that must not.
     """
@@ -115,25 +100,25 @@ class Cover:
                 raise NotKnown(f"{name} is not among the candidates", hint=did_you_mean(name, places))
         return frozenset(places[name] for name in names)
 
-    def fewest(self) -> FleetPlan:
+    def fewest(self) -> CoverPlan:
         """The fewest variants that serve every machine that any candidate serves."""
         return self._plan(self.programme.fewest())
 
-    def best(self, count: int) -> FleetPlan:
+    def best(self, count: int) -> CoverPlan:
         """The best plan with at most so many variants."""
         if count < len(self.must):
             raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
         return self._plan(self.programme.best(count))
 
-    def curve(self, limit: int) -> tuple[FleetPlan, ...]:
+    def curve(self, limit: int) -> tuple[CoverPlan, ...]:
         """Best plans of growing size, until another variant would buy nothing."""
-        plans: list[FleetPlan] = []
+        plans: list[CoverPlan] = []
         for count in range(max(1, len(self.must)), limit + 1):
             plan = self.best(count)
-            if plans and len(plan.cells) <= len(plans[-1].cells):
+            if plans and len(plan.variants) <= len(plans[-1].variants):
                 break
             plans.append(plan)
-            if not plan.slower and plan.unserved <= self.hopeless:
+            if not plan.slower and plan.not_served <= self.hopeless:
                 break
         return tuple(plans)
 
@@ -143,11 +128,37 @@ class Cover:
         lost = {at for at, demand in enumerate(self.demands) if not demand.costs}
         return sum(group.machines for group in self.groups if lost & set(group.demands))
 
-    def why_slower(self, served: Served) -> str:
-        """What a machine could have instead of what it has."""
-        costs = served.demand.costs
-        best = self.cells[min(costs, key=lambda index: costs[index])]
-        return f"has {served.cell.name if served.cell else 'nothing'}, {best.name} would be best"
+    def served(self, plan: CoverPlan) -> list[Served]:
+        """Return what each demand gets from a plan, and why it gets nothing better."""
+        chosen = self._indices(plan.variants)
+        return [
+            self._serve(demand, *given)
+            for demand, given in zip(self.demands, self._given(chosen), strict=True)
+        ]
+
+    def machines(self, served: Sequence[Served], wanted: Callable[[list[Served]], bool]) -> int:
+        """Count the machines by what their GPUs get."""
+        return sum(group.machines for group in self.groups if wanted([served[at] for at in group.demands]))
+
+    def _serve(self, demand: Demand, index: int | None, slower: bool) -> Served:
+        missing = self.to_make(demand) if index is None else None
+        why = self._why_unserved(demand, missing) if index is None else ""
+        if slower:
+            best = self.cells[min(demand.costs, key=lambda candidate: demand.costs[candidate])]
+            why = f"has {self.cells[index or 0].name}, {best.name} would be best"
+        return Served(
+            label=demand.label,
+            machines=demand.machines,
+            weight=demand.weight,
+            kinds=demand.kinds,
+            gpus=None if demand.host.sms is None else tuple(map(str, demand.host.archs)),
+            driver=demand.host.driver,
+            variant=None if index is None else self.cells[index].name,
+            slower=slower,
+            assumptions=() if index is None else tuple(reason.text for reason in demand.fits[index].provided),
+            why=why,
+            create=missing.name if missing else "",
+        )
 
     def to_make(self, demand: Demand) -> Cell | None:
         """The cell that would serve what no candidate serves: the same that pick would make."""
@@ -158,13 +169,13 @@ class Cover:
         makeable = cells_to_make(demand.host, Ranking(), PickedVariants(), lambda: fits)
         return next((fit.cell for fit in makeable if fit.used or not demand.host.archs), None)
 
-    def why_unserved(self, demand: Demand) -> str:
-        """What stands in the way of the nearest candidate, or that the plan left the machine out."""
+    def _why_unserved(self, demand: Demand, missing: Cell | None) -> str:
+        """Return why the nearest candidate does not run, or that the plan left the machine out."""
         if demand.costs:
             index = min(demand.costs, key=lambda index: demand.costs[index])
             return f"{self.cells[index].name} would serve it"
-        if cell := self.to_make(demand):
-            return f"{cell.name} would serve it and is not among the candidates"
+        if missing:
+            return f"{missing.name} would serve it and is not among the candidates"
         if retired := [sm for sm in demand.host.sms or () if sm in self.catalog.retired]:
             return self.catalog.retired[retired[0]].ended
         if demand.host.others and not demand.host.sms and not demand.host.unknown_gpus:
@@ -186,25 +197,38 @@ class Cover:
         python = max((cell.variant.python for cell in self.cells), default=max(self.catalog.pythons))
         return possible_cells(host, python, self.stack, self.catalog)
 
-    def _plan(self, solution: Solution) -> FleetPlan:
+    def _plan(self, solution: Solution) -> CoverPlan:
         chosen = self._preferred(solution.chosen)
-        served = tuple(self._serve(demand, chosen) for demand in self.demands)
-        cells = tuple(sorted((self.cells[index] for index in chosen), key=lambda cell: cell.variant.sort_key))
-        return FleetPlan(
-            cells,
-            served,
-            bill([cell.variant for cell in self.with_companions(cells)], self.catalog),
-            solution.proof,
-            self.groups,
+        given = self._given(chosen)
+        cells = sorted((self.cells[index] for index in chosen), key=lambda cell: cell.variant.sort_key)
+        best = slower = not_served = in_part = 0
+        for group in self.groups:
+            gpus = [given[at] for at in group.demands]
+            lost = [index is None for index, _ in gpus]
+            if any(lost):
+                not_served += group.machines
+                in_part += 0 if all(lost) else group.machines
+            elif any(slow for _, slow in gpus):
+                slower += group.machines
+            else:
+                best += group.machines
+        return CoverPlan(
+            variants=tuple(cell.name for cell in cells),
+            at_their_best=best,
+            slower=slower,
+            not_served=not_served,
+            in_part=in_part,
+            cost=cost_of([cell.variant for cell in self.with_companions(cells)], self.catalog),
+            proof=solution.proof,
         )
 
-    def _serve(self, demand: Demand, chosen: Collection[int]) -> Served:
-        index = _best_of(demand, chosen)
-        if index is None:
-            return Served(demand, None)
-        cost = demand.costs[index] - min(demand.costs.values())
-        assumed = tuple(reason.text for reason in demand.fits[index].provided)
-        return Served(demand, self.cells[index], cost, assumed)
+    def _given(self, chosen: Collection[int]) -> list[tuple[int | None, bool]]:
+        """Return for each demand the candidate that serves it, and whether another one would be better."""
+        given = []
+        for demand in self.demands:
+            index = _best_of(demand, chosen)
+            given.append((index, index is not None and demand.costs[index] > min(demand.costs.values())))
+        return given
 
     def _preferred(self, chosen: Collection[int]) -> tuple[int, ...]:
         """Without variants that no machine would use, and each of the others exchanged for the one that pick
@@ -226,7 +250,7 @@ class Cover:
         return tuple(sorted(preferred))
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The cells and the same ones of other packages, where the matrix has them."""
+        """Return the cells and those of other packages that the matrix has for them."""
         names = (cell.variant.of(package).name for cell in cells for package in self.packages)
         return [self.names[name] for name in names if name in self.names]
 

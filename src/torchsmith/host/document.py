@@ -1,4 +1,4 @@
-"""A machine's facts out of our own JSON: what `torchsmith host --json` prints."""
+"""A machine's facts out of our own JSON: what `torchsmith pick --facts --json` prints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_document(text: str, source: str) -> HostFacts:
 def from_document(data: Any, source: str) -> HostFacts:
     """The facts of a decoded document of ours."""
     if not isinstance(data, dict) or MARK not in data:
-        raise Invalid(f"{source} is not a machine as torchsmith host --json prints it")
+        raise Invalid(f"{source} is not a machine as torchsmith pick --facts --json prints it")
     if data[MARK] != FORMAT:
         raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
     try:

@@ -12,7 +12,7 @@ from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, S
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.core.problem import by_name
 from torchsmith.core.text import grouped
-from torchsmith.host.bill import Bill, bill
+from torchsmith.host.cost import Cost, cost_of
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, Incompatible, Ranking, driver_steps, rank
 from torchsmith.host.resolve import Capability, GpuArch, capability_of, resolve
@@ -103,7 +103,7 @@ class Pick(msgspec.Struct, frozen=True):
     bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
-    barred: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
+    unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
     by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
 
@@ -115,10 +115,10 @@ class Pick(msgspec.Struct, frozen=True):
         """The other packages of a cell that were asked for."""
         return tuple(variant.of(package).name for package in self.stack[:-1])
 
-    def cost(self, variant: Variant, catalog: Catalog) -> Bill:
+    def cost(self, variant: Variant, catalog: Catalog) -> Cost:
         """What building a cell costs, with the other packages that were asked for and what they need."""
         needed = {below.name: below for package in self.stack for below in catalog.below(package)}
-        return bill([variant.of(package) for package in needed.values()], catalog)
+        return cost_of([variant.of(package) for package in needed.values()], catalog)
 
     def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
         """The cells that are wanted and the same ones of the other packages that every workspace has."""
@@ -200,7 +200,9 @@ def pick(
         bundled=tuple(dict.fromkeys(bundled)),
         exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
-        barred=() if wanted else _barred(choice, stack, catalog, lambda: possible(Stack(catalog.torch)).fits),
+        unbuildable=()
+        if wanted
+        else _unbuildable(choice, stack, catalog, lambda: possible(Stack(catalog.torch)).fits),
         near=()
         if choice.variants and not choice.unserved
         else nearest_misses(choice.unserved, ranking, wanted, lambda: possible(stack, able=False).misses),
@@ -309,14 +311,14 @@ def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
             yield Accelerator.of(catalog.backends[name], BackendVersion(name, release), arch)
 
 
-def _barred(
+def _unbuildable(
     choice: PickedVariants, stack: Stack, catalog: Catalog, of_torch: Callable[[], Sequence[Compatible]]
 ) -> tuple[LeftOut, ...]:
     """For what is not served: the cell of torch that would serve it and of which least bars the stack."""
     if stack.root.is_torch or (choice.variants and not choice.unserved):
         return ()
     fits = of_torch()
-    barred = []
+    cells = []
     for sm in choice.unserved or (None,):
         refused = [
             LeftOut(fit.variant.of(package), decision.reasons)
@@ -325,8 +327,8 @@ def _barred(
             for package in (stack.root, *stack.others)
             if isinstance(decision := assess(fit.variant.of(package), catalog, fit.cell.line), Rejected)
         ]
-        barred += [min(refused, key=lambda left_out: len(left_out.reasons))] if refused else []
-    return tuple(barred)
+        cells += [min(refused, key=lambda left_out: len(left_out.reasons))] if refused else []
+    return tuple(cells)
 
 
 def cells_to_make(

@@ -3,19 +3,155 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, TextIO
 
-from torchsmith.api.auditing import AuditRequest, audit, explain_rule
-from torchsmith.cli.console import answer, exit_if, tell
-from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption, complete_rules
-from torchsmith.core.text import counted
-from torchsmith.verbs import audit_view as view
-from torchsmith.verbs.progress import Terminal
+import msgspec
+
+from torchsmith.auditing import reports, suppress
+from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
+from torchsmith.auditing.rule import find_rule
+from torchsmith.auditing.run import AuditReport
+from torchsmith.auditing.run import audit as audit_places
+from torchsmith.cli.console import (
+    answer,
+    exit_if,
+    next_step,
+    paint,
+    print_json,
+    quote,
+    table,
+    tell,
+    write,
+)
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Incomplete
+from torchsmith.core.text import counted, some_of
+from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
+from torchsmith.workspace.journal import write_apart
+from torchsmith.workspace.load import FILE
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
-
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+WRITERS = {
+    "sarif": reports.as_sarif,
+    "markdown": reports.as_markdown,
+    "github": reports.as_github,
+    "junit": reports.as_junit,
+}
+FILES_NAMED = 3  # of a group
+FEW, MANY = 4, 20  # rules and findings that need no table
 Format = Literal["table", "json", "sarif", "markdown", "github", "junit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest(Request):
+    """Which recipes to check, by which rules, and how deeply."""
+
+    paths: Annotated[
+        tuple[str | Path, ...],
+        Argument("Repositories, folders or recipes; selectors narrow them down.", metavar="[PATH]..."),
+    ] = ()
+    workspace: WorkspaceOption = None
+    select: Annotated[
+        tuple[str, ...], Option("Only these rules: TS401, or TS4.", autocompletion=complete_rules)
+    ] = ()
+    ignore: Annotated[tuple[str, ...], Option("Skip these rules.", autocompletion=complete_rules)] = ()
+    evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
+    nixpkgs: NixpkgsOption = ()
+    fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
+    diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
+    baseline: Annotated[Path | None, Option("A file of known findings to ignore.")] = None
+    write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
+    line: Annotated[
+        str | None, Option("The torch release of recipes that do not state one, such as 2.9.")
+    ] = None
+    jobs: Annotated[int, Option("--jobs", "-j", "Number of processes; 0: one per core.", min=0)] = 0
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
+
+
+def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
+    """Check recipes; `fix` first applies the safe fixes, `write_baseline` accepts the findings. Raises
+    Incomplete if `write_baseline` has no `baseline`, NotKnown for an unknown rule."""
+    if request.write_baseline and request.baseline is None:
+        raise Incomplete("--write-baseline needs --baseline FILE to write to")
+    baseline = None if request.write_baseline else request.baseline
+    choice = suppress.choose(request.select, request.ignore, baseline, request.line)
+    paths, selectors = split(list(map(str, request.paths)))
+    places = paths or (workspace_folder(request.workspace),)
+    report = audit_places(
+        places,
+        request.workspace,
+        choice=choice,
+        evaluate=request.evaluate,
+        trees=read_trees(request.nixpkgs),
+        jobs=request.jobs,
+        selectors=selectors,
+        cached=request.cache,
+        steps=partial(reporter.steps, "auditing"),
+    )
+    if request.write_baseline and request.baseline is not None:
+        suppress.write_baseline(request.baseline, report.findings)
+        return replace(report, accepted="all")
+    fixes, count = fixed(report.findings)
+    report = replace(report, findings=_fixable(report.findings, {change.path for change in fixes}))
+    if not (request.fix or request.diff):
+        return report
+    recovered = ""
+    if request.fix and not request.diff:
+        workspace = workspace_of(places, request.workspace)
+        root = workspace.root if workspace else None
+        recovered = write_apart([(root or root_of(Path(fix.path)), fix) for fix in fixes], "audit --fix")
+        report = audit(replace(request, fix=False), reporter)
+    else:
+        report = replace(report, accepted="fixable")
+    diff = "".join(change.diff() for change in fixes)
+    return replace(report, diff=diff, fixed=count, recovered=recovered)
+
+
+def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:
+    """Return the findings, with a fix only in files that can be fixed. A generated file is not edited: its
+    fixes become hints."""
+    return tuple(
+        replace(finding, fix=None, hint=finding.hint or finding.fix.title)
+        if finding.fix and finding.where.file not in files
+        else finding
+        for finding in findings
+    )
+
+
+class RuleReport(msgspec.Struct, frozen=True):
+    """The documentation of a rule."""
+
+    id: str
+    title: str
+    severity: Severity
+    sure: Sure
+    depth: str
+    group: str
+    documentation: str
+
+
+def explain_rule(name: str) -> RuleReport:
+    """Return the documentation of a rule; raises NotKnown for an unknown name."""
+    rule = find_rule(name)
+    return RuleReport(
+        id=rule.id,
+        title=rule.title,
+        severity=rule.worst,
+        sure=rule.sure,
+        depth=rule.depth,
+        group=rule.group,
+        documentation=" ".join(rule.documentation.split()),
+    )
 
 
 def run(
@@ -31,21 +167,132 @@ def run(
 ) -> None:
     """Check recipes and say what is wrong, where, and how to fix it.
 
-    Any recipe will do: each is checked by its name and text against the catalog, and by torchsmith.toml where
+    Any recipe will do: each is checked by its name and text against the catalog, and by torchsmith.toml if
     there is one above it. A comment [bold]# torchsmith: ignore TS401[/bold] on a line or the line before it
-    silences a rule there. The exit code is 1 when there are errors; with [bold]--fix[/bold] and
-    [bold]--diff[/bold] those count that the safe fixes do not mend.
+    silences a rule there. The exit code is 1 if there are errors; with [bold]--fix[/bold] and
+    [bold]--diff[/bold], errors that have a safe fix do not count.
     """
     format = "json" if json else format
     if explain is not None:
-        answer(explain_rule(explain), view.print_rule, as_json=format == "json")
+        answer(explain_rule(explain), _print_rule, as_json=format == "json")
         return
     report = audit(request, Terminal())
     if request.write_baseline:
         tell(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
     elif request.diff or request.fix:
         stream = sys.stdout if format == "table" else sys.stderr
-        view.print_fixes(report, written=not request.diff, stream=stream)
+        _print_fixes(report, written=not request.diff, stream=stream)
     if format == "json" or not (request.write_baseline or request.diff):
-        view.print_report(report, request, format=format, notes=notes, verbose=verbose)
+        _print_report(report, request, format=format, notes=notes, verbose=verbose)
     exit_if(not report.ok)
+
+
+def _print_report(
+    report: AuditReport, request: AuditRequest, *, format: str, notes: bool, verbose: bool
+) -> None:
+    """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
+    hidden = 0 if notes else len(report.of(Severity.NOTE))
+    report = report.printable if notes else report.printable.without(Severity.NOTE)
+    if format == "json":
+        print_json(report)
+    elif format in WRITERS:
+        sys.stdout.write(WRITERS[format](report))
+    else:
+        if verbose:
+            _print_places(report)
+        else:
+            for group in reports.alike(report.findings):
+                _print_group(group)
+            _print_rules(report)
+        write(reports.summary(report, hidden))
+        _print_next(report, request.paths, request.workspace)
+
+
+def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Path | None) -> None:
+    """Suggest the next command: apply fixes, explain a rule, or evaluate."""
+    if any(finding.fix for finding in report.findings):
+        next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="applies the safe fixes")
+    elif report.findings:
+        first = reports.alike(report.findings)[0][0]
+        next_step("audit", "--explain", first.rule, why="explains the rule")
+    elif report.concerned or not report.searched:
+        places = [workspace or Path(), *map(Path, paths)]
+        own = [place for place in places if (place / FILE).is_file()]
+        if own:
+            next_step("eval", workspace=own[-1], why="evaluates them")
+
+
+def _print_places(report: AuditReport) -> None:
+    for file, findings in reports.by_file(report.findings).items():
+        write(file, "bold")
+        for finding in findings:
+            place = f"{finding.where.line}:{finding.where.column}" if finding.where.line else "-"
+            write(f"  {place:>7} {_headline(finding)}", hang=8)
+            _print_about(finding)
+        write()
+
+
+def _headline(finding: Finding) -> str:
+    severity = finding.severity.value
+    return f"{paint(f'{severity:7} ', STYLES[severity])}{paint(f'{finding.rule} ', 'dim')}{finding.message}"
+
+
+def _print_group(group: Sequence[Finding]) -> None:
+    write(_headline(group[0]), hang=8)
+    places: dict[str, str] = {}  # the first of each file
+    for finding in group:
+        places.setdefault(finding.where.file, str(finding.where))
+    more = " files" if len(places) > FILES_NAMED else ""
+    more += f" ({len(group)} places)" if len(group) > len(places) else ""
+    write(f"        {some_of([*places.values()], FILES_NAMED)}{more}", "bold", hang=0)
+    _print_about(group[0])
+
+
+def _print_about(finding: Finding) -> None:
+    """Print the source line of a finding, and its hint."""
+    if finding.source:
+        quote(finding.source.strip(), "          | ", style="dim")
+    todo = finding.hint or (f"--fix will {finding.fix.title}" if finding.fix else "")
+    if todo:
+        write(paint("          = ", "cyan") + todo)
+
+
+def _print_rules(report: AuditReport) -> None:
+    """Print the number of findings of each rule, if there are many."""
+    rows = reports.by_rule(report.findings)
+    if len(rows) < FEW and len(report.findings) < MANY:
+        return
+    names = ("rule", "what", "severity", "findings", "files", "--fix")
+    width = len(names) if any(row.fixable for row in rows) else -1
+    write()
+    shown = [
+        (row.rule, row.title, row.severity.value, str(row.findings), str(row.files), str(row.fixable or ""))
+        for row in rows
+    ]
+    table(names[:width], [row[:width] for row in shown], broken=("what",))
+    write()
+
+
+def _print_rule(rule: RuleReport) -> None:
+    """Print a rule's page."""
+    write(f"{rule.id} {rule.title}", "bold")
+    write(f"{rule.severity.value}, {rule.sure.value}; reads {rule.depth}", "dim")
+    write()
+    write(rule.documentation, hang=0)
+    write()
+    write(f"silence it: # torchsmith: ignore {rule.id}   (on the line, or the line above)", hang=0)
+
+
+def _print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
+    """Print the safe fixes as a diff."""
+    if report.recovered:
+        tell(report.recovered, "yellow")
+    stream.write(report.diff)
+    stream.flush()
+    files = counted(report.diff.count("\n+++ "), "file")
+    fixed = f"{counted(report.fixed, 'finding')} in {files} {'fixed' if written else 'can be fixed'}"
+    remaining = sum(
+        finding.fix is None and finding.severity is not Severity.NOTE for finding in report.findings
+    )
+    without = f"; {remaining} without a safe fix" if remaining else ""
+    tell(fixed + without if report.fixed else "no finding has a safe fix")

@@ -1,19 +1,68 @@
-"""`torchsmith compare A B`: two builds side by side, measured in turns."""
+"""`torchsmith compare`: measure two builds side by side, in turns."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.measuring import CompareRequest, compare
-from torchsmith.cli.console import answer, exit_if
-from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.compare_view import print_builds
-from torchsmith.verbs.progress import Terminal
-from torchsmith.verbs.svg import check_svg, write_svg
+from torchsmith.artifact.check import megabytes
+from torchsmith.benchmark.compare import BuildComparison, BuildSide, MeasureRow, compare_builds
+from torchsmith.benchmark.cores import busy_shares, choose
+from torchsmith.benchmark.measure import MeasuringPlan
+from torchsmith.benchmark.statistics import LEVEL, RatioOutcome
+from torchsmith.benchmark.subject import subject, variables
+from torchsmith.building.by_name import build_to_run
+from torchsmith.cli.console import Painted, answer, exit_if, table, write
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
+from torchsmith.cli.samples import or_sample
+from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.cli.terminal import Terminal
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
+WORDS: dict[RatioOutcome, tuple[str, str]] = {
+    "lower": ("less", "green"),
+    "higher": ("more", "red"),
+    "same": ("same", "dim"),
+    "noisy": ("noise", "yellow"),
+    "wrong": ("wrong", "bold red"),
+    "failed": ("failed", "bold red"),
+}
+FIGURES = ("A", "B", "A/B", "within", "spread")
+PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
+BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest(Request):
+    """Two builds, and how they are measured."""
+
+    a: Annotated[Path, Argument(f"{BUILD}.", metavar="A")]
+    b: Annotated[Path, Argument("What to compare it with, in the same forms.", metavar="B")]
+    runs: Annotated[int, Option("Rounds, each with a fresh process of both.", min=2, max=60)] = 16
+    cores: Annotated[int, Option("Cores, and threads, to measure with.", min=1)] = 1
+    env_a: Annotated[tuple[str, ...], Option("A variable for A alone.", metavar="NAME=VALUE")] = ()
+    env_b: Annotated[tuple[str, ...], Option("A variable for B alone.", metavar="NAME=VALUE")] = ()
+    timeout: Annotated[float, Option("Seconds that one step may take.", min=1)] = 120
+    workspace: WorkspaceOption = None
+
+
+def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildComparison:
+    """Measure size, import, memory, first CUDA call and operations of two builds that take turns."""
+    opened = open_workspace(request.workspace)
+    sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
+    subjects = [
+        subject(label, build_to_run(or_sample(path, "build"), opened), opened.catalog, variables(environment))
+        for label, path, environment in sides
+    ]
+    shares = busy_shares()
+    plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
+    with reporter.rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
+        return compare_builds(subjects, plan, shares, opened.catalog, progress)
 
 
 def run(
@@ -24,7 +73,7 @@ def run(
 ) -> None:
     """Compare two builds: size, import, memory, first CUDA call, operations on the CPU and on a GPU.
 
-    Both run in fresh processes that take turns on the same cores. A difference is reported only where it
+    Both run in fresh processes that take turns on the same cores. A difference is reported only if it
     exceeds the noise. An operation with wrong results (against float64) is left out. The exit code is 1 if A
     computes something wrong or crashes. Ctrl-C stops and reports what was measured so far.
     """
@@ -32,7 +81,90 @@ def run(
     comparison = compare(request, Terminal())
     answer(comparison, print_builds, as_json=json)
     if svg is not None:
-        from torchsmith.page.ratios import ratios_picture
+        from torchsmith.webpage.ratios import ratios_picture
 
         write_svg(ratios_picture(comparison), svg)
     exit_if(any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows))
+
+
+def print_builds(comparison: BuildComparison) -> None:
+    """Print what was compared, the measures, and whether they differ."""
+    for side in (comparison.a, comparison.b):
+        write(_about(side))
+    where = ", ".join(filter(None, [f"core {', '.join(map(str, comparison.cores))}", comparison.gpu]))
+    write(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
+    _print_disk(comparison)
+    _print_measures(comparison)
+    for row in comparison.rows:
+        if row.detail:
+            write(f"{PLACES[row.where]}, {row.name}: {row.detail}", "red")
+    for note in comparison.notes:
+        write(note, "yellow")
+    write(summary(comparison), "bold")
+
+
+def _about(side: BuildSide) -> str:
+    facts = [f"torch {side.version}", f"CUDA {side.cuda}" if side.cuda else "no CUDA", side.cpu_capability]
+    facts += [f"{name}={value}" for name, value in side.environment.items()]
+    return f"{side.label}: {side.path} ({', '.join(facts)})"
+
+
+def _print_disk(comparison: BuildComparison) -> None:
+    a, b = comparison.a.disk, comparison.b.disk
+    rows: list[tuple[str, int | None, int | None]] = [
+        ("torch's folder", a.folder, b.folder),
+        ("libraries in it", a.libraries, b.libraries),
+        ("GPU code in them", a.gpu_code, b.gpu_code),
+        ("used by this GPU", a.gpu_code_used, b.gpu_code_used),
+        ("all that a process loads", a.loaded, b.loaded),
+    ]
+    shown = [
+        [label, *("unknown" if size is None else megabytes(size) for size in sizes)]
+        for label, *sizes in rows
+        if any(sizes)
+    ]
+    table(("on disk", *FIGURES[:2]), shown, right=FIGURES)
+
+
+def _print_measures(comparison: BuildComparison) -> None:
+    rows: list[list[Painted]] = []
+    for row in comparison.rows:
+        verdict = WORDS[row.outcome]
+        if row.ratio is None or row.a is None or row.b is None:
+            rows.append([_name(row), "", "", "", "", "", verdict])
+            continue
+        values = _amount(row.a, row.unit), _amount(row.b, row.unit)
+        within = "-" if row.within is None else f"±{row.within:.1%}"
+        spread = f"{max(row.spread_a or 0, row.spread_b or 0):.1%}"
+        rows.append([_name(row), *values, f"{row.ratio:.3f}", within, spread, verdict])
+    table(("measure", *FIGURES, "A takes"), rows, right=FIGURES)
+
+
+def _name(row: MeasureRow) -> str:
+    return row.name if row.where == "start" else f"{PLACES[row.where]} {row.name}"
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "bytes":
+        return megabytes(int(value))
+    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def summary(comparison: BuildComparison) -> str:
+    """Return how many measures differ, and the noise."""
+    counts = {word: sum(row.outcome == word for row in comparison.rows) for word in WORDS}
+    parts = [
+        f"A takes less in {counts['lower']}",
+        f"more in {counts['higher']}",
+        f"the same in {counts['same']}",
+    ]
+    parts += [f"{counts['noisy']} undecided"] if counts["noisy"] else []
+    bad = counts["wrong"] + counts["failed"]
+    parts += [f"{bad} left out for wrong results or failures"] if bad else []
+    noise = f"; half of the intervals are wider than ±{comparison.noise:.1%}" if comparison.noise else ""
+    return (
+        f"of {len(comparison.rows)}: {', '.join(parts)} (at most {LEVEL:.0%} that a claim is chance{noise})"
+    )

@@ -1,24 +1,138 @@
-"""`torchsmith cover FLEET`: which variants to build for many machines."""
+"""`torchsmith cover`: which variants to build for many machines."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from torchsmith.api.covering import CoverPlan, CoverReport, CoverRequest, cover, write_plan
+import msgspec
+
 from torchsmith.cli.console import exit_if, next_step, print_commands, print_json, table, warn
 from torchsmith.cli.console import write as say
-from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption, SvgOption
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
+from torchsmith.cli.request import Request
+from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.core.problem import by_name
 from torchsmith.core.text import counted
-from torchsmith.host.matrix_file import check_free
-from torchsmith.verbs.svg import check_svg, write_svg
+from torchsmith.host.commands import build_commands, detect_environment
+from torchsmith.host.cover import Cover, CoverPlan, Served
+from torchsmith.host.fleet import Unread, read_fleet
+from torchsmith.host.matrix_file import check_free, write_matrix
+from torchsmith.matrix import Cell, Variant
+from torchsmith.workspace.load import open_workspace, read_as
 
 EXAMPLE = "torchsmith cover sample --curve 8"
-MAX_SHOWN = 12  # entries not read, and machines that a plan leaves behind
+MAX_SHOWN = 12  # rows of entries that were not read, and of machines that are slower or not served
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverRequest(Request):
+    """Which few variants serve a fleet."""
+
+    fleet: Annotated[
+        Path,
+        Argument(
+            "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
+            " what scontrol, sinfo, pbsnodes, kubectl or Ansible print, a folder of reports, or sample.",
+            metavar="FLEET",
+        ),
+    ]
+    selectors: Selectors = ()
+    best: Annotated[int, Option("The best plan with this many variants.", min=0)] = 0
+    must: Annotated[tuple[str, ...], Option("A variant that must be chosen.")] = ()
+    must_not: Annotated[tuple[str, ...], Option("A variant that must not be chosen.")] = ()
+    package: PackagesOption = ()
+    workload: WorkloadOption = "general"
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+    curve: Annotated[int, Option("Show best plans up to this size.", min=0)] = 0
+
+
+class VariantUse(msgspec.Struct, frozen=True):
+    """How many machines get a variant, and how many of them would be faster with another one."""
+
+    variant: str
+    machines: int
+    slower: int
+
+
+class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan for a fleet, machine by machine, and with --curve the best plan of each size."""
+
+    FORMAT: ClassVar = 3
+    machines: int
+    entries: int
+    different: int
+    demands: int
+    candidates: int
+    not_read: Sequence[Unread]
+    columns_not_used: Sequence[str]
+    plan: CoverPlan
+    uses: Sequence[VariantUse]
+    served: Sequence[Served]
+    assumptions: dict[str, int]  # what must be true that the inventory does not say, for how many machines
+    unknown_gpus: int  # machines that get a build for the CPU because their GPUs are unknown
+    builds: dict[str, str]  # the variants with those of other packages, and the line of each
+    packages: Sequence[str]
+    create: dict[str, str]  # the commands that make the missing cells, by tool
+    curve: Sequence[CoverPlan]
+
+    @property
+    def ok(self) -> bool:
+        return not self.plan.not_served and not self.not_read
+
+
+def cover(request: CoverRequest) -> CoverReport:
+    """Return the fewest variants that serve every machine, or the best `best` of them, with the proof."""
+    opened = open_workspace(request.workspace, request.profile, alone="every")
+    catalog, cells = opened.catalog, opened.select(request.selectors).cells
+    fleet = read_fleet(request.fleet, catalog)
+    workload = by_name("workload", request.workload, catalog.workloads)
+    model = Cover(fleet, cells, catalog, workload, request.must, request.must_not, request.package)
+    plan = model.best(request.best) if request.best else model.fewest()
+    served = model.served(plan)
+    chosen = [model.names[name] for name in plan.variants]
+    missing = tuple(dict.fromkeys(row.create for row in served if row.create))
+    here = detect_environment(opened.root, opened.settings.org)
+
+    def with_assumption(text: str) -> int:
+        return model.machines(served, lambda gpus: any(text in gpu.assumptions for gpu in gpus))
+
+    return CoverReport(
+        machines=fleet.machines,
+        entries=len(fleet.kinds),
+        different=len(model.groups),
+        demands=len(model.demands),
+        candidates=len(model.cells),
+        not_read=fleet.unread,
+        columns_not_used=fleet.unused_columns,
+        plan=plan,
+        uses=[_use(name, served, model) for name in plan.variants],
+        served=served,
+        assumptions={text: with_assumption(text) for row in served for text in row.assumptions},
+        unknown_gpus=model.machines(
+            served, lambda gpus: any(gpu.variant is not None and gpu.gpus is None for gpu in gpus)
+        ),
+        builds={cell.name: cell.line for cell in model.with_companions(chosen)},
+        packages=[package.name for package in model.packages],
+        create=build_commands(Variant.parse(missing[0], catalog), here, also=missing[1:], included=False)
+        if missing
+        else {},
+        curve=model.curve(request.curve) if request.curve else (),
+    )
+
+
+def _use(name: str, served: Sequence[Served], model: Cover) -> VariantUse:
+    return VariantUse(
+        name,
+        model.machines(served, lambda gpus: any(gpu.variant == name for gpu in gpus)),
+        model.machines(served, lambda gpus: any(gpu.variant == name and gpu.slower for gpu in gpus)),
+    )
 
 
 def run(
@@ -43,14 +157,14 @@ def run(
     else:
         _print_report(report, limited=request.best > 0)
     if svg is not None:
-        from torchsmith.page.document import PageCover
-        from torchsmith.page.pictures import cover_curve
+        from torchsmith.webpage.document import PageCover
+        from torchsmith.webpage.pictures import cover_curve
 
         drawn = report.curve or cover(replace(request, curve=max(len(report.plan.variants), 1))).curve
         points = ((len(plan.variants), plan.served, plan.at_their_best) for plan in drawn)
         write_svg(cover_curve(PageCover(report.machines, tuple(points))), svg)
     if write is not None:
-        write_plan(write, report, request, replace=force)
+        _write_plan(write, report, request, replace=force)
     if not json and write is not None:
         warn(f"written: {write}")
         next_step("generate", workspace=write.parent if write.name == "torchsmith.toml" else write)
@@ -59,8 +173,16 @@ def run(
     exit_if(not report.ok)
 
 
+def _write_plan(path: Path, report: CoverReport, request: CoverRequest, *, replace: bool) -> None:
+    """Write a plan as a torchsmith.toml. Raises a Problem if it would be read as anything else."""
+    catalog = open_workspace(request.workspace, request.profile, alone="every").catalog
+    cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.builds.items()]
+    about = f"Chosen by torchsmith cover for {request.fleet.name}."
+    write_matrix(path, cells, about, read_as, replace=replace)
+
+
 def _print_report(report: CoverReport, *, limited: bool) -> None:
-    """The fleet, the plan, whom it leaves behind, and the best plans of each size."""
+    """Print the fleet, the plan, the machines that it does not serve, and the best plans of each size."""
     entries = "1 entry" if report.entries == 1 else f"{report.entries:,} entries"
     say(f"{_machines(report.machines)} in {entries}, of {counted(report.different, 'kind')}")
     say(counted(report.candidates, "candidate"))
@@ -85,7 +207,7 @@ def _machines(number: int) -> str:
 
 
 def _print_plan(report: CoverReport, title: str) -> None:
-    """The variants, whom they serve, and what they cost."""
+    """Print the variants, how many machines they serve, and what they cost."""
     plan, proof = report.plan, report.plan.proof
     if not plan.variants:
         say()
@@ -96,25 +218,19 @@ def _print_plan(report: CoverReport, title: str) -> None:
     say(f"{title} ({sure} in {proof.seconds:.2f} s)", "bold")
     rows = [(use.variant, f"{use.machines:,}", f"{use.slower:,}") for use in report.uses]
     table(("variant", "machines", "of these slower"), rows, right=("machines", "of these slower"))
-    left = f"{plan.not_served:,} not served"
+    rest = f"{plan.not_served:,} not served"
     if plan.in_part:
-        left += f" ({plan.in_part:,} of them on some of their GPUs)"
+        rest += f" ({plan.in_part:,} of them on some of their GPUs)"
     best = f"{plan.at_their_best:,} as well as possible"
-    say(f"{_machines(plan.served)} served: {best}, {plan.slower:,} slower; {left}")
-    if not plan.cores:
-        say(f"to build: {plan.cost}")
-        return
-    unknown = report.not_estimated
-    known = ", ".join(name for name in report.packages if name not in unknown)
-    without = f"; nobody knows those of {', '.join(unknown)}" if unknown else ""
-    say(f"to build, one after the other: {plan.cost} (coarse estimates for {known}{without})")
+    say(f"{_machines(plan.served)} served: {best}, {plan.slower:,} slower; {rest}")
+    say(f"to build, one after the other: {plan.cost}" + " (coarse estimates)" * bool(plan.cost.cores))
 
 
 def _print_shortcomings(report: CoverReport) -> None:
-    """Machines that run slower than they could, and machines that nothing serves, with why."""
-    lacking = sorted((row for row in report.served if row.why), key=lambda row: -row.machines)
-    slower = [row for row in lacking if row.variant]
-    lost = [row for row in lacking if not row.variant]
+    """Print the machines that run slower than they could, and those that are not served, with the reason."""
+    behind = sorted((row for row in report.served if row.why), key=lambda row: -row.machines)
+    slower = [row for row in behind if row.variant]
+    lost = [row for row in behind if not row.variant]
     for title, rows in (("slower", slower), ("not served", lost)):
         if rows:
             say()
@@ -126,14 +242,14 @@ def _print_shortcomings(report: CoverReport) -> None:
     if report.create:
         say("to make what is missing:")
         print_commands(report.create)
-    for text, machines in report.assumed.items():
+    for text, machines in report.assumptions.items():
         warn(f"assumed for {_machines(machines)}: {text}")
     if report.unknown_gpus:
-        warn(f"GPUs of {_machines(report.unknown_gpus)} are unknown: they get a build for the CPU alone")
+        warn(f"GPUs of {_machines(report.unknown_gpus)} are unknown: they get a build for the CPU only")
 
 
 def _print_curve(plans: Sequence[CoverPlan]) -> None:
-    """What each further variant buys."""
+    """Print what each further variant adds."""
     say()
     say("the best plan of each size", "bold")
     figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "added (removed)"
@@ -142,7 +258,7 @@ def _print_curve(plans: Sequence[CoverPlan]) -> None:
     for plan in plans:
         names = set(plan.variants)
         change = [*sorted(names - before), *(f"({name})" for name in sorted(before - names))]
-        costs = (f"{plan.hours:.1f}", f"{plan.store_gb:.1f}")
+        costs = (f"{plan.cost.hours:.1f}", f"{plan.cost.store_gb:.1f}")
         served = (f"{plan.served:,}", f"{plan.at_their_best:,}")
         rows.append([str(len(names)), *served, *costs, " ".join(change)])
         before = names

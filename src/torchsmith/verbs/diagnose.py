@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from torchsmith.api.by_name import is_name
 from torchsmith.api.repairing import DiagnoseRequest, diagnose
+from torchsmith.building.by_name import is_name
 from torchsmith.cli.console import Printer, answer, exit_if, next_step, paint, quote, write
 from torchsmith.cli.options import JsonOption
 from torchsmith.repair.diagnose import Diagnosis

@@ -45,8 +45,8 @@ def run(
     else:
         answer(report, _print_graph, as_json=json)
     if svg is not None:
-        from torchsmith.page.document import SharedBuild
-        from torchsmith.page.pictures import shared_picture
+        from torchsmith.webpage.document import SharedBuild
+        from torchsmith.webpage.pictures import shared_picture
 
         shared = [SharedBuild(build.kind, build.name, build.recipes, True) for build in report.heavy]
         write_svg(shared_picture(shared), svg)

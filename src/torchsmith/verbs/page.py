@@ -1,18 +1,71 @@
-"""`torchsmith page`: the matrix and all that is known of it, on one page."""
+"""`torchsmith page`: the matrix and the state of its cells on one page."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from torchsmith.api.paging import PageRequest, page
 from torchsmith.cli.console import print_json, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.page.html import counts_of
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.clock import Clock
+from torchsmith.core.files import check_own, write_atomic
+from torchsmith.core.problem import NotFound
+from torchsmith.core.text import grouped, some_of
+from torchsmith.nix.graph import Graph, graph_of
+from torchsmith.webpage.collect import PageInput, collect, pickable
+from torchsmith.webpage.document import PageReport
+from torchsmith.webpage.html import GENERATOR, counts_of
+from torchsmith.webpage.html import page as html
+from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
+PLANS_DRAWN = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRequest(Request):
+    """What the page shows, and where it is written."""
+
+    folder: Annotated[
+        Path | None, Argument("Any repository; by default the workspace.", metavar="[FOLDER]")
+    ] = None
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", "Where to write the page; by default torchsmith.html.", metavar="FILE"),
+    ] = None
+    evaluate: Annotated[bool, Option("--eval", "Evaluate with Nix, to show which builds recipes share.")] = (
+        False
+    )
+    fleet: Annotated[
+        Path | None,
+        Option("Plot how many machines each number of variants serves; see cover.", metavar="FILE"),
+    ] = None
+    nixpkgs: NixpkgsOption = ()
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+
+
+def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
+    """Collect what is known about a matrix; with `output`, write it as a self-contained HTML page."""
+    if request.output is not None:
+        check_own(request.output, f'content="{GENERATOR} ')
+    source = _input(request, reporter)
+    if request.fleet is not None:
+        source = _with_cover(source, request.fleet)
+    document = collect(source)
+    for note in document.notes:
+        reporter.note(note)
+    if request.output is not None:
+        write_atomic(request.output, html(document, source.workspace.catalog, pickable(source)))
+    return document
 
 
 def run(*, request: PageRequest, json: JsonOption = False) -> None:
@@ -28,3 +81,49 @@ def run(*, request: PageRequest, json: JsonOption = False) -> None:
         (tell if json else write)(f"{output}, {size}: {counts_of(document)}")
     if json:
         print_json(document)
+
+
+def _input(request: PageRequest, reporter: Reporter) -> PageInput:
+    """Return what to show: a named folder without its matrix, a workspace with it, or the default matrix."""
+    folder, named = request.folder, request.workspace
+    if folder is not None and not folder.is_dir():
+        raise NotFound(f"no such folder: {folder}")
+    if folder is not None and named is None and (folder / FILE).is_file():
+        named = folder
+    workspace = open_workspace(named, request.profile)
+    if folder is not None and named is None:
+        root, with_matrix = folder, False
+    elif workspace.root is not None:
+        root, with_matrix = workspace.root, bool(workspace.lines)
+    else:
+        root = Path.cwd()
+        with_matrix = request.profile is not None or not recipes_in(root)
+    if not with_matrix and not recipes_in(root):
+        raise NotFound(f"no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
+    graph = _graph(request, root, workspace, reporter) if request.evaluate else None
+    return PageInput(root, workspace, with_matrix, Clock().now(), graph)
+
+
+def _graph(request: PageRequest, root: Path, workspace: Workspace, reporter: Reporter) -> Graph:
+    nix, ask = evaluation(
+        NixOptions(request.nixpkgs), workspace=workspace, instantiate=True, reporter=reporter
+    )
+    results = ask(recipes_in(root, workspace))
+    failures = grouped((result.cause.message, result.name) for result in results if result.cause)
+    for message, names in failures.items():
+        reporter.note(f"{some_of(names)}: {message}")
+    return graph_of(nix, results)
+
+
+def _with_cover(source: PageInput, fleet: Path) -> PageInput:
+    """Return the input with the best plans for a fleet."""
+    from torchsmith.host.cover import Cover
+    from torchsmith.host.fleet import read_fleet
+    from torchsmith.webpage.document import PageCover
+
+    catalog = source.workspace.catalog
+    machines = read_fleet(fleet, catalog)
+    workload = next(iter(catalog.workloads.values()))
+    cover = Cover(machines, pickable(source), catalog, workload)
+    points = ((len(plan.variants), plan.served, plan.at_their_best) for plan in cover.curve(PLANS_DRAWN))
+    return replace(source, cover=PageCover(machines.machines, tuple(points)))

@@ -10,10 +10,10 @@ from torchsmith.building.rehearsal import PREFIX
 from torchsmith.cli.console import answer, command, exit_if, next_step, write
 from torchsmith.cli.options import JsonOption
 from torchsmith.core.text import counted, duration
-from torchsmith.verbs.artifact_view import print_checks
 from torchsmith.verbs.build_view import BuildTerminal, print_broken
 from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.progress import Terminal
+from torchsmith.verbs.verify import print_checks
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"

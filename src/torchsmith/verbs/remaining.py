@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from torchsmith.cli.console import cut as cut
+
 MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything
 
 
@@ -48,8 +50,3 @@ def moment(seconds: float, now: float) -> str:
     then, today = time.localtime(now + seconds), time.localtime(now)
     same = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
     return time.strftime("%H:%M" if same else "%a %d %b %H:%M", then)
-
-
-def cut(name: str, room: int) -> str:
-    """A name cut from the left: its end says the GPU and the instruction set."""
-    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""

@@ -1,21 +1,64 @@
-"""`torchsmith test PATH`: a built package, run on this machine."""
+"""`torchsmith test`: run a built package on this machine."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.artifact import TestRequest, test
 from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.artifact.smoke_test import junit as junit_xml
+from torchsmith.building.by_name import build_to_run, is_name
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
-from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
+from torchsmith.cli.samples import or_sample
+from torchsmith.cli.terminal import Terminal
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestRequest(Request):
+    """Which build to run, with which Python, and for how long."""
+
+    path: Annotated[
+        Path,
+        Argument(
+            "A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
+            metavar="PATH",
+        ),
+    ]
+    variant: VariantOption = None
+    python: Annotated[
+        Path | None, Option("The Python to run it with; by default the one among its inputs.")
+    ] = None
+    timeout: Annotated[float, Option("Stop after this many seconds.", min=1)] = 600
+    workspace: WorkspaceOption = None
+
+
+def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noqa: PT028
+    """Import a built package and use it on the CPU and every GPU, in a process of its own."""
+    from torchsmith.artifact.interpreter import interpreter_for
+    from torchsmith.artifact.smoke_test import smoke_test
+    from torchsmith.artifact.verdict import promised
+
+    opened = open_workspace(request.workspace)
+    word = or_sample(request.path, "build")
+    # The sample runs with any Python.
+    python = request.python or (Path(sys.executable) if word != request.path else None)
+    path = build_to_run(word, opened)
+    variant = request.variant or (word.name if is_name(word) and path != word else None)
+    promise = promised(variant, path, opened.catalog)
+    interpreter = interpreter_for(path, opened.catalog, python)
+    with reporter.status(f"running {request.path}"):
+        return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)
 
 
 def run(
@@ -26,16 +69,13 @@ def run(
 ) -> None:
     """Run a built package: import it, check versions, compute on the CPU and on every GPU.
 
-    It runs in a process of its own, so a crash is a result, not the end. Steps that this machine cannot run
-    are skipped, with the reason. The exit code is 1 when a step failed.
+    It runs in a process of its own, so that a crash is a result. Steps that this machine cannot run are
+    skipped, with the reason. The exit code is 1 if a step failed.
     """
-    from torchsmith.api.by_name import is_name
-    from torchsmith.core.files import write_atomic
-    from torchsmith.workspace.load import open_workspace
-
-    with Terminal().status(f"running {request.path}"):
-        trial = test(request)
+    trial = test(request, Terminal())
     if junit:
+        from torchsmith.core.files import write_atomic
+
         write_atomic(junit, junit_xml(trial))
     answer(trial, _print_trial, as_json=json)
     exit_if(not trial.ok)
@@ -44,7 +84,7 @@ def run(
 
 
 def _print_trial(trial: SmokeTest) -> None:
-    """Every step with its outcome, and the sum."""
+    """Print each step with its outcome, and the counts."""
     write(trial.variant or trial.path, "bold")
     facts = trial.facts
     if facts:

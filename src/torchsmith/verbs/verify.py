@@ -1,40 +1,271 @@
-"""`torchsmith verify PATH or NAME`: what a build really holds, and whether it keeps its name's promise."""
+"""`torchsmith verify`: read a build, and check it against its variant's name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from torchsmith.api.artifact import VerifyRequest, verify
-from torchsmith.cli.console import answer, exit_if, next_step
-from torchsmith.cli.options import JsonOption, SvgOption
-from torchsmith.nix.tool import in_own_store
-from torchsmith.verbs.artifact_view import print_verified
-from torchsmith.verbs.progress import Terminal
-from torchsmith.verbs.svg import check_svg, write_svg
+import msgspec
+
+from torchsmith.artifact import report as artifact
+from torchsmith.artifact.check import Check, megabytes
+from torchsmith.artifact.report import Comparison, KindRow, Report
+from torchsmith.artifact.verdict import promised
+from torchsmith.building.by_name import build_named, derivation_of, is_name
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
+from torchsmith.cli.samples import or_sample
+from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Problem
+from torchsmith.core.process import find
+from torchsmith.core.process import run as run_process
+from torchsmith.core.text import counted
+from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
+MOST_LIBRARIES = 40  # rows; JSON has all
+MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
+WAYS = {
+    "native": "run natively",
+    "jit": "compile at first start",
+    "partly": "are served in part",
+    "no": "cannot",
+}
 
 
-def run(
-    *,
-    request: VerifyRequest,
-    svg: SvgOption = None,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class VerifyRequest(Request):
+    """Which build to read, and what it should be."""
+
+    path: Annotated[
+        Path,
+        Argument(
+            "A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
+            " or the word sample.",
+            metavar="PATH",
+        ),
+    ]
+    variant: VariantOption = None
+    no_cpu: Annotated[bool, Option("Skip the CPU code (faster).")] = False
+    workspace: WorkspaceOption = None
+    against: Annotated[Path | None, Option("Another artifact, to show what this one saves.")] = None
+
+
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What a build contains, checked against its variant's name, and compared with another build."""
+
+    report: Report
+    comparison: Comparison | None = None
+
+
+def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
+    """Return which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
+
+    The verdict on a cell's last build is recorded for `publish` and the page.
+    """
+    opened = open_workspace(request.workspace)
+    named = or_sample(request.path, "build")
+    path = build_named(named, opened)
+    by_name = is_name(named) and path != named
+    variant = request.variant or (named.name if by_name else None)
+    promise = promised(variant, path, opened.catalog)
+    derivation = derivation_of(path, variant, opened) if variant else ""
+    against = build_named(or_sample(request.against, "build"), opened) if request.against else None
+    cpu, catalog, other = not request.no_cpu, opened.catalog, None
+    with reporter.progress() as progress:
+        report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation)
+        if against is not None:
+            other = artifact.verify(against, None, catalog, progress, cpu=cpu)
+    complete = by_name and not request.variant and not request.no_cpu
+    if (
+        complete
+        and opened.root is not None
+        and (why := record_verdict(report, named.name, opened.root, catalog))
+    ):
+        reporter.note(f"the verdict was not recorded: {why}")
+    return VerifyReport(report, artifact.compare(report, other) if other else None)
+
+
+def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> str:
+    """Record the verdict on a name's last build, for `publish` and the page. Return why that failed, or an
+    empty string."""
+    from torchsmith.building.verified import verdict_row
+    from torchsmith.core.files import inside, write_atomic
+    from torchsmith.record import open_record
+    from torchsmith.webpage.past import REPORTS
+    from torchsmith.webpage.pictures import sizes_of
+    from torchsmith.workspace.journal import STATE
+
+    if report.ok and not report.verified:
+        return ""  # no fault, but not everything was checked
+    sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
+    try:
+        with closing(open_record(root)) as record:
+            built = record.built(name)
+            outputs = [stored(output).resolve() for output in built.outputs[:1]] if built else []
+            if built is None or Path(report.path).resolve() not in outputs:
+                return ""
+            record.note_verdict(verdict_row(report, name, built.outputs[0], built.derivation))
+        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+    except Problem as problem:
+        return problem.message
+    return ""
+
+
+def run(*, request: VerifyRequest, svg: SvgOption = None, json: JsonOption = False) -> None:
     """Read a build: which GPUs and CPUs it serves, and whether it is what its name promises.
 
-    The variant is taken from the path where the path names one. Nothing is run and no GPU is needed:
-    libraries of either CPU architecture are read on any machine. The exit code is 1 when something is wrong.
+    The variant is taken from the path if the path names one. Nothing is run and no GPU is needed:
+    libraries of either CPU architecture are read on any machine. The exit code is 1 if something is wrong.
     """
     check_svg(svg)
     verified = verify(request, Terminal())
     report = verified.report
-    answer(verified, print_verified, as_json=json)
+    answer(verified, _print_verified, as_json=json)
     if report.ok and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
-        next_step("test", str(request.path), workspace=request.workspace, why="run it, on this machine")
+        next_step("test", str(request.path), workspace=request.workspace, why="run it on this machine")
     if svg is not None:
-        from torchsmith.page.pictures import verify_picture
+        from torchsmith.webpage.pictures import verify_picture
 
         write_svg(verify_picture(report, open_workspace(request.workspace).catalog), svg)
     exit_if(not report.ok)
+
+
+def _print_verified(verified: VerifyReport) -> None:
+    _print_report(verified.report)
+    if verified.comparison:
+        _print_comparison(verified.comparison)
+
+
+def _print_report(report: Report) -> None:
+    write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
+    columns([row for row in _rows(report) if row[1]], ("cyan",))
+    if report.gpu:
+        _print_gpu_code(report)
+    if len(report.gpu_by_library) > 1:
+        libraries = [(name, ", ".join(code)) for name, code in report.gpu_by_library.items()]
+        rows = libraries[:MOST_LIBRARIES]
+        if more := len(libraries) - len(rows):
+            rows.append((f"and {more} more", ""))
+        table(("library", "GPU code"), rows, broken=("GPU code",))
+    print_checks(_demangled(report.checks))
+    write(*_verdict(report))
+
+
+def _rows(report: Report) -> list[tuple[str, str]]:
+    magma = report.magma or "none" if report.gpu else ""
+    versions = ", ".join(f"{package} {version}" for package, version in report.versions.items())
+    rows = [
+        ("versions", versions),
+        *report.releases.items(),
+        ("Python", report.python),
+        ("architecture", report.machine),
+        ("BLAS", report.blas),
+        ("MAGMA", magma),
+        ("size", _sizes(report)),
+    ]
+    for verdict, title in WAYS.items():
+        names = [f"{service.sm}" for service in report.services if service.verdict == verdict]
+        rows.append((f"GPUs that {title}", ", ".join(names)))
+    cpu = report.cpu
+    if cpu:
+        needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")
+        rows += [
+            ("outside dispatch", f"any {report.machine} CPU" if cpu.any_cpu else needs),
+            ("dispatched for", ", ".join(cpu.dispatched)),
+            *((f"in {row.title}", _found(row)) for row in cpu.kinds),
+            ("not all", "functions overlap, and not all were read" if not cpu.complete else ""),
+            ("not decoded", counted(cpu.undecoded, "function") if cpu.undecoded else ""),
+            ("stripped", ", ".join(cpu.stripped)),
+            ("atomics", "by outline functions" if cpu.outline_atomics else ""),
+        ]
+    elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
+    return [*rows, ("from other packages", ", ".join(elsewhere))]
+
+
+def _found(row: KindRow) -> str:
+    uses = ", ".join(f"{feature} in {count}" for feature, count in row.functions_by_feature.items())
+    return counted(row.functions, "function") + (f": {uses}" if uses else "")
+
+
+def _sizes(report: Report) -> str:
+    sizes = report.sizes
+    parts = {
+        "GPU code": sizes.gpu_code,
+        "rest of its libraries": sizes.own_libraries,
+        "bundled libraries": sizes.bundled_libraries,
+        "other files": sizes.other_files,
+    }
+    return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
+
+
+def _print_gpu_code(report: Report) -> None:
+    figures = ("pieces", "size", f"of {report.containers} containers")
+    rows = []
+    for row in report.gpu:
+        cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
+        style = "dim" if row.stray else ""
+        rows.append([(text, style) for text in (*cells, "stray" if row.stray else "")])
+    table(("GPU code", *figures, ""), rows, right=figures)
+
+
+def _demangled(checks: Sequence[Check]) -> list[Check]:
+    """Return the checks with readable C++ names if c++filt is installed."""
+    program = find("c++filt")
+    if program is None or not any("_Z" in check.text for check in checks):
+        return list(checks)
+    return [
+        replace(check, text=run_process([program], stdin=check.text, timeout=10).stdout or check.text)
+        if "_Z" in check.text
+        else check
+        for check in checks
+    ]
+
+
+def print_checks(checks: Sequence[Check], indent: str = "") -> None:
+    """Print each check, and its hint on the next line."""
+    for check in checks:
+        mark, style = MARKS[check.status]
+        write(f"{indent}{paint(mark, style)} {paint(f'{check.id}:', 'bold')} {check.text}")
+        if check.hint:
+            write(f"{indent}    {check.hint}", "cyan")
+
+
+def _verdict(report: Report) -> tuple[str, str]:
+    if not report.ok:
+        return f"wrong: {report.variant or report.path}", "bold red"
+    if report.variant and not report.verified:
+        unjudged = ", ".join(check.id for check in report.checks if check.status == "unjudged")
+        return f"not verified: no fault found, but not everything could be checked ({unjudged})", "yellow"
+    if report.variant:
+        return f"it is what {report.variant} promises", "bold green"
+    return "no fault found; --variant NAME checks it against a variant", "green"
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    """Print what one artifact saves compared with another."""
+    write(f"against {comparison.other}", "bold")
+    rows = []
+    for row in comparison.sizes:
+        sign = "-" if row.this > row.other else ""
+        saved = f"{sign}{megabytes(abs(row.other - row.this))}"
+        rows.append([row.part, megabytes(row.this), megabytes(row.other), saved])
+    table(("part", "this", "other", "saved"), rows, right=("this", "other", "saved"))
+    facts = {
+        "GPU code only here": comparison.targets_gained,
+        "GPU code only there": comparison.targets_dropped,
+        "GPUs served only here": comparison.gpus_gained,
+        "GPUs served only there": comparison.gpus_dropped,
+    }
+    columns([(label, ", ".join(names)) for label, names in facts.items() if names], ("cyan",))
+    for difference in comparison.differences:
+        write(difference)

@@ -12,9 +12,9 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
-from torchsmith.page.answers import Once, answers
-from torchsmith.page.document import STATES, PageCell, PageReport
-from torchsmith.page.markup import FORBIDDEN, Markup
+from torchsmith.webpage.answers import Once, answers
+from torchsmith.webpage.document import STATES, PageCell, PageReport
+from torchsmith.webpage.markup import FORBIDDEN, Markup
 
 OWN_NAME = "\x01"  # stands for the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.page.past import _changed
 from torchsmith.record import Built
+from torchsmith.webpage.past import _changed
 from torchsmith.workspace.checkout import RecipeFile
 
 

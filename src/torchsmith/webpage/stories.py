@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import duration
-from torchsmith.page.document import STATES, PageBuild, PageCell, PageReport
-from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.webpage.document import STATES, PageBuild, PageCell, PageReport
+from torchsmith.webpage.markup import Child, Markup, tag
 
 PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,120}")
 

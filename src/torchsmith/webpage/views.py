@@ -8,11 +8,11 @@ from functools import partial
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import counted, grouped
-from torchsmith.page import pictures
-from torchsmith.page.answers import NO_GPU, offer
-from torchsmith.page.document import PageReport, SharedBuild
-from torchsmith.page.draw import NARROW, WIDTH, Picture
-from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.webpage import pictures
+from torchsmith.webpage.answers import NO_GPU, offer
+from torchsmith.webpage.document import PageReport, SharedBuild
+from torchsmith.webpage.draw import NARROW, WIDTH, Picture
+from torchsmith.webpage.markup import Child, Markup, tag
 
 PageView = tuple[str, str, Child]
 

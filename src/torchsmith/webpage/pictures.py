@@ -12,8 +12,8 @@ from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.facts import Gfx
 from torchsmith.core.text import counted, duration, grouped
-from torchsmith.page import draw
-from torchsmith.page.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
+from torchsmith.webpage import draw
+from torchsmith.webpage.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}

@@ -23,8 +23,8 @@ from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.matrix.cells import toolkit_title, why_not_generated
 from torchsmith.nix.graph import Graph
-from torchsmith.page.document import CellState, PageCell, PageCover, PageFinding, PageReport, SharedBuild
-from torchsmith.page.past import PagePast, read_past, revisions
+from torchsmith.webpage.document import CellState, PageCell, PageCover, PageFinding, PageReport, SharedBuild
+from torchsmith.webpage.past import PagePast, read_past, revisions
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 

@@ -1,4 +1,4 @@
-"""What building variants costs, by the catalog's coarse estimates."""
+"""What building variants costs, by the coarse estimates of the catalog."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from torchsmith.matrix import Variant
 from torchsmith.matrix.estimate import estimate_of
 
 
-class Bill(msgspec.Struct, frozen=True):
-    """What building costs, one variant after the other."""
+class Cost(msgspec.Struct, frozen=True):
+    """The cost of building variants one after the other."""
 
     hours: float = 0.0
     cores: int = 0  # that the hours are for
     memory_gb: float = 0.0  # with so many cores
     build_gb: float = 0.0  # free disk that the largest single build needs
     store_gb: float = 0.0
-    unknown: tuple[str, ...] = ()  # variants that no estimate covers
+    not_estimated: tuple[str, ...] = ()  # packages without an estimate
 
     def __str__(self) -> str:
         if not self.cores:
             return "not estimated"
-        names = dict.fromkeys(name.partition("-python")[0] for name in self.unknown)
-        missing = f"; {', '.join(names)} not counted, which nobody estimated" if names else ""
+        missing = f"; without {', '.join(self.not_estimated)}: not estimated" if self.not_estimated else ""
         return (
             f"about {self.hours:.1f} h on {self.cores} cores with {self.memory_gb:.0f} GB of memory;"
             f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
         )
 
 
-def bill(variants: Sequence[Variant], catalog: Catalog) -> Bill:
-    """The costs of these variants together."""
+def cost_of(variants: Sequence[Variant], catalog: Catalog) -> Cost:
+    """Return the cost of these variants together."""
     rows = [estimate_of(variant, catalog) for variant in variants]
     known = [row for row in rows if row is not None]
-    return Bill(
+    missing = (variant.package.name for variant, row in zip(variants, rows, strict=True) if row is None)
+    return Cost(
         hours=sum((row.hours for row in known), 0.0),
         cores=max((row.cores for row in known), default=0),
         memory_gb=max((row.memory_gb for row in known), default=0.0),
         build_gb=max((row.build_gb for row in known), default=0.0),
         store_gb=sum((row.store_gb for row in known), 0.0),
-        unknown=tuple(variant.name for variant, row in zip(variants, rows, strict=True) if row is None),
+        not_estimated=tuple(dict.fromkeys(missing)),
     )

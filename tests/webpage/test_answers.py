@@ -14,7 +14,7 @@ from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.spec import HostSpec
-from torchsmith.page.answers import NO_GPU, Offer, answer_lines, answers, offer
+from torchsmith.webpage.answers import NO_GPU, Offer, answer_lines, answers, offer
 from torchsmith.workspace.load import Workspace, open_workspace
 
 opened = cache(open_workspace)

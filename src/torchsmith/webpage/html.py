@@ -11,11 +11,11 @@ from importlib.resources import files
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell
-from torchsmith.page.document import STATES, CellState, PageCell, PageReport
-from torchsmith.page.embedded import embedded, packed, source_hash
-from torchsmith.page.markup import Child, Markup, join, tag
-from torchsmith.page.stories import address, stories
-from torchsmith.page.views import views
+from torchsmith.webpage.document import STATES, CellState, PageCell, PageReport
+from torchsmith.webpage.embedded import embedded, packed, source_hash
+from torchsmith.webpage.markup import Child, Markup, join, tag
+from torchsmith.webpage.stories import address, stories
+from torchsmith.webpage.views import views
 
 GENERATOR = "torchsmith"
 MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
@@ -23,7 +23,7 @@ MAX_GRID_ROWS = 16  # that the style has a height for
 FEW_OTHERS = 24  # other recipes are listed at once up to this number
 Numbers = Mapping[str, int]  # of cells, by name
 LinksByName = Mapping[str, Markup]  # of cells, by name
-ASSETS = files("torchsmith.page") / "assets"
+ASSETS = files("torchsmith.webpage") / "assets"
 
 
 def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from torchsmith.benchmark.compare import BuildComparison, MeasureRow
-from torchsmith.page.draw import LETTER_WIDTH, Picture, clipped, line, write
-from torchsmith.page.markup import Markup, tag
+from torchsmith.webpage.draw import LETTER_WIDTH, Picture, clipped, line, write
+from torchsmith.webpage.markup import Markup, tag
 
 WIDTH, LEFT, RIGHT, TOP, STEP = 900, 250, 150, 96, 20
 COLOURS = {"lower": "b", "higher": "e", "same": "f", "noisy": "c"}

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page
 
 from tools.browser import chromium
-from torchsmith.page.collect import PageInput, collect, pickable
-from torchsmith.page.html import page as html
+from torchsmith.webpage.collect import PageInput, collect, pickable
+from torchsmith.webpage.html import page as html
 from torchsmith.workspace.load import open_workspace
 
 Open = Callable[..., Page]

@@ -17,9 +17,9 @@ from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
 from torchsmith.nix.prepare import source_hash
-from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
+from torchsmith.webpage.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.workspace import git
 from torchsmith.workspace.checkout import PKGS, RecipeFile
 from torchsmith.workspace.journal import STATE

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from tests.cli.conftest import Call
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
-from torchsmith.page import html
-from torchsmith.page.collect import PageInput, collect
-from torchsmith.page.document import PageCell, PageReport
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
+from torchsmith.webpage import html
+from torchsmith.webpage.collect import PageInput, collect
+from torchsmith.webpage.document import PageCell, PageReport
 from torchsmith.workspace.load import open_workspace
 
 SETTINGS = """

@@ -10,9 +10,9 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.artifact.gpu import TargetRow, chosen_code
 from torchsmith.catalog import GpuTarget, Sm, builtin_catalog
-from torchsmith.page.document import PageJob, PageRevision, PageRun, SharedBuild
-from torchsmith.page.draw import NARROW, WIDTH, BarRow, Picture, bars, clipped, ticks
-from torchsmith.page.pictures import history_picture, run_picture, shared_picture
+from torchsmith.webpage.document import PageJob, PageRevision, PageRun, SharedBuild
+from torchsmith.webpage.draw import NARROW, WIDTH, BarRow, Picture, bars, clipped, ticks
+from torchsmith.webpage.pictures import history_picture, run_picture, shared_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</text><script>alert(1)</script>&\"'"

@@ -9,8 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.page.conftest import Open, write_page
-from tests.page.test_answers import picked
+from tests.webpage.conftest import Open, write_page
+from tests.webpage.test_answers import picked
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.host.spec import HostSpec
 from torchsmith.record import Attempt, JobRow, open_record

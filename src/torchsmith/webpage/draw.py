@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from torchsmith.page.markup import Child, Markup, tag
+from torchsmith.webpage.markup import Child, Markup, tag
 
-STYLE = (files("torchsmith.page") / "assets" / "draw.css").read_text()
+STYLE = (files("torchsmith.webpage") / "assets" / "draw.css").read_text()
 COLOURS = ("a", "b", "c", "d4", "e", "f")
 LETTER_WIDTH = 7.0  # pixels: the width of a letter at 12 pixels, rather too much
 BOLD_WIDTH = 8.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.page.conftest import Open, write_page
-from torchsmith.page.markup import escape, tag
+from tests.webpage.conftest import Open, write_page
 from torchsmith.record import Attempt, JobRow, open_record
+from torchsmith.webpage.markup import escape, tag
 
 BAD = (
     "<script>window.pwned=1</script>",
