@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml tools/venv.sh
 	touch $@
 
 $(VENV)/.test-installed: pyproject.toml tools/venv.sh
-	sh tools/venv.sh $(PYTHON) $(VENV) '[facts,test]'
+	sh tools/venv.sh $(PYTHON) $(VENV) '[test]'
 	touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: pyproject.toml tools/venv.sh
@@ -75,7 +75,7 @@ golden: $(VENV)/.test-installed
 	TORCHSMITH_GOLDEN=write $(BIN)/python -m pytest tests/recipe/test_golden.py
 
 facts: $(VENV)/.test-installed
-	$(BIN)/torchsmith facts
+	$(BIN)/python -m tools.proof
 
 flips: $(VENV)/.test-installed
 	$(BIN)/python -m tools.flips

@@ -20,7 +20,6 @@ from torchsmith.api import (
     editing,
     evaluating,
     health,
-    proving,
     recording,
     rehearsing,
     repairing,
@@ -103,7 +102,6 @@ DOCUMENTS: dict[str, Any] = {
     "compare": BuildComparison,
     "rehearse": rehearsing.RehearseReport,
     "publish": building.PublishReport,
-    "facts": proving.FactsReport,
     "doctor": health.DoctorReport,
 }
 

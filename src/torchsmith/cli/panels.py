@@ -20,7 +20,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
-        ("audit", "eval", "graph", "impact", "facts", "doctor"),
+        ("audit", "eval", "graph", "impact", "doctor"),
     ),
     "Build": (
         "rehearse tries a sample, build makes cells, diagnose says why one failed",
@@ -38,6 +38,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
 # Verbs that there are no more, and what to use instead.
 REMOVED = {
     "diff-drv": "use nix-diff or dix on the two derivations",
+    "facts": "use make facts in a checkout of torchsmith",
     "sbom": "use sbomnix on the built path",
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
