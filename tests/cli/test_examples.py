@@ -22,7 +22,7 @@ from torchsmith.cli.panels import VERBS
 
 ASKING_NIX = ("eval", "graph", "impact", "build", "rehearse", "fix-hashes")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.
-NO_NEXT = """pick host show schema ci history log compare page
+NO_NEXT = """pick host show ci history log compare page
     align test diagnose farm line package pin impact publish"""
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")

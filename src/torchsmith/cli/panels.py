@@ -16,7 +16,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Write": (
         "plan shows what would change, generate and apply write it",
-        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
+        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
@@ -40,6 +40,7 @@ REMOVED = {
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
     "sbom": "use sbomnix on the built path",
+    "schema": "torchsmith init writes torchsmith.schema.json beside torchsmith.toml",
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
 PAGE = Path(__file__).with_name("overview.txt")
