@@ -6,11 +6,14 @@ from collections import Counter
 
 from torchsmith.api.building import PublishReport, PublishRequest, publish
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.publishing.sbom import CUDA_TERMS
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.progress import Terminal
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+# NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
+CUDA_TERMS = (
+    "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"
+    " application and under its terms; not the compiler, the driver or the toolkit as such"
+)
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
 
 
