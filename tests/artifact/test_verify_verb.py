@@ -36,7 +36,7 @@ def built(root: Path, *entries: bytes) -> Path:
 def verdict(root: Path) -> VerificationRow | None:
     record = open_record(root, read_only=True)
     try:
-        return record.verdict(str(root / "store"))
+        return record.verdict(str(root / "store"), "/nix/store/a.drv", NAME)
     finally:
         record.close()
 

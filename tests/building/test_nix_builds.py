@@ -336,11 +336,11 @@ def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call
     assert told == [{"kind": "verified", "at": told[0]["at"], "name": place.torch, "ok": True}]
     output = str((place.root / ".torchsmith/results" / place.torch).resolve())
     record = open_record(place.root)
-    verdict = record.verdict(output)
     noted = record.built(place.torch)
-    assert verdict is not None
     assert noted is not None
-    assert (verdict.ok, verdict.derivation) == (True, noted.derivation)
+    verdict = record.verdict(output, noted.derivation, place.torch)
+    assert verdict is not None
+    assert verdict.ok
     record.close()
     shutil.rmtree(place.root / ".torchsmith")  # a new record: nobody knows who built it
     there = call(*place.words("build", place.torch, "--verify"))
@@ -348,7 +348,7 @@ def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call
     assert f"{place.torch}: verified" in there.err
     assert "0 of 0 jobs done; 1 recipe there already or fetched" in there.err
     assert f"torchsmith verify {place.torch}" not in there.err, "that has been done"
-    again = open_record(place.root).verdict(output)
+    again = open_record(place.root).verdict(output, noted.derivation, place.torch)
     assert again is not None
     assert again.ok
 

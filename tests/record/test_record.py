@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from torchsmith.catalog import builtin_catalog
@@ -105,10 +106,20 @@ def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> Non
 def test_the_newest_verdict_of_an_output_counts(record: Record) -> None:
     record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=False, detail="no sm120"))
     record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=True))
-    found = record.verdict("/nix/store/x")
+    found = record.verdict("/nix/store/x", "", "a")
     assert found is not None
     assert found.ok
-    assert record.verdict("/nix/store/y") is None
+    assert record.verdict("/nix/store/y", "", "a") is None
+
+
+def test_a_verdict_belongs_to_an_output_a_derivation_and_a_name(record: Record) -> None:
+    own = VerificationRow(output="/nix/store/x", name="a", ok=True, derivation="/nix/store/a.drv")
+    record.note_verdict(own)
+    other = msgspec.structs.replace(own, name="b", ok=False)
+    record.note_verdict(other)
+    found = [record.verdict("/nix/store/x", "/nix/store/a.drv", name) for name in "ab"]
+    assert [row.ok for row in found if row] == [True, False]
+    assert record.verdict("/nix/store/x", "/nix/store/b.drv", "a") is None
 
 
 def test_an_estimate_prefers_the_same_build_then_its_kind_then_the_catalog() -> None:

@@ -29,7 +29,7 @@ from torchsmith.building.start import (
     workspace_record,
 )
 from torchsmith.core.problem import Conflict, Incomplete, Refused
-from torchsmith.publishing.committed import differences
+from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import choose
@@ -146,7 +146,10 @@ class PublishRequest:
         str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
     ] = ""
     workspace: WorkspaceOption = None
-    push: Annotated[bool, Option("Commit and push each repository first.")] = False
+    push: Annotated[bool, Option("Commit what changed, and push what is verified.")] = False
+    checkout_credentials: Annotated[
+        bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
+    ] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
     dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
     nixpkgs: NixpkgsOption = ()
@@ -172,10 +175,22 @@ def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
             raise Incomplete("no organisation to publish under", hint=hint)
         watch.remark(finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
-        verified = partial(why_unverified, record, opened.catalog)
         logs = opened.home / STATE / "logs" / "publish"
-        trees = read_trees(request.nixpkgs)
-        changed = partial(differences, record=record, workspace=opened, trees=trees)
-        flox = require_flox()
-        publisher = Publisher(flox, org, record, logs, verified, changed, request.force, request.push)
+        check = partial(
+            unpublishable,
+            record=record,
+            workspace=opened,
+            trees=read_trees(request.nixpkgs),
+            why_unverified=partial(why_unverified, record, opened.catalog),
+        )
+        publisher = Publisher(
+            require_flox(),
+            org,
+            record,
+            logs,
+            check,
+            force=request.force,
+            push=request.push,
+            credentials=request.checkout_credentials,
+        )
         return PublishReport(publisher.publish(chosen, dry_run=request.dry_run))

@@ -15,16 +15,16 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of
-from torchsmith.record import Record, VerificationRow, open_record
+from torchsmith.record import Built, Record, VerificationRow, open_record
 from torchsmith.workspace.journal import STATE
 
 
-def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
-    """Why a package's last build does not count as verified; empty where it does."""
-    built = record.built(name)
+def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
+    """Why a package's build, by default its last, does not count as verified; empty if it does."""
+    built = built or record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
-    verdict = record.verdict_on(built.outputs[0], built.derivation)
+    verdict = record.verdict(built.outputs[0], built.derivation, name)
     if verdict is None:
         verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
@@ -35,7 +35,8 @@ def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> Ve
     """Verify an output; what cannot be read is not right."""
     try:
         drv = str(stored(derivation)) if derivation else ""
-        report = verify(stored(output), Variant.parse(name, catalog), catalog, derivation=drv)
+        variant = Variant.parse(name.rpartition("/")[2], catalog)
+        report = verify(stored(output), variant, catalog, derivation=drv)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)

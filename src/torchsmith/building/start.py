@@ -235,7 +235,7 @@ class Prepared:
         """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""
         if self.verifier is None or not recipe.outputs:
             return ""
-        verdict = self.record.verdict_on(recipe.outputs[0], recipe.derivation)
+        verdict = self.record.verdict(recipe.outputs[0], recipe.derivation, recipe.name)
         if verdict is None:
             verdict = self.verifier(recipe.name, recipe.outputs[0])
             if verdict is None:

@@ -83,7 +83,7 @@ class PagePast:
         changed = _changed(recipe, built, derivation)
         if changed:
             return replace(past, state=None, why=(changed,))
-        verdict = self.verdicts.get(built.outputs[0])
+        verdict = self.verdicts.get(built.name)
         published = self.published.get(name)
         verified = ""
         state: CellState = "published" if published else "built"
@@ -173,8 +173,11 @@ def _read(root: Path, record: Record) -> PagePast:
             drawn.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
-    outputs = {build.outputs[0]: build.derivation for build in built.values() if build.outputs}
-    verdicts = {output: row for output, drv in outputs.items() if (row := record.verdict_on(output, drv))}
+    verdicts = {
+        build.name: row
+        for build in built.values()
+        if build.outputs and (row := record.verdict(build.outputs[0], build.derivation, build.name))
+    }
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
     return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
 

@@ -60,7 +60,16 @@ create table rehearsed (
   primary key (name, derivation)
 );
 """
-MIGRATIONS = (FIRST, BUILT, REHEARSED)
+# A verdict belongs to an output, a derivation and a name. Those of 0.2.0 belonged to an output alone and are
+# not kept: whoever needs one verifies again.
+VERDICTS = """
+drop table verdicts;
+create table verdicts (
+  output text not null, derivation text not null, name text not null, ok integer not null,
+  detail text, at real, primary key (output, derivation, name)
+);
+"""
+MIGRATIONS = (FIRST, BUILT, REHEARSED, VERDICTS)
 FORMAT = len(MIGRATIONS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
@@ -252,23 +261,22 @@ class Record:
         """Write down what verification said about an output; the newest counts."""
         self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
-    def verdict(self, output: str) -> VerificationRow | None:
-        rows = self._all(VerificationRow, "select * from verdicts where output = ?", output)
-        return next(iter(rows), None)
-
-    def verdict_on(self, output: str, derivation: str) -> VerificationRow | None:
-        """The verdict on an output; None where it was of another derivation, and so is stale."""
-        verdict = self.verdict(output)
-        return verdict if verdict is not None and verdict.derivation == derivation else None
+    def verdict(self, output: str, derivation: str, name: str) -> VerificationRow | None:
+        """The verdict on an output, as the build of a derivation under a name."""
+        query = "select * from verdicts where output = ? and derivation = ? and name = ?"
+        return next(iter(self._all(VerificationRow, query, output, derivation, name)), None)
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
         self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
-        """The newest build of a recipe: the last that was written down, whatever the clock said."""
-        rows = self._all(Built, "select * from built where name = ? order by rowid desc limit 1", name)
-        return next(iter(rows), None)
+        """The newest build of a recipe."""
+        return next(iter(self.builds(name)), None)
+
+    def builds(self, name: str) -> list[Built]:
+        """Every build of a recipe, the last that was written first, whatever the clock said."""
+        return self._all(Built, "select * from built where name = ? order by rowid desc", name)
 
     def all_built(self) -> list[Built]:
         """The newest build of every recipe."""
