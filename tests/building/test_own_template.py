@@ -9,6 +9,7 @@ import pytest
 
 from tests.building.conftest import CELL, SMALL, TOML, Place
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 
 BLEND = f"torchblend-{CELL}"
 SOURCE = ("--source", "github:example/mix", "--version", "1.2.0")
@@ -89,7 +90,7 @@ def test_it_goes_all_the_way_in_both_layouts(tmp_path: Path, nix_here: Path, cal
         found.append(graph["recipes"][BLEND])
     assert found[0] == found[1]
     assert call(*place.words("build", BLEND)).code == 0
-    result = str(place.root / ".torchsmith/results" / BLEND)
+    result = str(state_folder(place.root) / "results" / BLEND)
     report = json.loads(call(*place.words("verify", result, "--json")).out)["report"]
     gpu = next(check for check in report["checks"] if check["id"] == "gpu")
     assert (report["variant"], gpu["status"]) == (BLEND, "right")

@@ -18,6 +18,7 @@ from tests.building.conftest import MINI, Place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call, Result
 from torchsmith.building.backends import require_flox
+from torchsmith.core.state import state_folder
 from torchsmith.nix.fetch import tree_hash
 from torchsmith.nix.tool import find_nix
 from torchsmith.publishing.clone import is_address, make_clone, source_of
@@ -144,9 +145,9 @@ def test_the_token_reaches_no_log_no_report_and_no_database(ready: Place, tmp_pa
     answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
     assert answer.code == 0
     assert TOKEN not in answer.out + answer.err
-    log = ready.root / f".torchsmith/logs/publish/{ready.torch}.log"
+    log = state_folder(ready.root) / f"logs/publish/{ready.torch}.log"
     assert "using token [FLOX_FLOXHUB_TOKEN]" in log.read_text(), "Flox did say it"
-    for file in (ready.root / ".torchsmith").rglob("*"):
+    for file in (state_folder(ready.root)).rglob("*"):
         if file.is_file():
             assert TOKEN.encode() not in file.read_bytes(), file
 
@@ -259,7 +260,7 @@ def test_a_result_that_the_store_has_not_as_it_was_built_is_not_published(
     assert publish(call, pinned) == (1, "not verified"), "no output of that derivation"
     record.note_built(built)
     assert publish(call, pinned, "--dry-run") == (0, "would be published")
-    shutil.rmtree(pinned.root / ".torchsmith/results")
+    shutil.rmtree(state_folder(pinned.root) / "results")
     subprocess.run(["nix-collect-garbage"], check=True, capture_output=True)
     assert publish(call, pinned) == (1, "not verified")
     assert catalog(tmp_path) == []
@@ -302,6 +303,7 @@ def test_a_replaced_commit_is_published_as_it_is_named(pinned: Place, tmp_path: 
     commit_all(pinned)
     git(repo, "replace", git(repo, "rev-parse", "HEAD").strip(), good)
     pinned.recipe(pinned.torch).write_text(right)
+    git(repo, "reset", "-q")
     assert git(repo, "status", "--porcelain") == ""
     assert publish(call, pinned) == (1, "refused"), "the work tree is not what the commit has"
     git(repo, "update-index", "--assume-unchanged", ".flox/pkgs/" + pinned.recipe(pinned.torch).name)

@@ -16,6 +16,7 @@ import pytest
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Exit, Problem
+from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST, trouble
 
@@ -78,13 +79,13 @@ def test_killing_the_writer_at_any_moment_leaves_a_record_that_opens(tmp_path: P
         runs = open_record(tmp_path).runs(10_000)
         assert runs
         assert all(run.state in ("done", "stopped") for run in runs[1:])
-        with sqlite3.connect(tmp_path / ".torchsmith/record.sqlite") as db:
+        with sqlite3.connect(state_folder(tmp_path) / "record.sqlite") as db:
             assert db.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
 def test_a_record_of_a_newer_torchsmith_is_refused_and_left_alone(record: Record, tmp_path: Path) -> None:
     record.close()
-    file = tmp_path / ".torchsmith/record.sqlite"
+    file = state_folder(tmp_path) / "record.sqlite"
     with sqlite3.connect(file) as db:
         db.execute("pragma user_version = 99")
     with pytest.raises(Problem) as caught:
@@ -169,7 +170,7 @@ def test_builds_on_record_count_in_core_seconds() -> None:
 
 
 def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path) -> None:
-    file = tmp_path / ".torchsmith/record.sqlite"
+    file = state_folder(tmp_path) / "record.sqlite"
     file.parent.mkdir()
     old = sqlite3.connect(file)
     old.executescript(FIRST)

@@ -29,11 +29,12 @@ from torchsmith.building.start import (
     workspace_record,
 )
 from torchsmith.core.problem import Conflict, Incomplete, Refused
+from torchsmith.core.state import state_folder
 from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import choose
-from torchsmith.workspace.journal import STATE, finish_stopped
+from torchsmith.workspace.journal import finish_stopped
 from torchsmith.workspace.load import Workspace
 
 
@@ -112,7 +113,7 @@ def run_prepared(ready: Prepared, watch: Watch) -> BuildReport:
 @contextmanager
 def _prepared(request: BuildRequest, watch: Watch, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
-        watch.remark(finish_stopped(opened.home, "build"))
+        watch.remark("" if read_only else finish_stopped(opened.home, "build"))
         spec = request.spec(record)
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
@@ -168,14 +169,14 @@ class PublishReport(msgspec.Struct, frozen=True):
 def publish(request: PublishRequest, watch: Watch = SILENT) -> PublishReport:
     """Publish built and verified packages with Flox; `watch` is told what a stopped run had left. Raises
     Incomplete where no organisation is known, Lacking without Flox."""
-    with workspace_record(request.workspace) as (opened, record):
+    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation to publish under", hint=hint)
-        watch.remark(finish_stopped(opened.home, "publish"))
+        watch.remark("" if request.dry_run else finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
-        logs = opened.home / STATE / "logs" / "publish"
+        logs = state_folder(opened.home) / "logs" / "publish"
         check = partial(
             unpublishable,
             record=record,

@@ -11,12 +11,12 @@ from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, write_atomic
 from torchsmith.core.problem import Problem
+from torchsmith.core.state import state_folder
 from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of
 from torchsmith.record import Built, Record, VerificationRow, open_record
-from torchsmith.workspace.journal import STATE
 
 
 def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
@@ -68,7 +68,7 @@ def keep(report: Report, name: str, root: Path, catalog: Catalog) -> str:
             if built is None or Path(report.path).resolve() not in outputs:
                 return ""
             record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
         return problem.message
     return ""

@@ -177,8 +177,8 @@ def _check_deletions(report: ChangeReport, confirm: Confirm) -> None:
 def generate(request: GenerateRequest, watch: Watch = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
     """Write recipes and all files around them. Raises Refused where files would be deleted, unless the
     request says `yes` or `confirm` agrees."""
-    root = open_workspace(request.workspace, request.profile).home
     dry_run = request.check or request.diff or request.dry_run
+    root = open_workspace(request.workspace, request.profile, recover=not dry_run).home
 
     def changes() -> tuple[list[WantedRepo], list[Change], ChangeReport]:
         opened = open_workspace(request.workspace, request.profile)
@@ -232,7 +232,7 @@ def apply(request: ApplyRequest, watch: Watch = SILENT, confirm: Confirm = _refu
     if request.dry_run:
         return report()[1]
     git.require_git()
-    root = open_workspace(request.workspace, request.profile).home
+    root = open_workspace(request.workspace, request.profile, recover=True).home
     with writing(root, "apply", request.wait) as writer:
         watch.remark(writer.recovered)
         workspace_plan, planned = report()

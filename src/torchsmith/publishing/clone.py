@@ -18,7 +18,7 @@ OPTION = "--checkout-credentials"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CommitSource:
     """What of a checkout is published, and the remote branch that must have it."""
 
     repo: Path
@@ -34,7 +34,7 @@ class Source:
 class Clone:
     """A clone of a source; `settings` are credentials of the checkout, if the user asked to take them."""
 
-    source: Source
+    source: CommitSource
     folder: Path
     settings: Sequence[Setting] = ()
 
@@ -79,7 +79,7 @@ class Clone:
         return done.stdout
 
 
-def make_clone(source: Source, parent: Path, *, credentials: bool = False) -> Clone:
+def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False) -> Clone:
     """A clone below `parent`, in a folder with the repository's own name. Raises Failed if objects of its
     history are missing or damaged."""
     folder = parent.resolve() / source.repo.absolute().name
@@ -122,7 +122,7 @@ def last_line(text: str) -> str:
     return (redactor()(text).strip().splitlines() or ["git printed nothing"])[-1]
 
 
-def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> Source:
+def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> CommitSource:
     """What of a repository is published; with a folder, as a commit of all changes would have it, which is
     made there and not in the repository. `blockers` has named what could be wrong."""
     commit, objects = head(repo), dict[str, str]()
@@ -131,7 +131,7 @@ def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> Source:
     branch = _branch(repo)
     address, push_address = _addresses(repo, branch)
     upstream = _config(repo, f"branch.{branch}.merge") or f"refs/heads/{branch}"
-    return Source(repo, commit, branch, upstream, address, push_address, objects)
+    return CommitSource(repo, commit, branch, upstream, address, push_address, objects)
 
 
 def blockers(repo: Path) -> Iterator[tuple[str, str]]:

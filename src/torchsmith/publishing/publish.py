@@ -24,7 +24,7 @@ LOCK = ".flox/env/manifest.lock"
 Lack = Literal["repository", "source", "recipe", "lock", "commit", "committed", "remote", "pushed"]
 PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "pushed")
 Standing = Literal["published", "published before", "failed", "not verified", "would be published"]
-Check = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipes of a clone are not published
+CheckRecipes = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipes of a clone are not published
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Publisher:
     org: str
     record: Record
     logs: Path
-    check: Check
+    check: CheckRecipes
     force: bool = False
     push: bool = False
     credentials: bool = False  # of the checkout

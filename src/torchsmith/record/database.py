@@ -1,5 +1,5 @@
-"""The record on disk: one SQLite file below the workspace, whole after a kill at any moment. Every error
-names the file and what to do about it, and reading changes nothing."""
+"""The record on disk: one SQLite file in the state folder of a workspace, whole after a kill at any moment.
+Every error names the file and what to do about it, and reading changes nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import msgspec
 
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Failed, Problem
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
@@ -117,7 +118,8 @@ def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
     """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
-    return Record(root / ".torchsmith" / FILE, clock or Clock(), read_only=read_only)
+    folder = state_folder(root) if read_only else make_state_folder(root)
+    return Record(folder / FILE, clock or Clock(), read_only=read_only)
 
 
 class Record:
