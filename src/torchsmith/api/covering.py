@@ -11,6 +11,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog.axes import DriverVersion
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
+from torchsmith.cli.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.core.problem import MissingRequirement, by_name
 from torchsmith.host.bill import Bill
 from torchsmith.host.commands import build_commands, stand_here
@@ -123,9 +126,8 @@ def cover(request: CoverRequest) -> CoverReport:
     """The fewest variants that serve every machine, or the best `best` of them, with the proof.
     Raises MissingRequirement, before anything is read, if the solver is not installed."""
     if find_spec("highspy") is None:
-        raise MissingRequirement(
-            "cover needs the solver highspy", hint="pip install highspy (the extra [fleet])"
-        )
+        hint = "pip install highspy (the extra [fleet])"
+        raise MissingRequirement("cover needs the solver highspy", hint=hint)
     opened = open_workspace(request.workspace, request.profile, alone="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from torchsmith.api.rehearsing import Rehearsed, RehearseReport, RehearseRequest, rehearse
 from torchsmith.artifact.commands import CompilerUse
-from torchsmith.cli.artifact_view import print_checks
-from torchsmith.cli.build_view import BuildTerminal, print_broken
 from torchsmith.cli.console import answer, exit_if, next_step, write
 from torchsmith.cli.options import JsonOption
-from torchsmith.cli.progress import Terminal
 from torchsmith.core.text import counted, duration
 from torchsmith.verbs.artifact_view import print_checks
 from torchsmith.verbs.build_view import BuildTerminal, print_broken
