@@ -101,8 +101,8 @@ def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), re
 
 def _write_with_schema(file: Path, text: str) -> None:
     """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
-    write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
     write_atomic(file, SCHEMA_LINE + text)
+    write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:
