@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -17,7 +18,7 @@ from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.cli.svg import check_svg, write_svg
-from torchsmith.core.problem import by_name
+from torchsmith.core.problem import MissingRequirement, by_name
 from torchsmith.core.text import counted
 from torchsmith.host.commands import build_commands, detect_environment
 from torchsmith.host.cover import Cover, CoverPlan, Served
@@ -88,7 +89,11 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cover(request: CoverRequest) -> CoverReport:
-    """Return the fewest variants that serve every machine, or the best `best` of them, with the proof."""
+    """Return the fewest variants that serve every machine, or the best `best` of them, with the proof.
+    Raises MissingRequirement, before anything is read, if the solver is not installed."""
+    if find_spec("highspy") is None:
+        hint = "pip install highspy (the extra [fleet])"
+        raise MissingRequirement("cover needs the solver highspy", hint=hint)
     opened = open_workspace(request.workspace, request.profile, alone="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)

@@ -100,10 +100,10 @@ def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> s
     empty string."""
     from torchsmith.building.verified import verdict_row
     from torchsmith.core.files import inside, write_atomic
+    from torchsmith.core.state import state_folder
     from torchsmith.record import open_record
     from torchsmith.webpage.past import REPORTS
     from torchsmith.webpage.pictures import sizes_of
-    from torchsmith.workspace.journal import STATE
 
     if report.ok and not report.verified:
         return ""  # no fault, but not everything was checked
@@ -115,7 +115,7 @@ def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> s
             if built is None or Path(report.path).resolve() not in outputs:
                 return ""
             record.note_verdict(verdict_row(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
         return problem.message
     return ""
