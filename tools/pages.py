@@ -10,9 +10,10 @@ from typing import Any
 from tools.catalog_pages import catalog_pages
 from tools.json_pages import json_pages
 from tools.pictures import pictures
+from tools.public_names import public_modules, public_page
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
-from tools.verb_pages import overview, verb_pages
+from tools.verb_pages import full_overview, overview, verb_pages
 from torchsmith.api import (
     build_plan,
     building,
@@ -57,6 +58,9 @@ def pages() -> dict[str, str]:
         "docs/exit-codes.md": exit_page(NOTE),
         "docs/errors.md": errors_page(catalog, NOTE),
         "src/torchsmith/cli/overview.txt": overview(),
+        "src/torchsmith/cli/overview-all.txt": full_overview(),
+        **public_modules(),
+        "docs/python-functions.md": public_page(NOTE),
         **pictures(),
         **rule_pages(NOTE),
         **json_pages(DOCUMENTS, JSON_INTRODUCTION, JSON_FORMATS, NOTE),

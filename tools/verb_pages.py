@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from torchsmith.cli.help import described, option_names, reflowed
-from torchsmith.cli.panels import PANELS, VERBS
+from torchsmith.cli.panels import COMMON, PANELS, VERBS
 from torchsmith.cli.parser import Command, Parameter
 from torchsmith.workspace.readmes import table
 
@@ -35,29 +35,46 @@ def _first_sentence(verb: str) -> str:
     return " ".join(about_of(verb).split("\n\n")[0].split()).replace("`", "").rstrip(".")
 
 
+HEAD = """Usage: torchsmith VERB [WORDS]... [OPTIONS]
+
+torchsmith turns one file that says which PyTorch builds you ship into recipes,
+builds and verifies them, and finds the build for a machine.
+"""
+
+
 def overview() -> str:
-    """The verbs in their panels, at most 80 columns wide."""
-    start = max(map(len, VERBS)) + 4
+    """The common verbs, in at most 30 lines of at most 80 columns."""
     lines = [
-        "Usage: torchsmith VERB [WORDS]... [OPTIONS]",
+        HEAD,
+        *_listed(COMMON),
         "",
-        *textwrap.wrap(
-            "PyTorch builds made for exactly your GPU and CPU: one file says which you ship, recipes are"
-            " generated from it, what is built is proved, and each machine finds the one that is its own.",
-            WIDTH,
-        ),
-        "",
-        "    torchsmith pick            which build is for this machine",
+        "torchsmith VERB --help shows the options of a verb, and an example that runs.",
+        f"torchsmith --help --all shows the other {len(VERBS) - len(COMMON)} verbs.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def full_overview() -> str:
+    """All verbs in their panels, at most 80 columns wide."""
+    lines = [
+        HEAD,
         "    torchsmith VERB --help     options of a verb, and an example that runs",
         "    torchsmith --version       and --install-completion for your shell",
     ]
     for panel, (contrast, verbs) in PANELS.items():
-        lines += ["", f"{panel}: {contrast}"]
-        for verb in verbs:
-            about = textwrap.wrap(_first_sentence(verb), WIDTH - start)
-            lines.append(f"  {verb}".ljust(start) + about[0])
-            lines += [" " * start + more for more in about[1:]]
+        lines += ["", f"{panel}: {contrast}", *_listed(verbs)]
     return "\n".join(lines) + "\n"
+
+
+def _listed(verbs: Iterable[str]) -> list[str]:
+    """A verb and what it is for, each in a line or two."""
+    start = max(map(len, VERBS)) + 4
+    lines = []
+    for verb in verbs:
+        about = textwrap.wrap(_first_sentence(verb), WIDTH - start)
+        lines.append(f"  {verb}".ljust(start) + about[0])
+        lines += [" " * start + more for more in about[1:]]
+    return lines
 
 
 def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:

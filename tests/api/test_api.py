@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import torchsmith
+from tools.public_names import functions
+from torchsmith.cli.panels import VERBS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python.md").read_text()
@@ -71,19 +73,48 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
     assert done.stdout.split() == ["pytorch-python313-cuda13_0-sm120-avx512", "0", "True"]
 
 
-def test_every_function_has_an_example() -> None:
-    shown = "\n".join(block for _, block in BLOCK.findall(PAGE))
-    functions = [name for name in torchsmith.__all__ if name.islower()]
-    assert [name for name in functions if f"torchsmith.{name}(" not in shown] == []
+def test_every_verb_is_a_function_or_has_some() -> None:
+    covered = {one.module.rpartition(".")[2] for one in functions() if one.module.startswith("verbs.")}
+    missing = {verb.replace("-", "_") for verb in VERBS} - covered
+    # Those of api/ go when its modules do.
+    assert not missing or list((ROOT / "src/torchsmith/api").glob("*.py")), missing
 
 
-def test_everything_public_is_there_and_on_the_page() -> None:
+def test_everything_public_is_there_and_documented() -> None:
+    page = PAGE + (ROOT / "docs/python-functions.md").read_text()
+    packages = {path.name for path in (ROOT / "src/torchsmith").iterdir() if path.is_dir()}
     for name in torchsmith.__all__:
         assert getattr(torchsmith, name) is not None
-        assert f"`{name}" in PAGE, name
-    assert sorted(torchsmith.__all__) == dir(torchsmith)
+        assert f"`{name}" in page, name
+    assert torchsmith.__all__ == dir(torchsmith)
+    assert not packages & {*torchsmith.__all__}, "an imported package hides a name"
     with pytest.raises(AttributeError):
-        torchsmith.nonsense  # noqa: B018
+        torchsmith.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_request_takes_a_value_for_a_sequence_and_a_string_for_a_path() -> None:
+    machine = torchsmith.MachineOptions(gpu="RTX 5090", cpu="zen4")
+    assert machine.gpu == ("RTX 5090",)
+    assert torchsmith.VerifyRequest(path="sample").path == Path("sample")  # type: ignore[arg-type]
+    [chosen] = torchsmith.pick(torchsmith.PickRequest(machine=machine)).choice
+    assert "sm120" in chosen.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("MachineOptions", {"driver": 580}),
+        ("MachineOptions", {"gpu": [80]}),
+        ("MachineOptions", {"graphics": "RTX 5090"}),
+        ("PickRequest", {"machine": "RTX 5090"}),
+        ("PickRequest", {"explain": "yes"}),
+        ("CompareRequest", {"a": "x", "b": "y", "runs": "2"}),
+        ("VerifyRequest", {"path": None}),
+    ],
+)
+def test_a_wrong_argument_is_a_type_error_that_names_it(kind: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="|".join(fields)):
+        getattr(torchsmith, kind)(**fields)
 
 
 def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
-from torchsmith.cli.panels import PAGE, PANELS, REMOVED, VERBS
+from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.core.problem import Usage
 
@@ -186,13 +186,21 @@ def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) ->
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_every_verb_is_in_one_panel_and_the_overview_fits_a_terminal() -> None:
+def test_every_verb_is_in_one_panel_and_the_overview_fits_a_terminal(call: Call) -> None:
     assert len(VERBS) == len(set(VERBS))
-    lines = PAGE.read_text().splitlines()
+    lines = call("--help", "--all").out.splitlines()
     assert max(map(len, lines)) <= 80
     for panel, (contrast, verbs) in PANELS.items():
         assert f"{panel}: {contrast}" in lines
         assert all(any(line.startswith(f"  {one} ") for line in lines) for one in verbs)
+
+
+def test_torchsmith_alone_lists_the_common_verbs_on_one_screen(call: Call) -> None:
+    lines = call().out.splitlines()
+    assert len(lines) <= 30
+    assert [line.split()[0] for line in lines if re.match("  [a-z]", line)] == [*COMMON]
+    assert "torchsmith --help --all" in lines[-1]
+    assert call("--help").out.splitlines() == lines
 
 
 def test_completion_is_no_verb_but_an_option() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from torchsmith.cli.console import tell
 from torchsmith.cli.group import Group
 from torchsmith.cli.help import reflowed
-from torchsmith.cli.panels import PAGE, VERBS
+from torchsmith.cli.panels import FULL_PAGE, VERBS
 from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import NotKnown, Problem, Usage
@@ -152,8 +152,9 @@ def _starting(word: str, known: Iterable[tuple[str, str]]) -> Iterator[tuple[str
 
 
 def _verbs() -> Iterator[tuple[str, str]]:
-    """Each verb with the first line that the overview has of it."""
-    lines = [line.strip().partition(" ") for line in read_text(PAGE).splitlines() if line.startswith("  ")]
+    """Yield each verb with its first line in the overview."""
+    page = read_text(FULL_PAGE).splitlines()
+    lines = [line.strip().partition(" ") for line in page if line.startswith("  ")]
     about = {verb: rest.strip() for verb, _, rest in lines}
     yield from ((verb, about.get(verb, "")) for verb in VERBS)
     yield from (

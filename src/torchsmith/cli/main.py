@@ -46,7 +46,7 @@ def _run(arguments: list[str]) -> None:
         complete(shell, arguments)
         return
     if not arguments or arguments[0] in ("--help", "-h"):
-        print_overview()
+        print_overview(everything=arguments[1:2] == ["--all"])
         return
     if arguments[0].endswith("-completion"):
         from torchsmith.cli.completion import completion

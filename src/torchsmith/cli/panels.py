@@ -1,6 +1,6 @@
-"""The verbs, in the order of the work; a panel's line says how those that sound alike differ.
+"""The verbs in panels; a panel's line says how similar verbs differ.
 
-`torchsmith --help` prints them out of a page that `make pages` keeps fresh."""
+`torchsmith --help` prints a page that `make pages` generates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.cli.console import paint, write
 
-# A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
+# A panel, what it is for, and its verbs. Each verb is a module of verbs/.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
         "show describes a cell, explain says why it can be built or not",
@@ -35,20 +35,24 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("page", "publish"),
     ),
 }
-# Verbs that there are no more, and what to use instead.
+# What most people need: `torchsmith` alone lists these.
+COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "verify", "doctor")
+# Verbs of earlier releases, and what to use instead.
 REMOVED = {
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
+    "host": "use torchsmith pick --facts",
     "sbom": "use sbomnix on the built path",
     "schema": "torchsmith init writes torchsmith.schema.json beside torchsmith.toml",
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
 PAGE = Path(__file__).with_name("overview.txt")
+FULL_PAGE = Path(__file__).with_name("overview-all.txt")
 
 
-def print_overview() -> None:
-    """The page, its headings and verbs painted where somebody watches."""
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
+def print_overview(*, everything: bool = False) -> None:
+    """Print the common verbs, or all of them; in colour on a terminal."""
+    for line in (FULL_PAGE if everything else PAGE).read_text(encoding="utf-8").splitlines():
         heading, colon, rest = line.partition(":")
         if line.startswith("    "):
             write(line)
