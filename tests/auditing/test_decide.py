@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.auditing.finding import Finding, Sure
+from torchsmith.auditing.decide import EVALUATED, decided
+from torchsmith.auditing.finding import Finding, Severity, Sure
 from torchsmith.auditing.run import audit
+from torchsmith.core.problem import Where
 
 MINI = Path(__file__).parents[1] / "nixpkgs-mini"
 pytestmark = pytest.mark.needs("nix")
@@ -86,3 +88,18 @@ def test_a_setting_is_looked_for_in_the_nixpkgs(tmp_path: Path) -> None:
     (tmp_path / "module.nix").write_text("{ nixpkgs.config = { cudaSupport = true; cudnnSupport = true; }; }")
     assert [one.sure for one in found(tmp_path, "TS811", evaluate=False)] == [Sure.LIKELY]
     assert [one.sure for one in found(tmp_path, "TS811", evaluate=True)] == [Sure.CERTAIN]
+
+
+def test_a_search_that_fails_proves_nothing(tmp_path: Path) -> None:
+    at = Where(str(tmp_path / "module.nix"), 1, 1)
+    unsure = Finding("TS811", "", Severity.NOTE, at, "", sure=Sure.LIKELY, about="cudnnSupport")
+    assert [one.sure for one in decided([unsure], {"default": tmp_path / "gone"})] == [Sure.LIKELY]
+    assert [one.sure for one in decided([unsure], {"default": MINI})] == [Sure.CERTAIN]
+
+
+def test_another_error_that_mentions_env_does_not_confirm_an_overlap(tmp_path: Path) -> None:
+    at = Where(str(tmp_path / "package.nix"), 1, 1)
+    (tmp_path / "package.nix").write_text('{ torch }: throw "no env here, and nothing is broken"')
+    for rule in EVALUATED:
+        unsure = Finding(rule, "", Severity.NOTE, at, "", sure=Sure.LIKELY)
+        assert [one.sure for one in decided([unsure], {"default": MINI})] == [Sure.LIKELY]

@@ -138,4 +138,15 @@ def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix:
     severity = max(defect.severity or rule.severity, sure.worst, key=lambda severity: severity.rank)
     safe = defect.fix is not None and (sure is Sure.CERTAIN or defect.fix.prose)
     fix = defect.fix if keep_fix and safe else None
-    return Finding(rule.id, rule.title, severity, where, defect.message, defect.hint, fix, source, sure)
+    return Finding(
+        rule=rule.id,
+        title=rule.title,
+        severity=severity,
+        where=where,
+        message=defect.message,
+        hint=defect.hint,
+        fix=fix,
+        source=source,
+        sure=sure,
+        about=defect.about,
+    )

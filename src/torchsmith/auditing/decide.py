@@ -1,5 +1,5 @@
-"""What Nix and a nixpkgs at hand decide of expressions: findings that a rule is not sure of are confirmed, or
-dropped. What cannot be evaluated by itself stays as it is."""
+"""Nix and a nixpkgs confirm or drop findings in expressions that a rule is not sure of. A file that cannot be
+evaluated by itself keeps its findings."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from torchsmith.recipe.read.expressions import is_overlay
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import nix_files
 
-# Rules that say that torch does not evaluate, and what Nix says where they are right.
-EVALUATED = {"TS310": "broken", "TS311": "broken", "TS851": "env"}
+# Rules that say that torch does not evaluate, and the code of the error that confirms them.
+EVALUATED = {"TS310": "broken", "TS311": "broken", "TS851": "env-overlap"}
 SETTINGS = "TS811"  # says that nixpkgs does not read a setting
+WORKS = "works"  # the outcome of what evaluates
 READ = (".patch", ".diff", ".json", ".lock")
 SYSTEM = "x86_64-linux"
 SETS_NIXPKGS = re.compile(r"\bnixpkgs\.(?:config|overlays)\b|\bnixpkgs = \{")  # as NixOS modules do
@@ -70,25 +71,25 @@ FileAttr = tuple[str, str]  # a file, and the attribute of its package set that 
 
 
 def decided(findings: Sequence[Finding], trees: Mapping[str, Path]) -> list[Finding]:
-    """The findings as Nix leaves them."""
+    """Return the findings that Nix confirms, or cannot decide."""
     unsure = [finding for finding in findings if finding.sure is not Sure.CERTAIN]
     questions = {finding: _question(finding) for finding in unsure if finding.rule in EVALUATED}
     answers = _answers(sorted(set(questions.values())), trees)
-    left = []
+    remaining = []
     for finding in findings:
         right = None
         if finding in questions:
-            cause = answers.get(questions[finding])
-            right = False if cause == "" else (cause is not None and EVALUATED[finding.rule] in cause) or None
+            outcome = answers.get(questions[finding])
+            right = {WORKS: False, EVALUATED[finding.rule]: True}.get(outcome or "")
         elif finding.rule == SETTINGS and finding in unsure:
-            right = _nobody_reads(finding, trees)
+            right = _is_unread(finding, trees)
         if right:
-            left.append(replace(finding, sure=Sure.CERTAIN, severity=find_rule(finding.rule).severity))
+            remaining.append(replace(finding, sure=Sure.CERTAIN, severity=find_rule(finding.rule).severity))
         elif right is None:
             undecided = "--eval could not decide: Nix cannot evaluate this file by itself"
             hint = f"{finding.hint}; {undecided}" if finding.hint else undecided
-            left.append(replace(finding, hint=hint) if finding in questions else finding)
-    return left
+            remaining.append(replace(finding, hint=hint) if finding in questions else finding)
+    return remaining
 
 
 def _question(finding: Finding) -> FileAttr:
@@ -100,18 +101,18 @@ def _question(finding: Finding) -> FileAttr:
     return finding.where.file, "python3Packages.torch" if of_python else first
 
 
-def _nobody_reads(finding: Finding, trees: Mapping[str, Path]) -> bool | None:
-    """Whether nothing in a nixpkgs reads a setting; None without one."""
+def _is_unread(finding: Finding, trees: Mapping[str, Path]) -> bool | None:
+    """Whether nothing in a nixpkgs reads a setting; None if that cannot be searched."""
     tree = trees.get(locked_nixpkgs(Path(finding.where.file)).get("nixpkgs", "")) or trees.get("default")
-    name = re.search(r"config\.(\w+)", finding.message)
-    if tree is None or name is None:
+    if tree is None or not finding.about:
         return None
-    return not run(["grep", "-rqw", f"config\\.{name[1]}", "--include=*.nix", tree / "pkgs"]).ok
+    searched = run(["grep", "-rqw", f"config\\.{finding.about}", "--include=*.nix", tree / "pkgs"])
+    return {0: False, 1: True}.get(searched.code)  # any other code: grep failed
 
 
 def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[FileAttr, str]:
-    """Why Nix does not evaluate what is asked about; empty where it does, and no entry for files that do not
-    evaluate by themselves. They are evaluated in a copy, so that nothing is written beside them."""
+    """Return for each question WORKS or the code of its error; no entry for a file that nothing is known to
+    call by. Files are evaluated in a copy, so that nothing is written beside them."""
     with tempfile.TemporaryDirectory() as folder:
         copies: dict[Path, Path] = {}
         requests: dict[str, FileAttr] = {}
@@ -132,11 +133,11 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
         probes = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
         options = EvaluationOptions(trees=trees, cache=ResultCache())
         results = evaluate(probes, find_nix(), options) if probes else []
-    return {requests[result.name]: result.cause.message if result.cause else "" for result in results}
+    return {requests[result.name]: result.cause.code if result.cause else WORKS for result in results}
 
 
 def _copy(root: Path, target: Path) -> None:
-    """What expressions of a repository read: its Nix files, and small files that those may name."""
+    """Copy what expressions of a repository read: its Nix files, and small files that those may name."""
     for path in (*nix_files(root), *(path for end in READ for path in root.rglob(f"*{end}"))):
         inner = path.relative_to(root)
         if path.is_file() and not path.is_symlink() and not any(part.startswith(".") for part in inner.parts):
@@ -145,7 +146,7 @@ def _copy(root: Path, target: Path) -> None:
 
 
 def _probe(path: Path, copy: str, attr: str, trees: Mapping[str, Path]) -> str | None:
-    """An expression that evaluates to the torch of a file; None where nothing is known to call it by."""
+    """Return an expression that evaluates to the torch of a file; None if nothing is known to call it by."""
     recipe = read_recipe(path)
     if recipe.pins:
         return f"{{ }}: import {copy}" + (" { }" if recipe.arguments else "")

@@ -65,6 +65,7 @@ class Finding:
     fix: FindingFix | None = None
     source: str = ""  # the line that it is about
     sure: Sure = Sure.CERTAIN
+    about: str = ""  # the setting or attribute, if Nix can decide about it
 
     @property
     def printable(self) -> Finding:

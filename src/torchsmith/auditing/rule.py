@@ -36,7 +36,8 @@ class Defect:
     severity: Severity | None = None  # where it is not the rule's own
     sure: Sure | None = None  # where the rule is less sure than usual
     of: Recipe | None = None
-    file: str = ""  # another file than the one that is judged
+    file: str = ""  # another file than the one that is checked
+    about: str = ""  # the setting or attribute, if Nix can decide about it
 
 
 RuleFunction = Callable[..., Iterator[Defect]]

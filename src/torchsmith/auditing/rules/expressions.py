@@ -245,7 +245,7 @@ def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect
         near = "" if name in CONFIG else nearest(name, CONFIG) if re.match(r"(?i)cuda|rocm", name) else ""
         right = MISTAKEN.get(name, near)
         if right and name not in CONFIG:
-            yield Defect(f"config.{name} does nothing", setting.span, hint=f"config.{right}")
+            yield Defect(f"config.{name} does nothing", setting.span, hint=f"config.{right}", about=name)
 
 
 @rule("TS110", "package in the folder of another", WARNING, sure=LIKELY, over="expression")
