@@ -52,7 +52,7 @@ def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(
     (done := call("audit", ".", cwd=tmp_path))
     assert (done.code, done.out.splitlines()[0].split(":")[0]) == (
         0,
-        "1 Nix file read, 1 concerns torch or CUDA (judged by text)",
+        "1 Nix file read, 1 concerns torch or CUDA (checked by text)",
     )
 
 

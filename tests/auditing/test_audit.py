@@ -17,7 +17,7 @@ from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, FindingFix, Severity
 from torchsmith.auditing.form import NormalizedText, Normalizer
-from torchsmith.auditing.run import AuditReport, audit, judge_file
+from torchsmith.auditing.run import AuditReport, audit, check_file
 from torchsmith.auditing.suppress import RuleSelection, choose
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
@@ -136,7 +136,7 @@ def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path, audite
     remembered = json.loads(audited("--baseline", "b", "--write-baseline", "--json").out)
     mended = json.loads(audited("--fix", "--json").out)
     assert len(mended["findings"]) < len(remembered["findings"])
-    assert mended["mended"] > 0
+    assert mended["fixed"] > 0
     assert mended["diff"].startswith("--- a/")
 
 
@@ -238,11 +238,11 @@ def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(
     for file in files[::9]:
         file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
     together = Context(builtin_catalog(), RuleSelection(), {})
-    alike = [judge_file(file, file.stem, True, together) for file in files]
+    alike = [check_file(file, file.stem, True, together) for file in files]
     alone = [
-        judge_file(file, file.stem, True, Context(builtin_catalog(), RuleSelection(), {})) for file in files
+        check_file(file, file.stem, True, Context(builtin_catalog(), RuleSelection(), {})) for file in files
     ]
-    assert len(together.judged) < len(files) / 3
+    assert len(together.checked) < len(files) / 3
     for one, other in zip(alike, alone, strict=True):
         assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
             (b.rule, b.where.line, b.message) for b in other.findings

@@ -9,7 +9,7 @@ import pytest
 
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import run
-from torchsmith.auditing.context import Context, FileFindings, JudgeTask
+from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.run import AuditReport, audit
 
 # As few recipes as are worth keeping judgements of, in two repositories.
@@ -29,13 +29,13 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The files that were judged, and not looked up, one after the other."""
     monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
     names: list[str] = []
-    judge = run._judge
+    judge = run._check
 
-    def counted(task: JudgeTask, context: Context) -> FileFindings:
+    def counted(task: CheckTask, context: Context) -> FileFindings:
         names.append(task.path.name)
         return judge(task, context)
 
-    monkeypatch.setattr(run, "_judge", counted)
+    monkeypatch.setattr(run, "_check", counted)
     return names
 
 

@@ -65,7 +65,7 @@ def judged(files: Sequence[Path], contexts: Iterator[Context]) -> dict[str, Seen
     return {
         file.stem: [
             (one.rule, one.where.line, one.message)
-            for one in run.judge_file(file, file.stem, True, context).findings
+            for one in run.check_file(file, file.stem, True, context).findings
         ]
         for file, context in zip(files, contexts, strict=False)
     }
@@ -198,5 +198,5 @@ def test_recipes_of_every_package_have_a_form_and_no_error() -> None:
     assert len(set(forms.values())) <= 2 * 7  # of each package one for avx, which switches parts of torch off
     for name, text in texts.items():
         recipe = read_text_as_recipe(text.encode(), Path(f"{name}.nix"))
-        findings = run.judge_recipe(recipe, name, context).findings
+        findings = run.check_recipe(recipe, name, context).findings
         assert [one for one in findings if one.severity is not Severity.NOTE] == []

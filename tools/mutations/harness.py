@@ -15,7 +15,7 @@ from tools.mutations.mistake import Mistake, Right
 from tools.mutations.realistic import realistic
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, Severity
-from torchsmith.auditing.run import judge_recipe
+from torchsmith.auditing.run import check_recipe
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Problem
@@ -126,7 +126,7 @@ def findings_of(name: str, text: str, folder: Path = Path()) -> list[Finding]:
         recipe = read_text_as_recipe(text.encode(), (folder if folder.parts else PACKAGES) / f"{name}.nix")
     except Problem:
         return [Finding("TS001", "", Severity.ERROR, where=None, message="unreadable")]  # type: ignore[arg-type]
-    return list(judge_recipe(recipe, f"{name}.nix", bench).findings)
+    return list(check_recipe(recipe, f"{name}.nix", bench).findings)
 
 
 def run(mistakes: Iterable[Mistake], known: dict[Right, set[str]]) -> Iterator[Outcome]:

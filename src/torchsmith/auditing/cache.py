@@ -1,5 +1,5 @@
-"""Judgements cached by content: a file is judged again only where it, or something that it depends on, has
-changed. They lie in the user's cache folder, so that a checkout cannot bring its own."""
+"""Findings cached by content: a file is checked again only if it or something it depends on has changed.
+The cache is in the user's cache folder, so that a checkout cannot bring its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import torchsmith
-from torchsmith.auditing.context import Context, FileFindings, JudgeTask
+from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.core.files import cache_dir
 from torchsmith.core.process import find
 from torchsmith.matrix.variant import package_name
@@ -21,27 +21,27 @@ from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
 
-MIN_FILES = 50  # fewer are judged again as quickly
+MIN_FILES = 50  # fewer are checked again as quickly
 RELATIVE = re.compile(rb"\.{1,2}/[\w./+~-]*")
 
 
-class CachedJudgement(msgspec.Struct, frozen=True, array_like=True):
+class CachedFindings(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
     label: str  # as its findings name the file
-    judgement: FileFindings
+    result: FileFindings
 
 
 class CachedAudit(msgspec.Struct, frozen=True):
-    """The judgements of an audit, and what all of them rest on."""
+    """The results of an audit, and what all of them rest on."""
 
     basis: str
-    files: dict[str, CachedJudgement]
+    files: dict[str, CachedFindings]
 
 
-class JudgementCache:
-    """The judgements of repositories by one choice of rules and the facts of one workspace."""
+class FindingsCache:
+    """The results of repositories by one choice of rules and the facts of one workspace."""
 
     def __init__(self, folders: Sequence[Repository], context: Context, workspace: Path | None) -> None:
         self.context = context
@@ -60,34 +60,34 @@ class JudgementCache:
         self._store = ResultCache(cache_dir() / "audits")
         audit = self._store.load(self._key, CachedAudit)
         self._cached = audit.files if audit and audit.basis == self._basis else {}
-        self._digests: dict[JudgeTask, str] = {}
+        self._digests: dict[CheckTask, str] = {}
         self._contents: dict[str, tuple[bytes, Sequence[str]]] = {}
 
-    def judged(self, task: JudgeTask) -> FileFindings | None:
-        """What the text of a file gave away, where nothing has changed since."""
+    def checked(self, task: CheckTask) -> FileFindings | None:
+        """Return the cached findings of a file, if nothing has changed since."""
         cached = self._cached.get(_name(task))
         if cached is None or cached.digest != self._digest(task):
             return None
         if cached.label == task.label:
-            return cached.judgement
-        findings = cached.judgement.findings
+            return cached.result
+        findings = cached.result.findings
         if any(finding.where.file != cached.label for finding in findings):
             return None
         named = (replace(finding, where=replace(finding.where, file=task.label)) for finding in findings)
-        return replace(cached.judgement, findings=tuple(named))  # named from another folder
+        return replace(cached.result, findings=tuple(named))  # named from another folder
 
-    def keep(self, judged: Mapping[JudgeTask, FileFindings]) -> None:
+    def keep(self, checked: Mapping[CheckTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
-        judgements = {
-            _name(task): CachedJudgement(self._digest(task), task.label, replace(judgement, form=None))
-            for task, judgement in judged.items()
-            if judgement.lasting
+        results = {
+            _name(task): CachedFindings(self._digest(task), task.label, replace(result, form=None))
+            for task, result in checked.items()
+            if result.lasting
         }
-        if len(judgements) >= MIN_FILES and _digests(judgements) != _digests(self._cached):
-            self._store.keep(self._key, CachedAudit(self._basis, judgements))
+        if len(results) >= MIN_FILES and _digests(results) != _digests(self._cached):
+            self._store.keep(self._key, CachedAudit(self._basis, results))
 
-    def _digest(self, task: JudgeTask) -> str:
-        """All that the judgement of a file rests on besides the rules and the catalog."""
+    def _digest(self, task: CheckTask) -> str:
+        """All that the result of a file rests on besides the rules and the catalog."""
         if task not in self._digests:
             digest = hashlib.sha256(f"{self.context.lines.get(package_name(task.path))}\0".encode())
             if task.kind == "expression":
@@ -113,7 +113,7 @@ class JudgementCache:
 
 
 def _content(place: str) -> tuple[bytes, Sequence[str]]:
-    """A file's digest and the places that paths in it lead to; of a folder, what lies in it."""
+    """Return a file's digest and the targets of paths in it; for a folder, its contents."""
     try:
         if os.path.isdir(place):
             names = "\0".join(sorted(os.listdir(place)))
@@ -127,9 +127,9 @@ def _content(place: str) -> tuple[bytes, Sequence[str]]:
     return hashlib.sha256(data).digest(), sorted(paths)
 
 
-def _name(task: JudgeTask) -> str:
+def _name(task: CheckTask) -> str:
     return f"{task.kind} {task.path.absolute()}"
 
 
-def _digests(judgements: Mapping[str, CachedJudgement]) -> dict[str, str]:
-    return {name: judgement.digest for name, judgement in judgements.items()}
+def _digests(results: Mapping[str, CachedFindings]) -> dict[str, str]:
+    return {name: result.digest for name, result in results.items()}

@@ -20,7 +20,7 @@ from torchsmith.workspace.subject import Subject
 # first (CPUs that first had a set); cuda, release, python, driver, system; name (of a package), package,
 # rev (of nixpkgs)
 ClaimKind = str
-# A thing that is named only to set it apart is no claim: after a negation or a comparison, however many
+# A thing that is named only as a contrast is not a claim: after a negation or a comparison, however many
 # commas later, and before words that send the reader to another build.
 APART = re.compile(
     r"(?:\b(?:no|not|none|without|unlike|instead|never|older|newer|beyond|except|than|over|vs|versus|before"
@@ -32,7 +32,7 @@ APART = re.compile(
     r"|\b(?:use|choose|consider|prefer|pick|try)(?! this| it)\b[^.;:]{1,60}, (?:or )?for $",
     re.IGNORECASE,
 )
-# What a part of it requires is no claim about the whole, but the driver that is required is.
+# What a part of it requires is not a claim about all of it, but the required driver is.
 NEEDED = re.compile(r"\b(?:requir(?:e|es|ing)|needs?)\b[^.;:,]{0,60}$", re.IGNORECASE)
 DEMANDS = ("driver", "cuda", "system", "python")
 ELSEWHERE = re.compile(
@@ -45,7 +45,7 @@ END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part", "arch")
 OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
-CONTEXT_CHARACTERS = 120  # around a word, by which its sense is judged
+CONTEXT_CHARACTERS = 120  # around a word, by which its sense is checked
 MAX_BLOCK_LINES = 200  # of a comment that are read as one text
 MAX_REMEMBERED = 2000  # texts whose claims are remembered
 MIN_CPU_LETTERS = 3  # of the name of a CPU
@@ -213,7 +213,7 @@ def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
     for comment in recipe.comments:
         before = data[data.rfind(b"\n", 0, comment.span.start) + 1 : comment.span.start]
         if "torchsmith: format=" in comment.value or b'"-m' in before:
-            continue  # what stands beside a flag is about the flag
+            continue  # text beside a flag is about the flag
         follows = bool(spans) and comment.span.line == spans[-1].line + 1 and not before.strip()
         if lines and (not follows or len(lines) > MAX_BLOCK_LINES):
             yield "\n".join(lines), spans
@@ -227,7 +227,7 @@ def _comment_blocks(recipe: Recipe) -> Iterator[tuple[str, list[Span]]]:
 
 
 def _line_of(recipe: Recipe, span: Span, text: str, at: int) -> Span:
-    """The line of a string over several lines in which a character of its text stands."""
+    """Return the line of a multi-line string that contains a character of its text."""
     if not recipe.syntax.data.startswith(b"''\n", span.start):
         return span
     line = span.line + 1 + text.count("\n", 0, at)

@@ -1,5 +1,5 @@
-"""What judging needs and gives: the catalog and choices, a file's findings, and a defect as a finding in its
-place."""
+"""What a check needs and returns: the catalog and choices, a file's findings, and a defect as a finding in
+its place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from torchsmith.workspace.search import CUDA, concerned_names
 from torchsmith.workspace.subject import Subject
 
 
-class JudgeTask(NamedTuple):
-    """A file to judge, and the name that findings show it by."""
+class CheckTask(NamedTuple):
+    """A file to check, and the name that findings show it by."""
 
     path: Path
     label: str
@@ -40,14 +40,14 @@ class FileFindings:
     findings: tuple[Finding, ...]
     facts: RecipeFacts | None = None
     silenced: int = 0
-    form: NormalizedText | None = None  # where all recipes of its form are judged alike
+    form: NormalizedText | None = None  # if all recipes of its form have the same findings
     concerns: bool = False  # whether it is about torch or CUDA
     lasting: bool = (
         True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
     )
 
     def again(self, form: NormalizedText, label: str, own: Sequence[Finding]) -> FileFindings:
-        """The judgement of a recipe that differs in its cell alone: notes below its flags move along."""
+        """The result of a recipe that differs in its cell alone: notes below its flags move along."""
         first = self.form or form
         more = form.flags_lines - first.flags_lines
         notes = []
@@ -59,7 +59,7 @@ class FileFindings:
 
 @dataclass(frozen=True)
 class Context:
-    """What judging a file needs besides the file."""
+    """What checking a file needs besides the file."""
 
     catalog: Catalog
     choice: RuleSelection
@@ -96,7 +96,7 @@ class Context:
                 yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
     def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
-        """The findings of rules over other things than recipes: at `where`, or in a file that they name."""
+        """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""
         for rule in self.rules(over):
             for defect in rule.check(*things):
                 at = _placed(defect.file, defect.at) if defect.file else where
@@ -107,7 +107,7 @@ class Context:
         return Normalizer(self.catalog)
 
     @cached_property
-    def judged(self) -> dict[NormalizedText, FileFindings]:
+    def checked(self) -> dict[NormalizedText, FileFindings]:
         """Judgements of forms that were seen before."""
         return {}
 

@@ -1,4 +1,4 @@
-"""The third depth: recipes evaluated by real Nix to derivations, and judged by those."""
+"""The third depth: recipes evaluated by real Nix to derivations, and checked by those."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EvaluatedWorkspace:
     catalog: Catalog
 
 
-def judge_derivations(
+def check_derivations(
     folders: Sequence[Repository],
     context: Context,
     trees: Mapping[str, Path],

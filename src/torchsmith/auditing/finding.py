@@ -1,4 +1,4 @@
-"""One finding: which rule, how bad, where, its message; and what mends many of them, file by file."""
+"""One finding: which rule, how bad, where, its message; and the fixes of many, file by file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Severity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"  # it will not build, or the result is wrong
-    WARNING = "warning"  # it works by luck, or nobody can use it
+    WARNING = "warning"  # it works by luck, or cannot be used
     NOTE = "note"  # it could be better
 
     @property
@@ -28,7 +28,7 @@ class Severity(StrEnum):
 
 
 class Sure(StrEnum):
-    """How sure a rule is of what it says; only what is certain may stop somebody."""
+    """How sure a rule is of what it says; only certain findings may be errors."""
 
     CERTAIN = "certain"  # by text that the build uses, or by derivations
     LIKELY = "likely"  # by prose, or by what usually holds
@@ -42,7 +42,7 @@ class Sure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindingFix:
-    """Edits of the finding's own file that mend it and change nothing else."""
+    """Edits of the finding's own file that fix it and change nothing else."""
 
     title: str
     edits: tuple[Edit, ...]
@@ -69,7 +69,7 @@ class Finding:
 
     @property
     def printable(self) -> Finding:
-        """As it may be printed, whatever somebody else wrote into the recipe or its name."""
+        """The finding without control characters from the recipe or its name."""
         message, hint, source = map(printable, (self.message, self.hint, self.source))
         where = replace(self.where, file=printable(self.where.file))
         return replace(self, where=where, message=message, hint=hint, source=source)
@@ -85,7 +85,7 @@ class Finding:
 
 
 def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
-    """Files with every fix that they offer, and how many findings that mends; a file of ours is
+    """Files with every fix that they offer, and how many findings that fixes; a file of ours is
     torchsmith.toml's business and left alone."""
     changes: list[Change] = []
     count = 0

@@ -1,10 +1,10 @@
 """The form of a recipe: its text with its own GPU, CPU and Python blanked, so that recipes for many cells are
-judged once.
+checked once.
 
 Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
 own GPU, instruction set, flags and Python rightly, and all else that rules look at is equal, they get the
-same judgement. What still names some GPU, CPU or Python after that is right in one cell and wrong in the
-next, so that such a recipe is judged on its own.
+same result. What still names some GPU, CPU or Python after that is right in one cell and wrong in the
+next, so that such a recipe is checked on its own.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from torchsmith.recipe.values import cpu_requirement
 
 JudgementKey = tuple[object, ...]
 HEADER_CELL = re.compile(r"variant=\S+")
-MAX_REMEMBERED = 4096  # judgements at a time
+MAX_REMEMBERED = 4096  # results at a time
 
 
 class NamedCell(NamedTuple):
-    """The cell that a name names: what else a judgement depends on, how recipes spell it, its flags."""
+    """The cell that a name names: what else a result depends on, how recipes spell it, its flags."""
 
     key: JudgementKey
     spellings: tuple[str, ...]
@@ -37,11 +37,11 @@ class NamedCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NormalizedText:
-    """A text with its own cell blanked, and all else that its judgement depends on."""
+    """A text with its own cell blanked, and all else that its result depends on."""
 
     text: str
     key: JudgementKey
-    flags_line: int = field(default=0, compare=False)  # where the list of flags begins
+    flags_line: int = field(default=0, compare=False)  # the first line of the list of flags
     flags_lines: int = field(default=0, compare=False)  # how many lines it has, which differs between cells
 
 
@@ -52,7 +52,7 @@ class Normalizer:
     catalog: Catalog
 
     def of(self, name: str, text: str, line: str | None) -> NormalizedText | None:
-        """The form of a recipe; None where it must be judged on its own."""
+        """Return the form of a recipe; None if it must be checked on its own."""
         if "./" in text or MARK in text:  # other files, and what a person says of this one
             return None
         cell = self._cell(name)
@@ -92,7 +92,7 @@ class Normalizer:
         )
         isas = "|".join(map(re.escape, self.catalog.isas))
         letters = "".join(sorted({re.escape(isa[:1]) for isa in self.catalog.isas}))
-        # None stands within a word: a look at that and at the first letter spares most places the rest.
+        # None is within a word: this and the first letter rule out most places.
         python = r"[Pp]ython:? ?3[._]?\d"
         return re.compile(
             rf"(?<!\w)(?=[-\dscPp{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z]|{python})"

@@ -32,7 +32,7 @@ class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
     line: str
     pin: str
     fingerprint: str  # equal for recipes that differ in names and prose alone
-    torch: str  # of the torch section that a companion embeds, where it has one
+    torch: str  # of the torch section that a companion embeds, if it has one
     by_hand: bool  # written by a person: its line is known by its text
     uses: frozenset[str]  # files that its paths lead to
 

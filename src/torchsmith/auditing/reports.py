@@ -69,7 +69,7 @@ SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\b(?:the )?(?:comment|banner|descripti
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings by rule and words, whatever numbers and names stand in them; the worst and most first."""
+    """Return findings grouped by rule and message, apart from numbers and names; the worst and most first."""
     groups = grouped(
         ((finding.severity.rank, finding.rule, SHAPE.sub("#", finding.message)), finding)
         for finding in findings
@@ -79,7 +79,7 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """How many findings a rule has, in how many files, and how many of them --fix can mend."""
+    """How many findings a rule has, in how many files, and how many of them --fix can fix."""
 
     rule: str
     title: str
@@ -153,16 +153,16 @@ def summary(report: AuditReport, hidden: int = 0) -> str:
     parts = [counted(count, severity) for severity in Severity if (count := len(report.of(severity)))]
     silenced = f" ({report.silenced} silenced)" if report.silenced else ""
     fixable = sum(finding.fix is not None for finding in report.findings)
-    mend = f", {fixable} fixable with --fix" if fixable else ""
+    fixes = f", {fixable} fixable with --fix" if fixable else ""
     if report.searched and not report.concerned and not report.findings:
-        return _looked_at(report)
+        return _files_read(report)
     outcome = ", ".join(parts) or "no problems found"
     notes = f"; {counted(hidden, 'note')} (--notes)" if hidden else ""
-    return f"{_looked_at(report)}: {outcome}{mend}{silenced}{notes}"
+    return f"{_files_read(report)}: {outcome}{fixes}{silenced}{notes}"
 
 
-def _looked_at(report: AuditReport) -> str:
-    """How many files were read, how many concern torch or CUDA, and by what those were judged."""
+def _files_read(report: AuditReport) -> str:
+    """Return how many files were read, how many concern torch or CUDA, and how those were checked."""
     if report.searched <= report.named:
         return counted(report.recipes, "recipe")
     by_text = report.concerned - report.named
@@ -171,6 +171,6 @@ def _looked_at(report: AuditReport) -> str:
         return f"{read}, none concerns torch or CUDA"
     concern = f"{report.concerned} concern{'s' * (report.concerned == 1)} torch or CUDA"
     if not report.named:
-        return f"{read}, {concern} (judged by text)"
-    how = f"{report.named} judged by name and text" + (f", {by_text} by text" if by_text else "")
+        return f"{read}, {concern} (checked by text)"
+    how = f"{report.named} checked by name and text" + (f", {by_text} by text" if by_text else "")
     return f"{read}, {concern} ({how})"

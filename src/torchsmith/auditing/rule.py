@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Over = Literal["recipe", "expression", "repo", "file", "unread", "facts", "derivations"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
-MAX_CHARACTERS = 1_000_000  # of a file that is judged; recipes have some ten thousand
+MAX_CHARACTERS = 1_000_000  # of a file that is checked; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
 
 
@@ -33,8 +33,8 @@ class Defect:
     at: Span | None = None
     hint: str = ""
     fix: FindingFix | None = None
-    severity: Severity | None = None  # where it is not the rule's own
-    sure: Sure | None = None  # where the rule is less sure than usual
+    severity: Severity | None = None  # if it is not the rule's own
+    sure: Sure | None = None  # if the rule is less sure than usual
     of: Recipe | None = None
     file: str = ""  # another file than the one that is checked
     about: str = ""  # the setting or attribute, if Nix can decide about it
@@ -59,7 +59,7 @@ class Rule:
     check: RuleFunction
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
-    anywhere: bool = False  # whether it also holds of files that are no recipe by their name
+    anywhere: bool = False  # also for files that are not recipes by their name
 
     def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
         """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
@@ -95,8 +95,8 @@ def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
 
 
 def convention(subject: Subject) -> Sure | None:
-    """How sure a rule of our own conventions is: it guesses where they do not bind a recipe."""
-    return None if subject.bound_by_us else Sure.GUESS
+    """Return how sure a rule of our own conventions is: it guesses for recipes that need not follow them."""
+    return None if subject.enforce_conventions else Sure.GUESS
 
 
 def rewrite(span: Span, text: str) -> FindingFix:
@@ -114,7 +114,7 @@ def replaced(text: str, start: int, end: int, new: str, title: str) -> FindingFi
 
 
 def unlisted(text: str, line: int, word: str) -> FindingFix | None:
-    """The fix that takes a word out of a list in a line of prose; None where it stands in none, or more than
+    """The fix that takes a word out of a list in a line of prose; None if it is in no list, or more than
     once."""
     lines = text.split("\n")
     start, prose = sum(len(row) + 1 for row in lines[: line - 1]), lines[line - 1]

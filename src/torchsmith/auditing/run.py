@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from torchsmith.auditing.context import Context, FileFindings, JudgeTask
+from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, RepoRecipe, facts_of
@@ -41,7 +41,7 @@ PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar her
 @dataclass(frozen=True, slots=True)
 class AuditReport:
     """What was found, and in how many files. Of the Nix files that were `searched`, some are `concerned` with
-    torch or CUDA; of those, the `named` ones are judged by name and text, the others by their text alone."""
+    torch or CUDA; of those, the `named` ones are checked by name and text, the others by their text alone."""
 
     FORMAT: ClassVar = 4
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class AuditReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no error is left that counts: `audit` ends with 1 where one is."""
+        """Whether no error is left that counts: `audit` exits with 1 otherwise."""
         fixable = self.accepted == "fixable"
         return self.accepted == "all" or all(fixable and error.fix for error in self.of(Severity.ERROR))
 
@@ -72,7 +72,7 @@ class AuditReport:
 
     @property
     def printable(self) -> AuditReport:
-        """As it may be printed, whatever somebody else wrote into a recipe or its name."""
+        """The report without control characters from recipes or their names."""
         return replace(self, findings=tuple(finding.printable for finding in self.findings))
 
 
@@ -92,20 +92,20 @@ def audit(
     cached: bool = False,
     steps: Stepper = _unwatched,
 ) -> AuditReport:
-    """Judge everything below the paths, or of the recipes there those that selectors pick, by the workspace
+    """Check everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
 
     `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one
-    for each processor. `cached`: files that have not changed are not judged again. `steps` gets the number of
-    files to judge, and its function the name of each.
+    for each processor. `cached`: unchanged files are not checked again. `steps` gets the number of
+    files to check, and its function the name of each.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
     except Contradiction as problem:
-        judge = Context(builtin_catalog(), choice, {})
+        plain = Context(builtin_catalog(), choice, {})
         places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
-        contradictions = [finding for at, fault in places for finding in judge.findings("facts", at, fault)]
-        if not contradictions:  # nothing can be judged, and nobody asks for the reason as a finding
+        contradictions = [finding for at, fault in places for finding in plain.findings("facts", at, fault)]
+        if not contradictions:  # nothing can be checked, and the rule about it is not selected
             raise
         kept, silenced = choice.keep(_unique(contradictions))
         return AuditReport(
@@ -120,32 +120,32 @@ def audit(
     context = Context(catalog, choice, lines)
     cache = None
     if cached:
-        from torchsmith.auditing.cache import JudgementCache
+        from torchsmith.auditing.cache import FindingsCache
 
-        cache = JudgementCache(folders, context, workspace.root if workspace else None)
+        cache = FindingsCache(folders, context, workspace.root if workspace else None)
     work = [(folder, task) for folder in folders for task in _tasks(folder, context)]
-    judged = {task: earlier for _, task in work if cache and (earlier := cache.judged(task))}
-    todo = [task for _, task in work if task not in judged]
+    checked = {task: earlier for _, task in work if cache and (earlier := cache.checked(task))}
+    todo = [task for _, task in work if task not in checked]
     with steps(len(todo)) as step:
-        for task, judgement in zip(todo, _judge_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
-            judged[task] = judgement
+        for task, result in zip(todo, _check_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
+            checked[task] = result
             step(task.label)
-    findings = [finding for _, task in work for finding in judged[task].findings]
-    judged_facts = ((folder.root, task, judged[task].facts) for folder, task in work)
-    by_repo = grouped((root, _of_repo(task, facts, catalog)) for root, task, facts in judged_facts if facts)
+    findings = [finding for _, task in work for finding in checked[task].findings]
+    checked_facts = ((folder.root, task, checked[task].facts) for folder, task in work)
+    by_repo = grouped((root, _of_repo(task, facts, catalog)) for root, task, facts in checked_facts if facts)
     deeper: list[FileFindings] = []
     if cache and todo and all(folder.whole for folder in folders):
-        cache.keep(judged)
+        cache.keep(checked)
     if evaluate:
         from torchsmith.auditing.decide import decided
-        from torchsmith.auditing.derivations import judge_derivations
+        from torchsmith.auditing.derivations import check_derivations
 
         findings = decided(findings, trees or {})
         addresses = workspace.addresses if workspace else ()
-        deeper += judge_derivations(folders, context, trees or {}, addresses)
+        deeper += check_derivations(folders, context, trees or {}, addresses)
     findings += [finding for result in deeper for finding in result.findings]
-    silenced = sum(result.silenced for result in (*judged.values(), *deeper))
-    concerned = sum(result.concerns for result in judged.values())
+    silenced = sum(result.silenced for result in (*checked.values(), *deeper))
+    concerned = sum(result.concerns for result in checked.values())
     findings += _repo_findings(folders, by_repo, context)
     counted, baseline = choice.keep(_unique(findings))
     recipes = [recipe for folder in folders for recipe in folder.recipes]
@@ -164,43 +164,43 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
     return [seen[key] for key in sorted(seen)]
 
 
-def _tasks(folder: Repository, context: Context) -> Iterator[JudgeTask]:
-    yield from (JudgeTask(recipe.path, folder.label_of(recipe.path), "recipe") for recipe in folder.recipes)
-    yield from (JudgeTask(path, folder.label_of(path), "page") for path in (*folder.others, *folder.pages))
-    # A file that somebody named is judged where it cannot be read, too.
-    judged = (
+def _tasks(folder: Repository, context: Context) -> Iterator[CheckTask]:
+    yield from (CheckTask(recipe.path, folder.label_of(recipe.path), "recipe") for recipe in folder.recipes)
+    yield from (CheckTask(path, folder.label_of(path), "page") for path in (*folder.others, *folder.pages))
+    # A file that was named is checked even if it cannot be read.
+    checked = (
         path for path in folder.elsewhere if _mentions(path, context) or not (folder.whole or _is_nix(path))
     )
-    yield from (JudgeTask(path, folder.label_of(path), "expression") for path in judged)
+    yield from (CheckTask(path, folder.label_of(path), "expression") for path in checked)
 
 
-def _judge_all(todo: Sequence[JudgeTask], context: Context, jobs: int) -> Iterator[FileFindings]:
+def _check_all(todo: Sequence[CheckTask], context: Context, jobs: int) -> Iterator[FileFindings]:
     if jobs == 1 or len(todo) < MIN_FILES_FOR_POOL:
-        yield from (_judge(task, context) for task in todo)
+        yield from (_check(task, context) for task in todo)
         return
     with worker_pool(jobs, _prepare, context) as pool:
-        # Neighbours are alike: a process that judges many of them finds most of them judged already.
+        # Neighbours are alike: a process that checks many of them finds most of them checked already.
         size = min(MAX_CHUNK, max(MIN_CHUNK, len(todo) // (jobs * 2) + 1))
         chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
-        for judged in pool.map(_judge_chunk, chunks):
-            yield from judged
+        for checked in pool.map(_check_chunk, chunks):
+            yield from checked
 
 
-_context: list[Context] = []  # of a process that judges for another
+_context: list[Context] = []  # of a process that checks for another
 
 
 def _prepare(context: Context) -> None:
     _context[:] = [context]
 
 
-def _judge_chunk(chunk: Sequence[JudgeTask]) -> list[FileFindings]:
-    return [_judge(task, _context[0]) for task in chunk]
+def _check_chunk(chunk: Sequence[CheckTask]) -> list[FileFindings]:
+    return [_check(task, _context[0]) for task in chunk]
 
 
-def _judge(task: JudgeTask, context: Context) -> FileFindings:
+def _check(task: CheckTask, context: Context) -> FileFindings:
     if task.kind == "expression":
-        return judge_expressions(task.path, task.label, context)
-    return judge_file(task.path, task.label, task.kind == "recipe", context)
+        return check_expressions(task.path, task.label, context)
+    return check_file(task.path, task.label, task.kind == "recipe", context)
 
 
 def _mentions(path: Path, context: Context) -> bool:
@@ -224,8 +224,8 @@ def _is_nix(path: Path) -> bool:
     return True
 
 
-def judge_expressions(path: Path, label: str, context: Context) -> FileFindings:
-    """What a Nix file that is no recipe by its name says of torch and CUDA, wherever it lies."""
+def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
+    """Check what a Nix file that is not a recipe by its name says about torch and CUDA."""
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
@@ -239,8 +239,8 @@ def judge_expressions(path: Path, label: str, context: Context) -> FileFindings:
     return FileFindings(counted, silenced=silenced, concerns=True, lasting=_exact(recipe))
 
 
-def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
-    """All that the text of one file gives away."""
+def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
+    """Check the text of one file."""
     try:
         text = read_text(path)
     except Problem as problem:
@@ -251,7 +251,7 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     name = package_name(path)
     concerns = mentioned(context.catalog).search(text) is not None and try_read(name, context.catalog) is None
     form = context.forms.of(name, text, context.lines.get(name))
-    known = context.judged.get(form) if form else None
+    known = context.checked.get(form) if form else None
     if form and known:
         return known.again(form, label, findings)
     try:
@@ -259,15 +259,15 @@ def judge_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     except Problem as problem:
         unread = _unread(problem, label, context)
         return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
-    judged = replace(judge_recipe(recipe, label, context, findings), concerns=concerns)
-    if form and not findings and all(finding.severity is Severity.NOTE for finding in judged.findings):
-        if len(context.judged) > MAX_REMEMBERED:
-            context.judged.clear()
-        judged = context.judged[form] = replace(judged, form=form)
-    return judged
+    checked = replace(check_recipe(recipe, label, context, findings), concerns=concerns)
+    if form and not findings and all(finding.severity is Severity.NOTE for finding in checked.findings):
+        if len(context.checked) > MAX_REMEMBERED:
+            context.checked.clear()
+        checked = context.checked[form] = replace(checked, form=form)
+    return checked
 
 
-def judge_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:
+def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:
     """The findings of the rules over recipes, after those that are `known`."""
     subject = context.subject(label, recipe)
     facts = facts_of(subject, context.forms)
@@ -279,12 +279,12 @@ def judge_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
 
 
 def _exact(recipe: Recipe) -> bool:
-    """Whether nobody had to ask Nix what its text means."""
+    """Whether its text was understood without Nix."""
     return all(file.syntax.exact for file in recipe.files)
 
 
 def _doubt(path: Path) -> Sure | None:
-    """How sure it is that a file that cannot be read is no Nix, where that may be the fault of our reader."""
+    """Return how sure it is that an unreadable file is not Nix; None: certain."""
     try:
         text = read_text(path)
     except Problem:
@@ -305,7 +305,7 @@ def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]
     return context.findings("unread", where, problem)
 
 
-def _of_repo(task: JudgeTask, facts: RecipeFacts, catalog: Catalog) -> RepoRecipe:
+def _of_repo(task: CheckTask, facts: RecipeFacts, catalog: Catalog) -> RepoRecipe:
     name = package_name(task.path)
     reading = try_read(name, catalog)
     return RepoRecipe(task.label, name, reading.variant if reading else None, facts)

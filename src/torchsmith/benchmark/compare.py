@@ -109,7 +109,7 @@ def compare_builds(
     catalog: Catalog,
     progress: Callable[[int, int], None],
 ) -> BuildComparison:
-    """Measure two builds and judge what was measured."""
+    """Measure two builds, and test whether they differ."""
     results = measure(subjects, plan, progress)
     sides = [_side(subject, results, index, catalog) for index, subject in enumerate(subjects)]
     rows = rows_of(results)
@@ -190,7 +190,7 @@ def _notes(
     }
     needed = fewest_rounds(max(families.values(), default=1))
     if runs < needed:
-        notes.append(f"{runs} runs cannot tell any difference among so many operations: take --runs {needed}")
+        notes.append(f"{runs} runs cannot show a difference among so many operations: use --runs {needed}")
     elif noisy := sum(row.outcome == "noisy" for row in rows):
         notes.append(
             f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {NOISE_LIMIT:.0%} could"

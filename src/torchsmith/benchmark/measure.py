@@ -108,7 +108,7 @@ def measure(
     plans: dict[Key, TurnPlan] = {}
     done = 0
     with TemporaryDirectory(prefix="torchsmith-") as bytecode:
-        # a build may come with compiled Python, or lie where it cannot be written
+        # a build may contain compiled Python, or be read-only
         fair = [replace(subject, bytecode=bytecode) for subject in subjects]
         while done <= plan.runs:
             try:

@@ -18,7 +18,7 @@ from typing import Literal
 LEVEL = 0.05  # the chance that any of a family of equal operations is called different
 LEAST_DIFFERENCE = 0.01  # a smaller difference is not called one, however sure it is
 PRECISION = 1e-6  # how exact the ends of an interval are
-NOISE_LIMIT = 0.05  # where differences of this size could hide, the noise is too large to say "same"
+NOISE_LIMIT = 0.05  # if a difference of this size could hide, the noise is too large to say "same"
 
 RatioOutcome = Literal["lower", "higher", "same", "noisy", "wrong", "failed"]
 
@@ -57,7 +57,7 @@ def ways_up_to(weights: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def chance(differences: Sequence[float]) -> float:
-    """How likely signed ranks as far from even as these are, where every sign is a toss of a coin."""
+    """Return how likely signed ranks as far from even as these are, if every sign is a toss of a coin."""
     nonzero = [difference for difference in differences if difference]
     weights = scores(nonzero)
     up = sum(weight for weight, difference in zip(weights, nonzero, strict=True) if difference > 0)
@@ -71,8 +71,8 @@ def fewest_rounds(family: int) -> int:
 
 
 def typical(values: Sequence[float]) -> float:
-    """The median of pairwise means (Hodges and Lehmann): as sure as a mean where noise is well-behaved, and
-    unmoved where some of it is not."""
+    """Return the median of pairwise means (Hodges and Lehmann): as precise as a mean for normal noise, and
+    not moved by outliers."""
     return median((value + other) / 2 for index, value in enumerate(values) for other in values[index:])
 
 
@@ -88,7 +88,7 @@ def estimate(a: Sequence[float], b: Sequence[float], family: int) -> RatioEstima
 
 
 def _bound(differences: Sequence[float], outside: float, inside: float, level: float) -> float:
-    """The end of the interval, between `outside` and `inside`: where the chance falls below the level."""
+    """Return the end of the interval, at which the chance falls below the level."""
     while abs(outside - inside) > PRECISION:
         between = (outside + inside) / 2
         if chance([difference - between for difference in differences]) > level:

@@ -97,9 +97,9 @@ class BuildProcess:
         try:
             answer = json.loads(line)
         except ValueError:
-            raise Died(f"it answered {do} with something that is no JSON") from None
+            raise Died(f"it answered {do} with something that is not JSON") from None
         if not isinstance(answer, dict):
-            raise Died(f"it answered {do} with no object")
+            raise Died(f"it answered {do} with something that is not an object")
         return answer
 
     def _ending(self, do: str) -> str:

@@ -1,4 +1,4 @@
-"""What a cell's name leads to: its last build, and the log of that."""
+"""A cell's last build and its log, by name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def is_name(path: Path) -> bool:
-    """Whether something is no place but a name: nothing is there, and no folder is part of it."""
+    """Whether a path is a name: it has no folder, and no such file exists."""
     return len(path.parts) == 1 and str(path) != "-" and not path.exists()
 
 
 def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library") -> Path:
-    """Where a path, or for a cell's name its last build, lies on disk. Raises NotFound for a name that was
-    never built here; `hint` says what it takes."""
+    """Return a path as it is on disk, or for a cell's name its last build. Raises NotFound, with `hint`, for
+    a name that was never built here."""
     from torchsmith.nix.tool import stored
 
     if not is_name(named) or workspace.root is None:
@@ -45,14 +45,14 @@ def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a 
 
 
 def build_to_run(named: Path, workspace: Workspace) -> Path:
-    """The same of a build that is to run. Raises MissingRequirement if it is in a store of its own."""
+    """Return the path of a build that is to run. Raises MissingRequirement if it is in a store of its own."""
     from torchsmith.nix.tool import in_own_store
 
     hint = "give a result link, a store path or a site-packages folder; install a wheel first"
     path = build_named(named, workspace, hint)
     if in_own_store(path):
         raise MissingRequirement(
-            f"{named} cannot run: it lies in torchsmith's own store, and looks for its parts in /nix/store",
+            f"{named} cannot run: it is in torchsmith's own store, and looks for its parts in /nix/store",
             hint="build into the machine's store: join the group nix-users, or start nix-daemon"
             " (torchsmith doctor)",
         )
@@ -67,7 +67,7 @@ def _existing(path: Path, hint: str) -> Path:
 
 
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
-    """The derivation of a build that was made here under a name; empty where the record has another one."""
+    """Return the derivation of a name's last build; empty if `path` is not that build."""
     if workspace.root is None:
         return ""
     from torchsmith.nix.tool import stored
@@ -80,7 +80,7 @@ def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
 
 
 def log_named(named: Path, workspace: Workspace) -> Path:
-    """A path as it is; for a job's name the log of its last build."""
+    """Return a path as it is, or for a job's name the log of its last build."""
     if not is_name(named) or workspace.root is None:
         return _existing(named, "give the file of a log, or - for stdin")
     from torchsmith.record import open_record
@@ -90,7 +90,7 @@ def log_named(named: Path, workspace: Workspace) -> Path:
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:
-    """Where a job's last log is. Raises NotFound if there is none."""
+    """Return the path of a job's last log. Raises NotFound if there is none."""
     from torchsmith.core.state import log_file
 
     row = record.last_log(name)

@@ -1,4 +1,4 @@
-"""Completion for bash, zsh and fish: scripts that ask torchsmith itself what a word may become.
+"""Completion for bash, zsh and fish: scripts that ask torchsmith for the completions of a word.
 
 A script calls `_TORCHSMITH_COMPLETE=SHELL torchsmith WORD...` with the words up to the cursor, the last of
 them unfinished, and reads a candidate a line, with its description behind a tab where the shell shows one.
@@ -77,13 +77,13 @@ def completion(arguments: Sequence[str]) -> None:
 
 
 def complete(shell: str, arguments: Sequence[str]) -> None:
-    """Print what the last word may become."""
+    """Print the completions of the last word."""
     for name, about in candidates(_joined(arguments) or [""]):
         sys.stdout.write(f"{name}\t{about}\n" if about and shell != "bash" else f"{name}\n")
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """bash takes --option=value apart: --option, =, value."""
+    """Join what bash takes apart: --option, =, value."""
     joined: list[str] = []
     for word in arguments:
         if joined and (word == "=" or joined[-1].endswith("=")) and joined[-1].startswith("--"):
@@ -94,7 +94,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def candidates(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What the last of the words may become, each with a description; nothing: a file, or nobody knows."""
+    """Yield completions of the last word, each with a description; none if it may be a file or is unknown."""
     *before, word = arguments
     if not before:
         yield from _starting(word, _verbs())

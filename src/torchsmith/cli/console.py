@@ -1,5 +1,4 @@
-"""Printing: answers to stdout, words about them to stderr; in colour and columns, without loading anything
-for a short answer."""
+"""Printing: answers to stdout, notes to stderr, in colour and columns. A short answer loads nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ def _colours(stream: TextIO) -> bool:
 
 
 def paint(text: str, style: str, stream: TextIO | None = None) -> str:
-    """The text in a style, where the stream shows styles."""
+    """Return the text in a style, if the stream shows styles."""
     if not style or not text or not _colours(stream or sys.stdout):
         return text
     codes = ";".join(CODES[word] for word in style.split())
@@ -43,8 +42,8 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 def write(
     text: str = "", style: str = "", stream: TextIO | None = None, *, hang: int = 2, whole: bool = False
 ) -> None:
-    """A line of an answer, nothing in it markup; a narrower terminal breaks it between words, and what goes
-    on stands `hang` columns further in. A command to copy stays whole."""
+    """Print a line. On a narrow terminal it is broken between words, and continued `hang` columns further in;
+    with `whole` it is not broken."""
     stream = stream or sys.stdout
     room = None if whole else width(stream)
     for line in text.split("\n"):
@@ -53,7 +52,7 @@ def write(
 
 
 def _put(line: str, stream: TextIO) -> None:
-    """A line with no control character but a tab and colours of ours."""
+    """Print a line without control characters, except tabs and our own colours."""
     parts = PAINTED.split(line) if _colours(stream) else [line]
     line = "".join(part if at % 2 else printable(part, "\t") for at, part in enumerate(parts))
     try:
@@ -64,12 +63,12 @@ def _put(line: str, stream: TextIO) -> None:
 
 
 def tell(text: str, style: str = "", *, hang: int = 2, whole: bool = False) -> None:
-    """One line for the person who watches."""
+    """Print a line to stderr."""
     write(text, style, sys.stderr, hang=hang, whole=whole)
 
 
 def warn(text: str) -> None:
-    """The same, where it should be seen."""
+    """Print a line to stderr, in yellow."""
     tell(text, "yellow")
 
 
@@ -77,7 +76,7 @@ Printer = Callable[..., None]  # write or tell
 
 
 def width(stream: TextIO | None = None) -> int | None:
-    """Columns of the terminal; None where nobody watches, and nothing needs to be broken."""
+    """Return the columns of the terminal; None if there is no terminal."""
     if os.environ.get("COLUMNS", "").isdigit():
         return int(os.environ["COLUMNS"])
     try:
@@ -87,8 +86,8 @@ def width(stream: TextIO | None = None) -> int | None:
 
 
 def wrapped(text: str, columns: int | None, hang: int = 0) -> list[str]:
-    """Lines of at most so many columns, broken between words; a longer word stays whole, and a label that
-    begins the text stays with what it labels."""
+    """Return lines of at most so many columns, broken between words. A longer word is not broken, and a label
+    at the start stays with the text after it."""
     if columns is None or _seen(text) <= columns:
         return [text]
     start = len(text) - len(text.lstrip(" "))
@@ -109,18 +108,18 @@ def wrapped(text: str, columns: int | None, hang: int = 0) -> list[str]:
 
 
 def _seen(text: str) -> int:
-    """How many columns a text takes: colours take none."""
+    """Return how many columns a text takes: colours take none."""
     first, *coloured = text.split("\x1b[")
     return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
 
 
 def cut(name: str, room: int) -> str:
-    """A name cut from the left: its end says the GPU and the instruction set."""
+    """Return a name cut from the left: its end has the GPU and the instruction set."""
     return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
 
 
 def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
-    """A line of somebody else, behind a bar that goes down its side."""
+    """Print a quoted line, with a bar in front of each of its parts."""
     columns = width(sys.stdout if line is write else sys.stderr)
     for part in wrapped(text, columns and columns - len(bar)):
         line(bar + part, style, whole=True)
@@ -165,8 +164,8 @@ def laid_out(
     broken: Container[int] | None = None,
     stream: TextIO | None = None,
 ) -> list[str]:
-    """Rows in columns as lines. Where they need more than `room`, the columns `broken`, else the last one,
-    are broken between words; those in `right` stand at their right edge."""
+    """Return rows in columns as lines. If they need more than `room`, the columns `broken`, or else the last
+    one, are broken between words; those in `right` are aligned right."""
     count = max(map(len, rows), default=0)
     cells = [
         [
@@ -199,7 +198,7 @@ def laid_out(
 
 
 class Foot:
-    """Lines at the foot of a terminal that are drawn again and again; nothing where nobody watches."""
+    """Lines at the bottom of a terminal that are redrawn; without a terminal nothing is printed."""
 
     def __init__(self) -> None:
         self.room = width(sys.stderr) or DEFAULT_WIDTH
@@ -216,11 +215,11 @@ class Foot:
 
     @property
     def due(self) -> bool:
-        """Whether it is long enough since the last drawing that the eye would see another."""
+        """Whether the last drawing is long enough ago for another."""
         return self._watched and time.monotonic() - self._drawn > REDRAW_SECONDS
 
     def draw(self, *lines: str) -> None:
-        """Show these lines in place of the last ones."""
+        """Draw these lines in place of the last ones."""
         if self._watched:
             self._erase()
             self._lines, self._drawn = list(lines), time.monotonic()
@@ -230,7 +229,7 @@ class Foot:
             sys.stderr.flush()
 
     def above(self, line: str) -> None:
-        """Print a line that stays, above those at the foot."""
+        """Print a permanent line above those at the bottom."""
         lines = self._lines
         self._erase()
         tell(line, whole=True)
@@ -244,8 +243,8 @@ class Foot:
 
 
 def print_json(document: object, *, format: int | None = 1, sort: bool = False) -> None:
-    """A document as JSON on stdout, with its FORMAT, which is 1 where it states none; docs/json.md
-    describes each. `sort`: it holds sets, which have no order of their own."""
+    """Print a document as JSON with its FORMAT, or `format` if it has none; docs/json.md describes each.
+    `sort`: it contains sets, which are unordered."""
     import msgspec
 
     builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
@@ -253,14 +252,14 @@ def print_json(document: object, *, format: int | None = 1, sort: bool = False) 
         builtins = {"format": getattr(document, "FORMAT", format), **builtins}
     try:
         text = msgspec.json.encode(builtins)
-    except UnicodeEncodeError:  # a file's name that is no text
+    except UnicodeEncodeError:  # a file name that is not text
         text = msgspec.json.encode(_as_text(builtins))
     sys.stdout.write(msgspec.json.format(text, indent=2).decode() + "\n")
     ANSWERED.set(True)
 
 
 def _as_text(value: object) -> object:
-    """Builtin values, in which every string is one."""
+    """Return builtin values in which every string can be encoded."""
     if isinstance(value, str):
         return printable(value, "\t\n")
     if isinstance(value, Mapping):
@@ -269,7 +268,7 @@ def _as_text(value: object) -> object:
 
 
 def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> None:
-    """An answer as data where a program asks for it, else in words."""
+    """Print an answer as JSON or for people."""
     if as_json:
         print_json(document)
     else:
@@ -277,7 +276,7 @@ def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> No
 
 
 def print_problem(problem: Problem) -> None:
-    """What is wrong, where, and what to do."""
+    """Print a problem with its place and its hint."""
     place = paint(f"{problem.where}: ", "bold", sys.stderr) if problem.where else ""
     tell(place + paint("error: ", "bold red", sys.stderr) + problem.message)
     if problem.hint:
@@ -285,7 +284,7 @@ def print_problem(problem: Problem) -> None:
 
 
 def print_problem_json(problem: Problem) -> None:
-    """The same as a document, where none was printed: two in a row are no JSON."""
+    """Print a problem as JSON, unless a document was printed already."""
     if ANSWERED.get():
         return
     where = str(problem.where) if problem.where else None
@@ -294,7 +293,7 @@ def print_problem_json(problem: Problem) -> None:
 
 
 def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = ()) -> str:
-    """A command of ours as a person can copy it; no workspace is named where it is this folder."""
+    """Return a torchsmith command to copy; a workspace in this folder is not named."""
     here = workspace is None or workspace.absolute() == Path.cwd()
     where = [] if here else ["-w", str(workspace)]
     named = [tree for tree in nixpkgs if tree != os.environ.get("TORCHSMITH_NIXPKGS")]
@@ -303,7 +302,7 @@ def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[st
 
 
 def unknown_hashes(workspace: Path | None) -> list[str]:
-    """Sources of a workspace's cells whose hash nobody knows: a build stops there."""
+    """Return the sources of a workspace's cells whose hash is unknown: a build stops there."""
     from torchsmith.workspace.load import open_workspace
 
     try:
@@ -324,14 +323,14 @@ def unknown_hashes(workspace: Path | None) -> list[str]:
 def next_step(
     *arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = (), why: str = ""
 ) -> None:
-    """`next: torchsmith WORDS -w WORKSPACE`, on stderr, with the nixpkgs that was named; not to a program."""
+    """Print `next: torchsmith WORDS -w WORKSPACE` to stderr, with the given nixpkgs; not with --json."""
     if ANSWERED.get():
         return
     if arguments[0] == "build" and (unknown := unknown_hashes(workspace)):
         learns = f"the hash of {some_of(unknown)} is not known"
         next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=f"first: {learns}")
     line = command(*arguments, workspace=workspace, nixpkgs=nixpkgs)
-    sys.stdout.flush()  # what it follows comes first, also where both go into one file
+    sys.stdout.flush()  # keeps the order if both streams go into one file
     aside = f"   # {why}" if why else ""
     room = width(sys.stderr)
     if room and len(f"next: {line}{aside}") > room:
@@ -340,13 +339,13 @@ def next_step(
 
 
 def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:
-    """That a build may be planned next."""
+    """Suggest to plan a build."""
     why = "estimates time, memory and disk"
     next_step("build", "--dry-run", *recipes, workspace=workspace, nixpkgs=nixpkgs, why=why)
 
 
 def exit_if(wrong: object) -> None:
-    """End here where something is not right, with the exit code that it is or else with 1."""
+    """Exit if something is wrong: with the given exit code, or with 1."""
     if wrong:
         raise SystemExit(int(wrong if isinstance(wrong, Exit) else Exit.CHECK_FAILED))
 
@@ -355,6 +354,6 @@ COMMAND_LINE = "\n" + " " * 10  # a shell reads on after &&
 
 
 def print_commands(commands: Mapping[str, str]) -> None:
-    """Each as it can be copied: a line for a step, none of them broken to the terminal's width."""
+    """Print commands to copy: each step on a line of its own, not broken."""
     for label, command in commands.items():
         write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{COMMAND_LINE}')}", whole=True)

@@ -1,4 +1,4 @@
-"""What `--help` prints of a verb: its use, what it is for, its words and options in panels, an example."""
+"""What `--help` prints for a verb: usage, description, arguments and options in panels, an example."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torchsmith.cli.console import DEFAULT_WIDTH, paint, width, wrapped, write
 from torchsmith.cli.group import Group
 from torchsmith.cli.parser import Command, Parameter
 
-MAX_NAME_COLUMNS = 28  # at most, of what stands before a description
+MAX_NAME_COLUMNS = 28  # of names before a description
 MAX_WIDTH = 100
 
 
 def reflowed(text: str | None) -> str:
-    """Paragraphs, each a line: the terminal's width breaks them, not the source's."""
+    """Return the paragraphs of a text, each in one line."""
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n"))
 
 
 def print_command_help(command: Command) -> None:
-    """The page of a verb."""
+    """Print the help of a verb."""
     parameters = command.parameters()
     arguments = [parameter for parameter in parameters if parameter.param.kind == "Argument"]
     options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
@@ -37,7 +37,7 @@ def print_command_help(command: Command) -> None:
 
 
 def print_group_help(name: str, group: Group) -> None:
-    """The page of a verb that has verbs of its own."""
+    """Print the help of a verb that has verbs of its own."""
     _head((f"torchsmith {name}", "VERB", "..."), group.about)
     firsts = {word: reflowed(run.__doc__).split("\n\n")[0] for word, (run, _) in group.commands.items()}
     _panel("Verbs", list(firsts.items()))
@@ -67,7 +67,7 @@ def _room() -> int:
 
 
 def _painted(text: str) -> str:
-    """Help may mark words as bold."""
+    """Return help with [bold] words painted."""
     first, *marked = text.split("[bold]")
     parts = [part.partition("[/bold]") for part in marked]
     return first + "".join(paint(bold, "bold") + rest for bold, _, rest in parts)
@@ -80,7 +80,7 @@ def option_names(parameter: Parameter) -> str:
 
 
 def described(parameter: Parameter) -> str:
-    """The help of a parameter, and what else there is to know of it."""
+    """Return the help of a parameter, with its values, bounds and default."""
     more = []
     if isinstance(parameter.kind, tuple):
         more.append(f"one of {', '.join(parameter.kind)}")
@@ -105,7 +105,7 @@ def _default(parameter: Parameter) -> str:
 
 
 def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Names and descriptions in a frame."""
+    """Print names and descriptions in a frame."""
     room = _room()
     inside = room - 4
     column = min(max(len(name) for name, _ in rows), MAX_NAME_COLUMNS)

@@ -1,4 +1,4 @@
-"""A command line from its words to its exit code, and how every failure looks to a person or a program."""
+"""Run a command line, and report every failure to people and programs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torchsmith.cli.console import print_problem, print_problem_json, warn
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
-INTERRUPTED = 130  # what shells say of Ctrl-C
+INTERRUPTED = 130  # as shells do after Ctrl-C
 
 
 def run() -> None:
-    """Run the command line; a traceback is only for a bug of ours."""
+    """Run the command line; only a bug ends in a traceback."""
     arguments = sys.argv[1:]
-    if os.environ.get("COLUMNS") == "0":  # what some CI sets: nobody knows
+    if os.environ.get("COLUMNS") == "0":  # some CI services set it: unknown
         del os.environ["COLUMNS"]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was begun is tidied up, as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
     warnings.showwarning = lambda message, *_, **__: warn(f"warning: {message}")
     try:
         try:
@@ -29,7 +29,7 @@ def run() -> None:
     except Problem as problem:
         fail(problem)
     except BrokenPipeError:
-        _drop_output()  # the reader has seen enough
+        _drop_output()  # the reader has closed the pipe
         sys.exit(0)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -70,17 +70,17 @@ def _run(arguments: list[str]) -> None:
 
 
 def fail(problem: Problem) -> None:
-    """Say what is wrong, to a program too where it asked for JSON, and exit."""
+    """Print a problem, with --json as JSON too, and exit."""
     print_problem(problem)
     try:
         if "--json" in sys.argv:
             print_problem_json(problem)
         sys.stdout.flush()
-    except OSError:  # it is stdout itself that fails
+    except OSError:  # stdout itself fails
         _drop_output()
     sys.exit(int(problem.exit))
 
 
 def _drop_output() -> None:
-    """Keep the interpreter from trying again, and complaining, at exit."""
+    """Keep the interpreter from writing to stdout again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

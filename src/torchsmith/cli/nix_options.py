@@ -1,4 +1,4 @@
-"""How requests say which recipes Nix is asked about, and how; and what that leads to."""
+"""Options for recipes and for Nix, and the evaluation that they describe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NixpkgsOption = Annotated[
     Sequence[str],
     Option(
         "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
-        " small one of ours, whose torch compiles in seconds.",
+        " small one that is part of torchsmith, whose torch compiles in seconds.",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
     ),
@@ -43,7 +43,7 @@ TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", 
 
 @dataclass(frozen=True)
 class NixOptions(Request):
-    """How Nix evaluates: with which nixpkgs, and with how much of the machine."""
+    """How Nix evaluates: with which nixpkgs, and with which limits."""
 
     nixpkgs: NixpkgsOption = ()
     jobs: Annotated[int | None, Option("--jobs", "-j", "Number of parallel workers.", min=1)] = None
@@ -53,7 +53,7 @@ class NixOptions(Request):
 
 
 def read_trees(options: Sequence[str]) -> dict[str, Path]:
-    """`PATH` for every pin, `REV=PATH` for one."""
+    """Return the trees by revision: `PATH` is for every pin, `REV=PATH` for one."""
     trees: dict[str, Path] = {}
     for word in options:
         rev, equals, path = word.partition("=")
@@ -67,7 +67,7 @@ def read_trees(options: Sequence[str]) -> dict[str, Path]:
 
 
 def takes_sample(trees: Sequence[str]) -> bool:
-    """Whether one of the trees is our sample."""
+    """Whether one of the trees is the sample."""
     return any(is_sample(Path(word)) for word in trees)
 
 
@@ -85,7 +85,7 @@ def _full_revision(short: str) -> str:
 
 
 def open_recipes(selectors: Sequence[str], workspace: Path | None) -> tuple[Workspace, list[RecipeFile]]:
-    """The workspace at hand and the recipes that words pick in it."""
+    """Return the workspace and the recipes in it that words select."""
     from torchsmith.workspace.checkout import choose
     from torchsmith.workspace.load import open_workspace
 
@@ -102,7 +102,7 @@ def evaluation(
     separate: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """The Nix at hand, and evaluation with it under these options; `reporter` is told of each recipe."""
+    """Return the installed Nix, and a function that evaluates recipes with these options."""
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, reachable
     from torchsmith.nix.tool import find_nix
@@ -115,7 +115,7 @@ def evaluation(
     cache = ResultCache() if options.cache else None
 
     def run(requests: Sequence[Evaluable]) -> list[EvalResult]:
-        with reporter.steps("evaluating", len(requests)) as tell:
+        with reporter.steps("evaluating", len(requests)) as step:
             results = evaluate(
                 requests,
                 nix,
@@ -127,7 +127,7 @@ def evaluation(
                     alone=separate,
                     instantiate=instantiate,
                 ),
-                tell=lambda result: tell(result.name),
+                tell=lambda result: step(result.name),
             )
         return reachable(results)
 

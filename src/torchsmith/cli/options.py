@@ -14,7 +14,7 @@ from torchsmith.core.problem import Problem
 
 
 def complete_names(incomplete: str) -> list[str]:
-    """Variant names of the workspace at hand, for the shell."""
+    """Complete variant names of the workspace."""
     from torchsmith.workspace.load import open_workspace
 
     try:
@@ -25,7 +25,7 @@ def complete_names(incomplete: str) -> list[str]:
 
 
 def complete_cells(incomplete: str) -> list[str]:
-    """Names of cells that can be built, whatever the workspace asks for."""
+    """Complete names of all cells that can be built."""
     from torchsmith.workspace.load import open_workspace
 
     cells = open_workspace(None, "wide").matrix.cells
@@ -33,7 +33,7 @@ def complete_cells(incomplete: str) -> list[str]:
 
 
 def complete_profiles(incomplete: str) -> list[str]:
-    """Profiles of the workspace at hand and those that every workspace knows."""
+    """Complete profiles of the workspace and built-in ones."""
     from torchsmith.workspace.load import default_profiles, open_workspace
 
     own: list[str] = []
@@ -44,7 +44,7 @@ def complete_profiles(incomplete: str) -> list[str]:
 
 
 def complete_selectors(incomplete: str) -> list[str]:
-    """Values of every axis, and names of cells once a word looks like one."""
+    """Complete values of every axis, and names of cells."""
     from torchsmith.catalog import builtin_catalog
 
     catalog = builtin_catalog()
@@ -58,7 +58,7 @@ def complete_selectors(incomplete: str) -> list[str]:
 
 
 def complete_gpus(incomplete: str) -> list[str]:
-    """GPUs by product and by architecture."""
+    """Complete GPUs by product and by architecture."""
     from torchsmith.catalog import builtin_catalog
 
     gpus = builtin_catalog().gpus
@@ -67,21 +67,21 @@ def complete_gpus(incomplete: str) -> list[str]:
 
 
 def complete_cpus(incomplete: str) -> list[str]:
-    """CPUs by microarchitecture."""
+    """Complete CPUs by microarchitecture."""
     from torchsmith.catalog import builtin_catalog
 
     return [name for name in builtin_catalog().cpus if name.startswith(incomplete.lower())]
 
 
 def complete_workloads(incomplete: str) -> list[str]:
-    """What a machine may be for."""
+    """Complete workloads."""
     from torchsmith.catalog import builtin_catalog
 
     return [name for name in builtin_catalog().workloads if name.startswith(incomplete)]
 
 
 def complete_rules(incomplete: str) -> list[str]:
-    """Rules of the audit."""
+    """Complete rules of the audit."""
     from torchsmith.auditing.rule import all_rules
 
     return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
@@ -136,7 +136,7 @@ VariantOption = Annotated[
 TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 
 
-Pair = Annotated[str, Option("The release that goes with it, where the catalog has none.")]
+Pair = Annotated[str, Option("The release that goes with it, if the catalog has none.")]
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -158,7 +158,7 @@ class PairOptions(msgspec.Struct, frozen=True):
     ] = ()
 
     def releases(self) -> dict[str, str]:
-        """Those that were named, by package."""
+        """Return the releases that were given, by package."""
         from torchsmith.edit.pin import pairs_of
 
         return pairs_of(self.pair, torchvision=self.torchvision, torchaudio=self.torchaudio)

@@ -1,4 +1,4 @@
-"""The command line, read by what requests declare: words in, the arguments of a verb's function out."""
+"""The command line parser: words in, the arguments of a verb's function out, as requests declare them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def switches(self) -> dict[str, bool]:
-        """Every name by which it is given, and for a flag what that name says."""
+        """Every name of it, and for a flag the value of that name."""
         switches: dict[str, bool] = {}
         for names in self.param.names or (f"--{self.name.rstrip('_').replace('_', '-')}",):
             yes, _, no = names.partition("/")
@@ -49,7 +49,7 @@ class Parameter:
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in help and messages."""
+        """The word for its value in help and messages."""
         if self.param.metavar:
             return self.param.metavar
         if self.param.kind == "Argument":
@@ -57,7 +57,7 @@ class Parameter:
         return {str: "TEXT", Path: "PATH", int: "NUMBER", float: "NUMBER"}.get(self.kind, "WORD")
 
     def read(self, text: str, called: str) -> Any:
-        """The value that a word stands for. Raises Usage where it stands for none."""
+        """Return the value of a word. Raises Usage if it is not one."""
         if isinstance(self.kind, tuple):
             if text not in self.kind:
                 raise Usage(f"{called}: {text!r} is not one of {', '.join(self.kind)}")
@@ -68,7 +68,7 @@ class Parameter:
             number = self.kind(text)
         except ValueError:
             kind = "whole number" if self.kind is int else "number"
-            raise Usage(f"{called}: {text!r} is no {kind}") from None
+            raise Usage(f"{called}: {text!r} is not a {kind}") from None
         low, high = self.param.min, self.param.max
         if not ((low is None or number >= low) and (high is None or number <= high)):
             raise Usage(f"{called}: {text} is out of range", hint=f"it is {self.bounds}")
@@ -76,7 +76,7 @@ class Parameter:
 
     @property
     def bounds(self) -> str:
-        """What numbers it takes, in words."""
+        """The numbers that it takes, in words."""
         low, high = self.param.min, self.param.max
         parts = [
             f"{word} {bound:g}" for word, bound in (("at least", low), ("at most", high)) if bound is not None
@@ -86,7 +86,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb as it can be called: the words that lead to it, its function and an example that runs."""
+    """A verb: the words that call it, its function, and an example that runs."""
 
     words: tuple[str, ...]
     run: Callable[..., None]
@@ -103,8 +103,8 @@ class Command:
 def find_command(
     arguments: Sequence[str], verbs: Sequence[str], removed: Mapping[str, str] | None = None
 ) -> tuple[Command | Group, tuple[str, ...], list[str]]:
-    """The verb that arguments call, those that name it, and those that are left. Raises Usage for a verb that
-    there is none of."""
+    """Return the verb that arguments call, the words that name it, and the remaining words. Raises Usage for
+    an unknown verb."""
     verb = arguments[0]
     if verb not in verbs:
         if verb.startswith("-"):
@@ -128,7 +128,7 @@ def find_command(
 
 
 def _parameters(run: Callable[..., Any]) -> Iterator[Parameter]:
-    """The options and arguments of a function; a request among its parameters stands for its fields."""
+    """Yield the options and arguments of a function, and the fields of a request among its parameters."""
     hints = get_type_hints(run, include_extras=True)
     for name, parameter in inspect.signature(run).parameters.items():
         hint = hints[name]
@@ -155,7 +155,7 @@ def _kind(hint: Any) -> tuple[Any, bool]:
 
 
 def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
-    """What words say of each parameter that they give; None where they ask for help; Usage where they err."""
+    """Return the value of each given parameter; None if help is wanted. Raises Usage for a mistake."""
     parameters = command.parameters()
     options = {
         name: (parameter, says)
@@ -164,15 +164,15 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
         for name, says in parameter.switches.items()
     }
     values: dict[str, Any] = {}
-    loose: list[str] = []
+    positionals: list[str] = []
     waiting = _Waiting(arguments)
     for word in waiting:
         if word == "--":
-            loose += waiting.rest()
+            positionals += waiting.rest()
         elif word in HELP:
             return None
         elif not word.startswith("-") or word == "-":
-            loose.append(word)
+            positionals.append(word)
         else:
             for name, value in _options_in(word, options, command):
                 parameter, says = options[name]
@@ -185,34 +185,34 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
                     value = waiting.value(name, options)
                 read = parameter.read(value, name)
                 values[parameter.name] = (*values.get(parameter.name, ()), read) if parameter.many else read
-    _place(parameters, loose, values, command)
+    _place(parameters, positionals, values, command)
     _from_environment(parameters, values)
     return values
 
 
 class _Waiting:
-    """Words that are taken one by one."""
+    """Words that are consumed one by one."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self._left = list(reversed(arguments))
+        self._remaining = list(reversed(arguments))
 
     def __iter__(self) -> Iterator[str]:
-        while self._left:
-            yield self._left.pop()
+        while self._remaining:
+            yield self._remaining.pop()
 
     def rest(self) -> list[str]:
-        left, self._left = self._left[::-1], []
-        return left
+        words, self._remaining = self._remaining[::-1], []
+        return words
 
     def value(self, name: str, options: dict[str, Any]) -> str:
-        """The next word as the value of an option. Raises Usage where it is missing, or another option."""
-        if not self._left or self._left[-1].partition("=")[0] in (*options, "--"):
+        """Return the next word as the value of an option. Raises Usage if it is missing or another option."""
+        if not self._remaining or self._remaining[-1].partition("=")[0] in (*options, "--"):
             raise Usage(f"{name} needs a value")
-        return self._left.pop()
+        return self._remaining.pop()
 
 
 def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterator[tuple[str, str | None]]:
-    """The options that a word holds, each with a value that follows it in the word: -vw builds, -wbuilds."""
+    """Yield the options in a word, each with the value that follows it in the word: -vw builds, -wbuilds."""
     name, equals, value = word.partition("=")
     if name in options:
         yield name, value if equals else None
@@ -236,21 +236,22 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
 
 
 def _place(
-    parameters: Sequence[Parameter], loose: list[str], arguments: dict[str, Any], command: Command
+    parameters: Sequence[Parameter], positionals: list[str], arguments: dict[str, Any], command: Command
 ) -> None:
-    """Loose words go to the arguments in their order."""
+    """Assign positional words to the arguments in order."""
     for parameter in parameters:
         if parameter.param.kind != "Argument":
             continue
-        taken, loose = (loose, []) if parameter.many else (loose[:1], loose[1:])
+        taken, positionals = (positionals, []) if parameter.many else (positionals[:1], positionals[1:])
         if taken:
             values = tuple(parameter.read(word, parameter.metavar) for word in taken)
             arguments[parameter.name] = values if parameter.many else values[0]
         elif parameter.required:
             raise Usage(f"{parameter.metavar!r} is missing", hint=f"{command.called} --help describes it")
-    if loose:
+    if positionals:
         raise Usage(
-            f"{loose[0]!r} is one argument too many", hint=f"{command.called} --help lists what it takes"
+            f"{positionals[0]!r} is one argument too many",
+            hint=f"{command.called} --help lists what it takes",
         )
 
 
@@ -268,12 +269,12 @@ def _from_environment(parameters: Sequence[Parameter], arguments: dict[str, Any]
 
 
 def call(run: Callable[..., None], arguments: dict[str, Any]) -> None:
-    """Call a verb with what was given by name; fields of a request make up the request."""
+    """Call a verb with the given arguments; fields of a request are put into the request."""
     run(**_grouped(run, dict(arguments)))
 
 
 def _grouped(run: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function, its requests made."""
+    """Return the arguments of a function, with its requests."""
     made = {}
     for name, kind in get_type_hints(run).items():
         if name == "return":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.run import judge_file
+from torchsmith.auditing.run import check_file
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Refused
@@ -67,7 +67,7 @@ def auditor(workspace: Workspace) -> Judge:
 
     def judge(recipe: RecipeFile) -> Judged:
         label = recipe.path.relative_to(workspace.home).as_posix()
-        findings = judge_file(recipe.path, label, True, context).findings
+        findings = check_file(recipe.path, label, True, context).findings
         kept, _ = context.choice.keep(list(findings))
         errors = (finding.message for finding in kept if finding.severity is Severity.ERROR)
         messages = list(dict.fromkeys(errors))

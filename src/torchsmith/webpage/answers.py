@@ -25,8 +25,8 @@ NO_GPU = "none"
 T = TypeVar("T", bound=Hashable)
 
 
-class Once(Generic[T]):
-    """Values in the order in which they were met, each once."""
+class Interner(Generic[T]):
+    """Numbers equal values in the order of their first use."""
 
     def __init__(self) -> None:
         self._places: dict[T, int] = {}
@@ -80,11 +80,11 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     everything = list(cells)
     own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
-    kinds: Once[Capability] = Once()
+    kinds: Interner[Capability] = Interner()
     facts = ((name, machine.facts(catalog, "the page")) for name, machine in offered.processors())
     cpus = {name: kinds(capability_of(resolve(own, catalog))) for name, own in facts}
-    texts: Once[str] = Once()
-    unique: Once[tuple[str, tuple[int, ...]]] = Once()
+    texts: Interner[str] = Interner()
+    unique: Interner[tuple[str, tuple[int, ...]]] = Interner()
 
     by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
 
@@ -98,7 +98,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         targets = tuple((name, name) for name in gfx)
         known = Capability(sms=tuple(gpu.sm for gpu in gpus), others=gfx, targets=targets)
         drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
-        # What does not run where less is known of a machine does not run where more is.
+        # What does not run on a less known machine does not run on a better known one.
         with_gpu = [fit.cell for fit in _fits(known, own, catalog)]
         for kind in kinds.all:
             host = replace(kind, sms=known.sms, others=known.others, targets=known.targets)
@@ -134,7 +134,7 @@ def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
-    """The variant for a machine with one kind of GPU or none, empty where none runs, and why."""
+    """Return the variant for a machine with one kind of GPU or none, empty if none runs, and why."""
     choice = choose(host, ranking)
     if not choice.variants:
         return "", ["No variant of this matrix runs on this machine."]

@@ -34,7 +34,7 @@ OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreig
 
 @dataclass(frozen=True)
 class PageInput:
-    """A folder, its workspace, and the derivations of its recipes where they were evaluated."""
+    """A folder, its workspace, and the derivations of its recipes if they were evaluated."""
 
     root: Path
     workspace: Workspace
@@ -68,7 +68,7 @@ def collect(request: PageInput) -> PageReport:
 
 
 def pickable(request: PageInput) -> list[Cell]:
-    """The cells that somebody may pick: those of the matrix, else those that recipes are there for."""
+    """Return the cells that can be picked: those of the matrix, or else those that have recipes."""
     if request.with_matrix:
         return list(request.workspace.matrix.cells)
     catalog = request.workspace.catalog
@@ -228,7 +228,7 @@ def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[Shar
 
 
 def below(root: Path, path: Path | str) -> str:
-    """A path as the page shows it: below the folder, without what stands above it."""
+    """Return a path relative to the folder."""
     full, top = os.path.abspath(path), os.path.join(os.path.abspath(root), "")
     return full.removeprefix(top) if full.startswith(top) else os.path.basename(full)
 

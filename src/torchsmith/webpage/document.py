@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-# From the least to the most: where several are true of a cell, the order of STATES decides.
+# If several are true of a cell, the last one counts.
 CellState = Literal[
     "impossible",
     "building",
@@ -23,7 +23,7 @@ CellState = Literal[
 STATES: dict[CellState, tuple[str, str, str]] = {
     "wanted": ("○", "wanted", "in torchsmith.toml, not generated yet"),
     "generated": ("●", "generated", "its recipe is as generated"),
-    "foreign": ("◇", "by hand", "its recipe was written by somebody else"),
+    "foreign": ("◇", "by hand", "its recipe is not managed by torchsmith"),
     "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),
     "wrong": ("✗", "wrong", "the audit found an error, or its build is not what its name says"),
     "building": ("▶", "building", "it is being built"),
@@ -89,13 +89,13 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     system: str = ""
     line: str = ""
     flavor: str = ""
-    owner: str = ""  # ours, edited or foreign; empty where there is no recipe
+    owner: str = ""  # ours, edited or foreign; empty: no recipe
     file: str = ""  # below the workspace
     derivation: str = ""
     outputs: tuple[str, ...] = ()
     findings: tuple[int, ...] = ()  # of the document's, by place
     build: PageBuild | None = None
-    verified: str = ""  # what verification said; empty where it said nothing
+    verified: str = ""  # what verification said; empty: not verified
     sizes: PageSizes | None = None
     recipe: str = ""
 

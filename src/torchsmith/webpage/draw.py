@@ -17,7 +17,7 @@ LETTER_WIDTH = 7.0  # pixels: the width of a letter at 12 pixels, rather too muc
 BOLD_WIDTH = 8.0
 ROW = 22  # pixels: the height of a row
 WIDTH, NARROW = 760, 350  # of pictures, and on a phone
-Place = Callable[[float, float], tuple[float, float]]  # where a point of an axis lies in a picture
+Place = Callable[[float, float], tuple[float, float]]  # the place of a point of an axis in a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Picture:
 
 
 def clipped(text: str, pixels: float, letter: float = LETTER_WIDTH) -> str:
-    """Text that fits, with its middle left out where it does not."""
+    """Return a text that fits, without its middle if it is too long."""
     limit = max(1, int(pixels / letter))
     if len(text) <= limit:
         return text
@@ -81,7 +81,7 @@ class BarRow:
 
 def bars(title: str, rows: Sequence[BarRow | str], width: int = WIDTH) -> Picture:
     """Horizontal bars, each with its caption, and headings; what is hollow differs by its form and not by
-    colour alone. In a narrow picture a label stands above its bar."""
+    colour alone. In a narrow picture a label is above its bar."""
     own = [row for row in rows if isinstance(row, BarRow)]
     above = width <= NARROW
     label = 0 if above else min(280.0, max((len(row.label) for row in own), default=0) * LETTER_WIDTH + 12)
@@ -202,7 +202,7 @@ def curve(
     labels: Sequence[tuple[float, str]] = (),
     width: int = WIDTH,
 ) -> Picture:
-    """Lines over a common axis, each with its name at its end; `labels` stand below the axis."""
+    """Lines over a common axis, each with its name at its end; `labels` are below the axis."""
     height, left, top, bottom = 300, 70, 14, 256
     right = width - max((len(line.name) for line in series), default=0) * LETTER_WIDTH - 16
     xs = [x for line in series for x, _ in line.points]

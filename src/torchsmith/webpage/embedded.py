@@ -12,17 +12,17 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.matrix import Cell
-from torchsmith.webpage.answers import Once, answers
+from torchsmith.webpage.answers import Interner, answers
 from torchsmith.webpage.document import STATES, PageCell, PageReport
 from torchsmith.webpage.markup import FORBIDDEN, Markup
 
-OWN_NAME = "\x01"  # stands for the cell's own name in its recipe
+OWN_NAME = "\x01"  # replaces the cell's own name in its recipe
 MOST_LINES = 2000  # of a recipe
 
 
 def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], articles: str) -> dict[str, Any]:
     """The document as the script takes it, with the story of each cell as an article."""
-    recipes, texts = PackedRecipes(), Once[str]()
+    recipes, texts = PackedRecipes(), Interner[str]()
     cells = [_cell(cell, recipes, texts) for cell in document.cells]
     return {
         "states": {state: list(texts) for state, texts in STATES.items()},
@@ -39,7 +39,7 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
     }
 
 
-def _cell(cell: PageCell, recipes: PackedRecipes, texts: Once[str]) -> dict[str, Any]:
+def _cell(cell: PageCell, recipes: PackedRecipes, texts: Interner[str]) -> dict[str, Any]:
     """A cell; what the page itself already has of it is left out."""
     more: dict[str, Any] = {
         "n": cell.name,
@@ -60,8 +60,8 @@ class PackedRecipes:
     """Lines, paragraphs of lines, and recipes as paragraphs, by number: recipes differ in few of them."""
 
     def __init__(self) -> None:
-        self._lines: Once[str] = Once()
-        self._paragraphs: Once[str] = Once()
+        self._lines: Interner[str] = Interner()
+        self._paragraphs: Interner[str] = Interner()
 
     def add(self, text: str) -> list[int]:
         """A recipe as its paragraphs, each but the last with the empty line that ends it."""

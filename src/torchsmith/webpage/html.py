@@ -235,7 +235,7 @@ def _link(cell: PageCell, numbers: Numbers, warned: bool, *texts: str) -> Markup
 
 
 def _others(links: Sequence[Markup]) -> Markup | None:
-    """Recipes that are no variant of a known package; many of them behind a click."""
+    """Recipes that are not a variant of a known package; many of them are folded."""
     if not links:
         return None
     items = tag("ul", [tag("li", link) for link in links], class_="others")

@@ -1,4 +1,4 @@
-"""HTML and SVG as values: text is escaped where it enters, so that nothing from outside becomes markup."""
+"""HTML and SVG as values: text is escaped when it enters, so that no input becomes markup."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tag(name: str, /, *children: Child, **attributes: AttributeValue) -> Markup:
 
 
 def join(children: Child) -> Markup:
-    """Children one after the other, escaped where they are plain text."""
+    """Return the children in order; plain text is escaped."""
     if children is None:
         return Markup("")
     if isinstance(children, str):

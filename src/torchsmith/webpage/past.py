@@ -109,7 +109,7 @@ class PagePast:
         )
 
     def _tail(self, log: str, lines: int) -> tuple[str, ...]:
-        """The last lines of a log below the workspace; what lies elsewhere is not read."""
+        """Return the last lines of a log of the workspace; no other file is read."""
         if not log:
             return ()
         try:
@@ -132,7 +132,7 @@ class PagePast:
 
 
 def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
-    """Why what was built is not what lies there now; by derivation where it is known, else by text."""
+    """Return why a build is not the recipe's: by derivation if it is known, otherwise by text."""
     if recipe is None:
         return "it was built, and its recipe is gone"
     if derivation and built.derivation:
@@ -143,7 +143,7 @@ def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
 
 
 def read_past(root: Path, notes: list[str]) -> PagePast:
-    """The record below a folder; none where there is none, or where it cannot be read."""
+    """Return the record of a folder; None if there is none, or if it cannot be read."""
     try:
         file = state_folder(root) / FILE
         if not file.is_file():

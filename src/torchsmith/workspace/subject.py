@@ -253,7 +253,7 @@ class Subject:
         return self.style == "scratch"
 
     @property
-    def alone(self) -> bool:
+    def not_companion(self) -> bool:
         """It is no companion of a torch."""
         return not self.companion
 
@@ -302,13 +302,13 @@ class Subject:
         return self.companion and self.style != "flox" and not self.torch_from_elsewhere
 
     @property
-    def seen(self) -> bool:
+    def imports_readable(self) -> bool:
         """Whether the arguments of every import of nixpkgs could be read: what an overlay of another file
         does is not known."""
         return all(imported.complete for imported in self.body.imports)
 
     @property
-    def bound_by_us(self) -> bool:
+    def enforce_conventions(self) -> bool:
         """Whether our own conventions bind it: only what torchsmith wrote, unless `strict`."""
         return self.strict or self.header is not None
 
@@ -349,14 +349,14 @@ class Subject:
         catalog's own recipes of its line take. What the package set of another caller holds is not known."""
         if self.body.pins:
             return self.imported_pin
-        ours = self.bound_by_us or (self.build is not None and self.build.style == "flox")
+        ours = self.enforce_conventions or (self.build is not None and self.build.style == "flox")
         return self.pin if ours else None
 
     @property
     def at_its_pin(self) -> bool:
         """Whether what is known of the line's build holds: it was found at one pin, and holds at that one. A
         workspace that moves a line to another pin does not know more of recipes that others wrote."""
-        ours = self.bound_by_us or not self._moved
+        ours = self.enforce_conventions or not self._moved
         return ours and self.pin is not None and self.known_pin is self.pin
 
     @property

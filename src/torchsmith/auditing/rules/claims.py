@@ -54,7 +54,7 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             other = subject.catalog.isas[isas[claim.value]]
             # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
             near = isa.family == other.family or (span.line, claim.thought) in own
-            implied = not subject.bound_by_us and other.features <= isa.features
+            implied = not subject.enforce_conventions and other.features <= isa.features
             right = other.name == isa.name or (implied and near)
         else:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
@@ -98,9 +98,9 @@ def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> I
 def _built(subject: Subject, line: Line, package: str) -> str:
     """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
     line's."""
-    if package == TORCH or subject.bound_by_us:
+    if package == TORCH or subject.enforce_conventions:
         return line.version_of(package)
-    if not subject.seen:
+    if not subject.imports_readable:
         return ""
     pin = subject.imported_pin
     return _stated(subject, package) or (pin.versions.get(package, "") if pin else "")
@@ -158,7 +158,9 @@ def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
             needed = max(gpu.min_driver, toolkit.min_driver)
             fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
             # Recipes of others may require a newer one than it needs, and name a driver by its branch.
-            enough = not subject.bound_by_us and version_key(claim.value) >= min(map(version_key, fine))
+            enough = not subject.enforce_conventions and version_key(claim.value) >= min(
+                map(version_key, fine)
+            )
             branch = any(f"{driver}.".startswith(f"{claim.value}.") for driver in fine)
             if not enough and not branch and claim.value.split(".")[0] not in fine:
                 yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
@@ -188,7 +190,7 @@ def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> I
 def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without its own description a variant shows that of nixpkgs, which fits every variant; without its own
     changelog it shows that of the pin's release."""
-    times = 2 if subject.embeds_torch and not variant.flavor and subject.bound_by_us else 1
+    times = 2 if subject.embeds_torch and not variant.flavor and subject.enforce_conventions else 1
     if len(subject.bound("description")) < times:
         yield Defect("meta.description is not set", sure=convention(subject))
     if subject.build is None:

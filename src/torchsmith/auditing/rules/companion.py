@@ -19,7 +19,7 @@ def _own(subject: Subject, kind: str) -> list[Override]:
     return [override for override in subject.overrides_of(package) if override.kind == kind]
 
 
-@rule("TS701", "companion that is not the pair of its torch", unless=("alone", "flavored"))
+@rule("TS701", "companion that is not the pair of its torch", unless=("not_companion", "flavored"))
 def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
     wheels ask for no other. A source asks for no release, and another one may well work (torchvision 0.24 and
@@ -38,12 +38,12 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
             yield Defect(message, version.span, fix=rewrite(version.span, wanted), sure=convention(subject))
     # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
     apart = subject.torch_from_elsewhere
-    if not versions and subject.seen and not apart and native not in ("", None, wanted):
+    if not versions and subject.imports_readable and not apart and native not in ("", None, wanted):
         message = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
         yield Defect(message, hint="give it the version and src of its pair", sure=convention(subject))
 
 
-@rule("TS702", "companion built with another torch", unless=("alone",))
+@rule("TS702", "companion built with another torch", unless=("not_companion",))
 def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     """A companion must get the torch of its own cell (`override { torch = customPytorch; }`, or a package set
     with that torch); otherwise it is built with the pin's torch, for other GPUs and CPUs."""
@@ -52,11 +52,11 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     if subject.configured and not (subject.isa and subject.isa.flags):
         return  # all of the package set is built for that GPU, and the name asks no more of it
     overrides = _own(subject, "override")
-    if subject.seen and not any("torch" in override.arguments for override in overrides):
+    if subject.imports_readable and not any("torch" in override.arguments for override in overrides):
         yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)
 
 
-@rule("TS703", "companion that does not bring its torch", unless=("alone", "flavored"))
+@rule("TS703", "companion that does not bring its torch", unless=("not_companion", "flavored"))
 def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs propagates only the dev output of torch, so `import torch` fails for whoever installs the
     companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
@@ -73,7 +73,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         message += f"; {programs} finds it" if programs else ""
         hint = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];"
         at, severity = carried[0].span if carried else None, NOTE if programs else None
-        sure = GUESS if not subject.seen else LIKELY if programs else None
+        sure = GUESS if not subject.imports_readable else LIKELY if programs else None
         yield Defect(message, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):
         yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
@@ -89,7 +89,7 @@ def _hold_out(subject: Subject, values: Iterable[Located[Value] | Bound]) -> boo
     )
 
 
-@rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("alone",))
+@rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("not_companion",))
 def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """A companion shares the torch of the PyTorch recipe only if everything that reaches the derivation is
     equal, the pname included. Otherwise each package compiles its own torch: three hours instead of one."""
@@ -118,7 +118,7 @@ def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
 
 
-@rule("TS706", "companion without its own source", unless=("alone", "flavored"))
+@rule("TS706", "companion without its own source", unless=("not_companion", "flavored"))
 def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
     """Where the pin has another release, the companion needs its own source, from its own repository."""
     for override in _own(subject, "overrideAttrs"):

@@ -102,7 +102,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     variables = exported + [attribute for attribute in attributes if attribute not in exported]
     listed = [*_lists(subject), *(listed for listed in subject.body.cpu_flags if listed.name == "flags")]
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
-        return  # a stack's torch is judged where it is written
+        return  # a stack's torch is checked where it is written
     if not listed and not variables:
         yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
         return
@@ -113,7 +113,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
             # Recipes of others may mean the torch below by the name, and that one has them.
-            sure = LIKELY if count and not subject.bound_by_us else None
+            sure = LIKELY if count and not subject.enforce_conventions else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
             yield Defect(message, sure=sure)
 
@@ -142,7 +142,7 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
         part_of = any(
             name.startswith(f"{switch}_") for switch in off
         )  # without oneDNN there is no CBLAS of it
-        if name not in off and not (part_of and not subject.bound_by_us):
+        if name not in off and not (part_of and not subject.enforce_conventions):
             message = f"{name} is on and runs instructions that {isa.name} CPUs lack"
             yield Defect(message, hint=f"export {name}=0 in preConfigure")
 
@@ -158,7 +158,7 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         elif not platforms.value:
             yield Defect("platforms is empty: the package can be built nowhere", platforms.span)
     bindings = subject.bound("platforms")
-    wanted = 2 if subject.embeds_torch and not subject.flavored and subject.bound_by_us else 1
+    wanted = 2 if subject.embeds_torch and not subject.flavored and subject.enforce_conventions else 1
     if len(bindings) < wanted:
         yield Defect(f"meta.platforms is not set; it should be {isa.platform}", severity=WARNING)
     for binding in bindings:

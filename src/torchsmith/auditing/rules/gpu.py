@@ -177,7 +177,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     other. Without it the package set decides."""
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
-    if variant.cuda is None and configured is None and subject.seen and subject.body.imports:
+    if variant.cuda is None and configured is None and subject.imports_readable and subject.body.imports:
         right = True  # nixpkgs leaves CUDA out by default
     overrides = subject.passed_to("torch", "pytorch")
     for override in overrides:
@@ -193,7 +193,7 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
         message = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
         yield Defect(message, hint=hint, severity=WARNING)
-    if not overrides and subject.style == "pinned" and not right and subject.seen:
+    if not overrides and subject.style == "pinned" and not right and subject.imports_readable:
         yield Defect("torch is taken from the pin as it is: no override sets its CUDA and GPU")
 
 
@@ -288,7 +288,7 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
     """A recipe that claims "no other architecture" must name its GPU in the `config` of its import:
     `gpuTargets` narrows only torch, MAGMA and NCCL follow `config.cudaCapabilities`. They also contain PTX
     for newer GPUs unless `config.cudaForwardCompat` is false."""
-    if not CLAIM.search(subject.recipe.text) or not subject.seen:
+    if not CLAIM.search(subject.recipe.text) or not subject.imports_readable:
         return
     for imported in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
         capabilities, forward = (

@@ -75,7 +75,7 @@ def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]
     Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),
     that of a companion with the package."""
     line = subject.line
-    if not subject.bound_by_us or line is None:
+    if not subject.enforce_conventions or line is None:
         yield from _pname_of_other_hands(subject, variant)
         return
     torch = right_pname(variant.of(subject.catalog.torch), line)

@@ -40,7 +40,7 @@ def _needed(subject: Subject) -> Iterator[Fix]:
 def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     """Each torch release on each CUDA needs its own overlays: the CUDA package set, the MAGMA patch, the
     torch source. Without one of them the recipe builds another CUDA, another torch, or nothing."""
-    if subject.style != "pinned" or not subject.seen:
+    if subject.style != "pinned" or not subject.imports_readable:
         return
     yield from _cuda_set(subject)
     changed = {package for package, _ in _changed(subject)}
@@ -137,7 +137,7 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     because CUDA 13 broke it; a patch repairs that."""
     if variant.cuda is None:
         return
-    sure = LIKELY if not subject.bound_by_us else None  # a build without it works, and may be meant
+    sure = LIKELY if not subject.enforce_conventions else None  # a build without it works, and may be meant
     for match in MAGMA_OFF.finditer(subject.code):
         hint = "add the patch and leave it on"
         yield Defect("MAGMA is switched off", subject.span(match), hint=hint, sure=sure)
@@ -156,8 +156,8 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build."""
     # Recipes of others may fix the same thing otherwise.
-    sure = LIKELY if not subject.bound_by_us else None
-    for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.seen else ():
+    sure = LIKELY if not subject.enforce_conventions else None
+    for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.imports_readable else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != package for package, _ in _changed(subject))):

@@ -35,7 +35,7 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             message = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
             yield Defect(message, pin.rev.span, hint=hint, severity=how, sure=convention(subject))
-        elif wanted and subject.line and subject.bound_by_us:
+        elif wanted and subject.line and subject.enforce_conventions:
             message = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
             yield Defect(message, pin.rev.span, hint=hint)
 

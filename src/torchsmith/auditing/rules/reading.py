@@ -1,4 +1,4 @@
-"""Reading: files that are no Nix, which are judged no further, and files that are not there."""
+"""Reading: files that are no Nix, which are checked no further, and files that are not there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torchsmith.workspace.checkout import PKGS, root_of
 from torchsmith.workspace.subject import Subject
 
 
-@rule("TS004", "file too large to be judged", WARNING, over="file")
+@rule("TS004", "file too large to be checked", WARNING, over="file")
 def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
     """A file of more than a million characters is not checked; recipes have about ten thousand."""
     if len(text) > MAX_CHARACTERS:
-        yield Defect(f"it has {len(text):,} characters: more than {MAX_CHARACTERS:,} are not judged")
+        yield Defect(f"it has {len(text):,} characters: more than {MAX_CHARACTERS:,} are not checked")
 
 
 @rule("TS001", "file that cannot be read", over="unread")

@@ -70,7 +70,7 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
 def _takes_the_pins_torch(subject: Subject) -> bool:
     """Whether torch is built here from the source that its one nixpkgs has, and nothing replaces it."""
     replaced = any("src" in override.arguments for override in subject.overrides_of("torch", "pytorch"))
-    alone = len(subject.body.pins) == 1 and subject.seen and subject.style == "pinned"
+    alone = len(subject.body.pins) == 1 and subject.imports_readable and subject.style == "pinned"
     return alone and subject.builds_torch and not subject.torch_from_elsewhere and not replaced
 
 
