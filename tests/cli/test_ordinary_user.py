@@ -119,7 +119,8 @@ def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None
         assert built.returncode == 0, built.stderr
         assert built.stderr.count(own_store) == 2  # before the build, and the path of the result
         assert "torchsmith test" not in built.stderr
-        [result] = (home / ".local/state/torchsmith/workspaces").glob("*/results/*")
+        links = (home / ".local/state/torchsmith/workspaces").glob("*/results/*")
+        [result] = [link for link in links if link.name == cell]
         for named in (cell, str(result)):
             verified = called(workspace, "verify", named, "--json", **variables)
             assert verified.returncode == 0, verified.stdout + verified.stderr
