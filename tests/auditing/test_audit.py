@@ -67,7 +67,7 @@ def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path, call: 
 def test_programs_get_json_and_sarif(repo: Path, audited: Audit) -> None:
     table = json.loads(audited("--json").out)
     assert table["recipes"] == 2
-    assert table["format"] == 3
+    assert table["format"] == 4
     (first, *_) = [one for one in table["findings"] if one["rule"] == "TS201"]
     assert first["where"]["file"].endswith(BROKEN)
     sarif = json.loads(audited("--format", "sarif").out)
