@@ -19,6 +19,7 @@ SHARED = {
     "Problem": "core.problem",
     "Refused": "core.problem",
     "Reporter": "cli.reporter",
+    "WriteOptions": "cli.options",
     "Workspace": "workspace.load",
     "open_workspace": "workspace.load",
 }

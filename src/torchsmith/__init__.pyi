@@ -86,6 +86,7 @@ from torchsmith.benchmark.compare import BuildComparison as BuildComparison
 from torchsmith.building.report import BuildReport as BuildReport
 from torchsmith.cli.machine_options import MachineOptions as MachineOptions
 from torchsmith.cli.nix_options import NixOptions as NixOptions
+from torchsmith.cli.options import WriteOptions as WriteOptions
 from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused

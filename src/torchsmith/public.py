@@ -75,6 +75,7 @@ PLACES = {
     "VerifyReport": "verbs.verify",
     "VerifyRequest": "verbs.verify",
     "Workspace": "workspace.load",
+    "WriteOptions": "cli.options",
     "add_line": "api.editing",
     "add_package": "api.editing",
     "align": "api.aligning",

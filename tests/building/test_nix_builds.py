@@ -19,9 +19,9 @@ from tests.building.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
 from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, resumed
-from torchsmith.building.verified import why_unverified
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.state import state_folder
+from torchsmith.publishing.verified import why_unverified
 from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")

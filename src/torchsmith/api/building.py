@@ -23,7 +23,6 @@ from torchsmith.building.start import (
     resumed,
     workspace_record,
 )
-from torchsmith.building.verified import verify_recipe, why_unverified
 from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import WorkspaceOption
@@ -32,6 +31,7 @@ from torchsmith.core.problem import Conflict, Incomplete, Refused
 from torchsmith.core.state import state_folder
 from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
+from torchsmith.publishing.verified import verify_recipe, why_unverified
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.journal import finish_stopped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,6 @@ from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import build_named, derivation_of, is_name
-from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
@@ -24,11 +22,10 @@ from torchsmith.cli.request import Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.cli.terminal import Terminal
-from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.process import run as run_process
 from torchsmith.core.text import counted
-from torchsmith.nix.tool import in_own_store, stored
+from torchsmith.nix.tool import in_own_store
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
@@ -86,39 +83,12 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     complete = by_name and not request.variant and not request.no_cpu
-    if (
-        complete
-        and opened.root is not None
-        and (why := record_verdict(report, named.name, opened.root, catalog))
-    ):
-        reporter.note(f"the verdict was not recorded: {why}")
+    if complete and opened.root is not None:
+        from torchsmith.webpage.past import record_verdict
+
+        if why := record_verdict(report, named.name, opened.root, catalog):
+            reporter.note(f"the verdict was not recorded: {why}")
     return VerifyReport(report, artifact.compare(report, other) if other else None)
-
-
-def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> str:
-    """Record the verdict on a name's last build, for `publish` and the page. Return why that failed, or an
-    empty string."""
-    from torchsmith.building.verified import verdict_row
-    from torchsmith.core.files import inside, write_atomic
-    from torchsmith.core.state import state_folder
-    from torchsmith.record import open_record
-    from torchsmith.webpage.past import REPORTS
-    from torchsmith.webpage.pictures import sizes_of
-
-    if report.ok and not report.verified:
-        return ""  # no fault, but not everything was checked
-    sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
-    try:
-        with closing(open_record(root)) as record:
-            built = record.built(name)
-            outputs = [stored(output).resolve() for output in built.outputs[:1]] if built else []
-            if built is None or Path(report.path).resolve() not in outputs:
-                return ""
-            record.note_verdict(verdict_row(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
-    except Problem as problem:
-        return problem.message
-    return ""
 
 
 def run(*, request: VerifyRequest, svg: SvgOption = None, json: JsonOption = False) -> None:

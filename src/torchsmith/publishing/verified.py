@@ -1,4 +1,4 @@
-"""Whether a build counts as verified: the record says so, or it is verified now and recorded."""
+"""Whether a build is verified: by the record, else verified now and recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchsmith.record import Built, Record, VerificationRow
 
 
 def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
-    """Return why a package's build, by default its last, does not count as verified; empty if it does."""
+    """Why a package's build, by default its last, does not count as verified; empty if it does."""
     built = built or record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
@@ -21,11 +21,11 @@ def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | N
     if verdict is None:
         verdict = verify_output(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
-    return "" if verdict.ok else f"verify found a fault: {verdict.detail}"
+    return "" if verdict.ok else f"its build is not right: {verdict.detail}"
 
 
 def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
-    """Verify an output; one that cannot be read is a fault."""
+    """Verify an output; what cannot be read is not right."""
     try:
         drv = str(stored(derivation)) if derivation else ""
         variant = Variant.parse(name.rpartition("/")[2], catalog)
@@ -33,16 +33,16 @@ def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
-    return verdict_row(report, name, str(output), derivation)
+    return verdict_of(report, name, str(output), derivation)
+
+
+def verdict_of(report: Report, name: str, output: str, derivation: str) -> VerificationRow:
+    """The row of the record for a report."""
+    wrong = "; ".join(check.text for check in report.checks if check.status in ("wrong", "unjudged"))
+    return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
 
 
 def verify_recipe(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
-    """Verify the build of a recipe; None if its name is not that of a variant."""
-    known = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
-    return verify_output(name, Path(output), catalog) if known else None
-
-
-def verdict_row(report: Report, name: str, output: str, derivation: str) -> VerificationRow:
-    """Return what the record keeps of a report."""
-    wrong = "; ".join(check.text for check in report.checks if check.status in ("wrong", "unjudged"))
-    return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
+    """Verify the build of a recipe; None if its name promises nothing."""
+    promises = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
+    return verify_output(name, Path(output), catalog) if promises else None
