@@ -124,6 +124,7 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
 - 2 of `diagnose`: `entry` was `error`;
 - 2 of `doctor`: `health` has other words;
 - 2 of `graph`: GPUs are named (`sm90`, `gfx942`), not numbered;
+- 4 of `audit`: `fixed` was `mended`;
 - 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
@@ -133,8 +134,12 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
+- 3 of `pick`: `assumptions` were `provided`, `notes` `remarks`, `not_chosen` `others`; of a cost, `not_estimated`
+  are packages and was `unknown`, variants;
 - 2 of `pick`: `commands` by tool were `install` and `build`, or `steps`; `wheels` were `stock` and
   `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
+- 3 of `cover`: a plan has its costs in `cost`, and a row of `served` says whether it is `slower`; `assumptions` were
+  `assumed`; `not_estimated` is in `cost`;
 - 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
   `line`, `column`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
