@@ -134,12 +134,12 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
-- 3 of `pick`: `assumptions` were `provided`, `notes` `remarks`, `not_chosen` `others`; of a cost, `not_estimated`
-  are packages and was `unknown`, variants;
+- 3 of `pick`: `assumptions` were `provided`, `notes` `remarks`, `not_chosen` `others`; `not_estimated` of a
+  cost are packages, and was `unknown` with variants;
 - 2 of `pick`: `commands` by tool were `install` and `build`, or `steps`; `wheels` were `stock` and
   `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
-- 3 of `cover`: a plan has its costs in `cost`, and a row of `served` says whether it is `slower`; `assumptions` were
-  `assumed`; `not_estimated` is in `cost`;
+- 3 of `cover`: a plan has its costs in `cost`, with `not_estimated`, and a row of `served` says whether it is
+  `slower`; `assumptions` were `assumed`;
 - 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
   `line`, `column`;
 - 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of

@@ -113,11 +113,6 @@ def _seen(text: str) -> int:
     return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
 
 
-def cut(name: str, room: int) -> str:
-    """Return a name cut from the left: its end has the GPU and the instruction set."""
-    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
-
-
 def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
     """Print a quoted line, with a bar in front of each of its parts."""
     columns = width(sys.stdout if line is write else sys.stderr)

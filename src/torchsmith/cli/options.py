@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
-
 from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import Problem
 
 
@@ -139,7 +139,8 @@ TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 Pair = Annotated[str, Option("The release that goes with it, if the catalog has none.")]
 
 
-class WriteOptions(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class WriteOptions(Request):
     """Whether and when recipes are written, and over whose."""
 
     dry_run: DryRunOption = False
@@ -147,7 +148,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     wait: WaitOption = 0.0
 
 
-class PairOptions(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class PairOptions(Request):
     """The releases that go with a torch."""
 
     torchvision: Pair = ""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torchsmith.cli.console import Foot, cut, paint, tell
+from torchsmith.cli.console import Foot, paint, tell
 from torchsmith.cli.reporter import Reporter
 
 BAR_COLUMNS = 30
@@ -20,8 +20,13 @@ def _bar(activity: str, done: float, total: float, figures: str, room: int) -> s
     return cut(activity, max(room - BAR_COLUMNS - len(figures) - 3, MIN_NAME_COLUMNS)) + tail
 
 
+def cut(name: str, room: int) -> str:
+    """A name cut from the left: its end says the GPU and the instruction set."""
+    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
+
+
 class Terminal(Reporter):
-    """Prints notes, and on a terminal progress bars, to stderr."""
+    """Prints notes, and draws progress bars if stderr is a terminal."""
 
     def note(self, text: str) -> None:
         if text:

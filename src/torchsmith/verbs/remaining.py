@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from torchsmith.cli.console import cut as cut
+from torchsmith.cli.terminal import cut as cut
 
 MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything
 
