@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -19,6 +22,7 @@ from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.process import run
+from torchsmith.verbs import compare as verb
 from torchsmith.verbs.compare import print_builds
 from torchsmith.webpage.ratios import ratios_picture
 
@@ -142,8 +146,21 @@ def test_an_operation_that_is_not_right_is_left_out(
     found = compared(tmp_path, 3, 99, **planted)
     bad = row(found, "op3")
     assert (bad.outcome, bad.ratio) == (said, None)
+    assert bad.faulty == ("A",)
     assert bad.detail.startswith("A")
     assert row(found, "op4").ratio is not None
+
+
+@pytest.mark.parametrize("build", ["A", "B"])
+def test_the_exit_code_goes_by_the_build_at_fault_not_by_the_words(
+    build: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = compared(tmp_path, 2, 99, FAIL="op3")
+    bad = replace(row(found, "op3"), detail=f"{build}: CUDA error, as in AVX", faulty=(build,))
+    monkeypatch.setattr(verb, "compare", lambda *_: replace(found, rows=(bad,)))
+    ended: Any = pytest.raises(SystemExit) if build == "A" else nullcontext()
+    with ended:
+        verb.run(request=verb.CompareRequest(a=tmp_path, b=tmp_path), json=True)
 
 
 def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:

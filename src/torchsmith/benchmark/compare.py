@@ -77,6 +77,7 @@ class MeasureRow:
     high: float | None = None
     chance: float | None = None  # that equal builds differ so
     detail: str = ""
+    faulty: tuple[str, ...] = ()  # the builds that failed or computed something wrong
 
     @property
     def within(self) -> float | None:
@@ -136,7 +137,7 @@ def _not_measured(subjects: Sequence[BuildSubject], results: Measurements) -> It
 
 
 def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
-    """Every measure judged; start, CPU and GPU are a family each."""
+    """Return every measure with its outcome; start, CPU and GPU are a family each."""
     rows: dict[Key, MeasureRow] = {}
     for where in dict.fromkeys(key[0] for key in (*results.values, *results.kinds)):
         family = {key: pair for key, pair in results.values.items() if key[0] == where}
@@ -161,9 +162,16 @@ def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
                 high=entry.high if entry.bounded else None,
                 chance=entry.chance,
             )
-    for key, detail in (results.wrong | results.failed).items():
-        kind: RatioOutcome = "wrong" if key in results.wrong else "failed"
-        rows[key] = MeasureRow(key[0], results.kinds.get(key, key[0]), key[1], "s", kind, detail=detail)
+    for key, fault in (results.wrong | results.failed).items():
+        rows[key] = MeasureRow(
+            where=key[0],
+            kind=results.kinds.get(key, key[0]),
+            name=key[1],
+            unit="s",
+            outcome="wrong" if key in results.wrong else "failed",
+            detail=fault.detail,
+            faulty=fault.builds,
+        )
     order = list(dict.fromkeys((*(key for key in results.values if key[0] == "start"), *results.kinds)))
     return tuple(rows[key] for key in sorted(rows, key=order.index))
 

@@ -45,14 +45,22 @@ def clock_for(plan: MeasuringPlan, facts: Sequence[Mapping[str, Any]]) -> TurnCl
     return "thread" if len(plan.cores) == 1 and fine else "wall"
 
 
+@dataclass(frozen=True, slots=True)
+class MeasureFault:
+    """Why an operation is left out, and which builds are at fault: A, B, both, or unknown."""
+
+    detail: str
+    builds: tuple[str, ...] = ()
+
+
 @dataclass
 class Measurements:
     """The results: for every key the measures of each build, one per round."""
 
     values: dict[Key, tuple[list[float], list[float]]] = field(default_factory=dict)
     kinds: dict[Key, str] = field(default_factory=dict)
-    wrong: dict[Key, str] = field(default_factory=dict)
-    failed: dict[Key, str] = field(default_factory=dict)
+    wrong: dict[Key, MeasureFault] = field(default_factory=dict)
+    failed: dict[Key, MeasureFault] = field(default_factory=dict)
     facts: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
@@ -83,11 +91,12 @@ class TurnPlan:
 
 
 class LostProcess(Exception):
-    """An operation ended its process; the message says how."""
+    """An operation ended the process of a build; the message says how."""
 
-    def __init__(self, key: Key, message: str) -> None:
+    def __init__(self, key: Key, build: str, message: str) -> None:
         super().__init__(message)
         self.key = key
+        self.fault = MeasureFault(f"{build}: {message}", (build,))
 
 
 def first_in(round_: int) -> int:
@@ -102,7 +111,7 @@ def measure(
 ) -> Measurements:
     """Run all rounds, or those until Ctrl-C. The first round warms caches, checks results and is not counted.
 
-    Raises Failed where a build cannot import torch or use a device, KeyboardInterrupt where fewer than
+    Raises Failed if a build cannot import torch or use a device, KeyboardInterrupt if fewer than
     FEWEST_ROUNDS were measured."""
     results = Measurements()
     plans: dict[Key, TurnPlan] = {}
@@ -119,7 +128,7 @@ def measure(
                     raise
                 break
             except LostProcess as lost:
-                results.failed[lost.key] = str(lost)  # and the round again, without it
+                results.failed[lost.key] = lost.fault  # and the round again, without it
                 continue
             for key, taken in values.items() if done else ():
                 results.add(key, taken)
@@ -197,8 +206,8 @@ def _open(
     kinds: dict[str, str] = opened[0]["operations"]
     keys = [(device, name) for name in kinds]
     results.kinds.update({(device, name): kind for name, kind in kinds.items()})
-    left = [key for key in keys if key not in results.failed and key not in results.wrong]
-    return left, [opened[label]["first"] for label in (0, 1)]
+    remaining = [key for key in keys if key not in results.failed and key not in results.wrong]
+    return remaining, [opened[label]["first"] for label in (0, 1)]
 
 
 def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str, Any]:
@@ -207,7 +216,7 @@ def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str
     except Died as died:
         if key[0] == "start":
             raise Failed(f"{process.subject.label}: {died}", exit=Exit.CHECK_FAILED) from None
-        raise LostProcess(key, f"{process.subject.label}: {died}") from None
+        raise LostProcess(key, process.subject.label, str(died)) from None
 
 
 def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Measurements) -> None:
@@ -216,18 +225,20 @@ def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Mea
         device, name = key
         answers = [_ask(processes[label], key, "check", device=device, name=name) for label in (0, 1)]
         labelled = list(zip("AB", answers, strict=True))
-        if failed := [f"{label}: {answer['failed']}" for label, answer in labelled if "failed" in answer]:
-            results.failed[key] = "; ".join(failed)
+        if failed := {
+            label: f"{label}: {answer['failed']}" for label, answer in labelled if "failed" in answer
+        }:
+            results.failed[key] = MeasureFault("; ".join(failed.values()), tuple(failed))
             continue
-        problems = [
-            f"{label} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
+        wrong = {
+            label: f"{label} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
             for label, answer in labelled
             if not answer["right"]
-        ]
-        if not problems and not _agree(answers[0]["sample"], answers[1]["sample"]):
-            problems = ["the builds' results in float64 differ from each other"]
-        if problems:
-            results.wrong[key] = "; ".join(problems)
+        }
+        if wrong:
+            results.wrong[key] = MeasureFault("; ".join(wrong.values()), tuple(wrong))
+        elif not _agree(answers[0]["sample"], answers[1]["sample"]):
+            results.wrong[key] = MeasureFault("the builds' results in float64 differ from each other")
 
 
 def _agree(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -276,5 +287,5 @@ def _timed(process: BuildProcess, key: Key, count: int, clock: TurnClock) -> flo
     own = clock == "thread" and device == "cpu"
     answer = _ask(process, key, "time", device=device, name=name, count=count, cpu_clock=own)
     if "failed" in answer:
-        raise LostProcess(key, f"{process.subject.label}: {answer['failed']}")
+        raise LostProcess(key, process.subject.label, str(answer["failed"]))
     return max(float(answer["seconds"]), 1e-12)

@@ -84,7 +84,7 @@ def run(
         from torchsmith.webpage.ratios import ratios_picture
 
         write_svg(ratios_picture(comparison), svg)
-    exit_if(any(row.outcome in ("wrong", "failed") and "A" in row.detail for row in comparison.rows))
+    exit_if(any("A" in row.faulty for row in comparison.rows))
 
 
 def print_builds(comparison: BuildComparison) -> None:
