@@ -303,7 +303,7 @@ def test_verbs_that_change_no_recipe_work_in_a_workspace_that_nobody_may_write(
     subprocess.run(["chmod", "-R", "a-w", place.root], check=True)
     try:
         done = subprocess.run(
-            [*weakened(), sys.executable, "-m", "torchsmith", *words, "--workspace", str(place.root)],
+            [*weakened(), sys.executable, "-m", "torchsmith", *place.words(*words)],
             capture_output=True,
             text=True,
             check=False,
