@@ -39,6 +39,7 @@ ALIKE = {
     "words",
     "beyond_flags",
     "other_flags",
+    "last_driver",
 }  # the cells here may have one value of it
 Seen = list[tuple[str, int, str]]
 
