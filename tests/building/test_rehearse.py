@@ -80,7 +80,7 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
         for plan in (before, after)
     ]
     assert basis == ["a guess", "its rehearsal"]
-    assert call(*place.words("status")).code == 0
+    assert call(*place.words("runs")).code == 0
 
 
 @nix

@@ -30,7 +30,7 @@ HOSTILE = "evil\x1b]0;title\x07\x1b[2J\r\n0 errors\u202e"
 VERBS = (
     ("audit",),
     ("eval",),
-    ("graph",),
+    ("eval", "--graph"),
     ("build", "--dry-run"),
     ("page",),
     ("align",),
@@ -150,7 +150,7 @@ def test_log_prints_no_file_but_the_workspace_s_own(
             )
         ]
     )
-    for verb in ("log", "diagnose"):
-        answer = call(*place.words(verb, "torch"))
+    for words in (("runs", "log"), ("diagnose",)):
+        answer = call(*place.words(*words, "torch"))
         assert (answer.code, answer.error) == (1, "refused")
         assert "private" not in answer.out + answer.err

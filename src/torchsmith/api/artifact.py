@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from torchsmith.api.by_name import build_named, build_to_run, derivation_of, is_name
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.verdict import promised
+from torchsmith.building.by_name import build_named, build_to_run, derivation_of, is_name
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import VariantOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
@@ -69,9 +69,9 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     # All that a cell's name promises was judged.
     complete = by_name and not request.variant and not request.no_cpu
     if complete and opened.root is not None:
-        from torchsmith.api.verified import keep
+        from torchsmith.page.past import record_verdict
 
-        if why := keep(report, named.name, opened.root, catalog):
+        if why := record_verdict(report, named.name, opened.root, catalog):
             reporter.note(f"not written down: {why}")
     return VerifyReport(report, artifact.compare(report, other) if other else None)
 

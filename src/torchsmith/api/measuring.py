@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.by_name import build_to_run
 from torchsmith.benchmark.compare import BuildComparison, compare_builds
 from torchsmith.benchmark.cores import busy_shares, choose
 from torchsmith.benchmark.measure import MeasuringPlan
 from torchsmith.benchmark.subject import subject, variables
+from torchsmith.building.by_name import build_to_run
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter

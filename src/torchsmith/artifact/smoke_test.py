@@ -196,7 +196,7 @@ def explain(text: str, catalog: Catalog) -> str:
     """What is known about a failure that a message shows: its cause and its cure."""
     for error in catalog.errors.values():
         if re.search(error.pattern, text):
-            return f"{error.cause} {error.cure}"
+            return f"{error.cause} {error.fix}"
     return ""
 
 

@@ -26,7 +26,7 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     """The jobs that build `to_build`, dependencies first."""
     named = grouped((path, name) for name, path in graph.recipes.items())
     wanted = {path for path in to_build if path in graph.derivations}
-    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
+    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path], catalog)}
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
     members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
@@ -78,13 +78,13 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         name = some_of([derivation.name for derivation in own])
         return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
-    kind = kind_of(derivation) or OTHER
+    kind = kind_of(derivation, catalog) or OTHER
     job = Job(
         key,
         recipes[0] if recipes else derivation.name,
         (key,),
-        TORCH if kind == "torch" else kind,
-        kind not in (OTHER, "torch"),
+        kind,
+        kind not in (OTHER, TORCH),
         derivation.system,
         recipes=tuple(recipes),
         outputs=outputs_of(derivation),

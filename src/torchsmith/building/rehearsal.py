@@ -15,7 +15,7 @@ from statistics import mean, stdev
 import msgspec
 
 from torchsmith.building.plan import BuildPlan, Evaluation
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Where
@@ -104,7 +104,7 @@ class Rehearsals:
 
 
 def choose_rehearsals(
-    nix: Nix, evaluation: Evaluation, options: StoreOptions
+    nix: Nix, evaluation: Evaluation, options: StoreOptions, catalog: Catalog
 ) -> tuple[Evaluation, Rehearsals]:
     """Recipes that configure alike are rehearsed once; one that needs a torch which is not there waits."""
     graph = evaluation.graph
@@ -117,7 +117,9 @@ def choose_rehearsals(
         torches = [
             path
             for path in graph.below[name]
-            if path in unbuilt and path != graph.recipes[name] and kind_of(graph.derivations[path]) == "torch"
+            if path in unbuilt
+            and path != graph.recipes[name]
+            and kind_of(graph.derivations[path], catalog) == TORCH
         ]
         if torches:
             waiting |= dict.fromkeys(alike[name], graph.derivations[torches[0]].name)

@@ -20,11 +20,11 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
-        ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
+        ("audit", "eval", "diff-drv", "impact", "facts", "doctor"),
     ),
     "Build": (
         "rehearse tries a sample, build makes cells, diagnose says why one failed",
-        ("rehearse", "build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
+        ("rehearse", "build", "runs", "diagnose", "fix-hashes"),
     ),
     "Prove": (
         "verify reads a build on any machine; test runs it here, compare times it",

@@ -49,27 +49,28 @@ class EvaluationRequest:
     system: str = ""
 
 
-OUT_OF_REACH = {
-    "cannot download": "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here instead",
-    "cannot connect to socket": "start nix-daemon, or be let in by it; torchsmith doctor says how it stands",
-}
+TREE_HINT = "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree on this machine instead"
 
 
 def reachable(results: list[EvalResult]) -> list[EvalResult]:
-    """The results. Raises Failed where nothing evaluates because nixpkgs or the store is out of reach."""
-    causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
-    if len(causes) == len(results) and exit_of(causes) is Exit.ENVIRONMENT:
-        hint = next(hint for cause, hint in OUT_OF_REACH.items() if cause in causes[0])
-        raise Failed(causes[0], hint=hint)
+    """The results. Raises Failed if every recipe failed because of a download."""
+    causes = failures_of(results)
+    if len(causes) == len(results) and exit_of(causes.values()) is Exit.ENVIRONMENT:
+        raise Failed(results[0].cause.message if results[0].cause else "", hint=TREE_HINT)
     return results
 
 
-def exit_of(causes: Collection[str]) -> Exit:
-    """The exit code for failures: LACKING where nixpkgs or the store was out of reach for all of them."""
+def failures_of(results: Iterable[EvalResult]) -> dict[str, Cause]:
+    """The recipes that do not evaluate, by name."""
+    return {result.name: result.cause for result in results if result.cause is not None}
+
+
+def exit_of(causes: Collection[Cause]) -> Exit:
+    """The exit code for failures: ENVIRONMENT if all of them are failed downloads."""
     if not causes:
         return Exit.OK
-    beyond = all(any(part in cause for part in OUT_OF_REACH) for cause in causes)
-    return Exit.ENVIRONMENT if beyond else Exit.CHECK_FAILED
+    unfetched = all(cause.code == "fetch" for cause in causes)
+    return Exit.ENVIRONMENT if unfetched else Exit.CHECK_FAILED
 
 
 Listener = Callable[[EvalResult], None]
@@ -124,15 +125,15 @@ def evaluate(
 
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: cached for name, cached in recalled.items() if cached is not None}
-    derivations = {name: cached.evaluated.drv_path for name, cached in known.items() if cached.evaluated}
+    derivations = {name: cached.evaluated.drv_path for name, cached in known.items()}
     there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
     pending: list[Evaluable] = []
     for request in requests:
         cached = known.get(request.name)
-        if cached is None or (cached.evaluated and cached.evaluated.drv_path not in there):
+        if cached is None or cached.evaluated.drv_path not in there:
             pending.append(request)
         else:
-            done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached.cause, cached=True))
+            done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached=True))
     for left in range(MOST_ATTEMPTS, 0, -1):
         if not pending:
             break
@@ -161,8 +162,7 @@ class _CachedResult(msgspec.Struct, frozen=True):
     """A result, and the files that it was made from."""
 
     read: Mapping[str, str]
-    evaluated: Evaluated | None = None
-    cause: Cause | None = None
+    evaluated: Evaluated
 
 
 class _Memory:
@@ -193,17 +193,16 @@ class _Memory:
         cached = self.cache.load(key, _CachedResult)
         if cached is None:
             return None
-        if self.nix and cached.evaluated and not self.nix.store_file(cached.evaluated.drv_path).exists():
+        if self.nix and not self.nix.store_file(cached.evaluated.drv_path).exists():
             return None
         same = all(self.prints.of(file) == was for file, was in cached.read.items())
         return cached if same else None
 
     def keep(self, job: PreparedRecipe, result: EvalResult) -> None:
-        """Keep a derivation, or an error that the recipe itself gives rise to."""
-        lasting = result.ok or (result.cause is not None and result.cause.lasting)
-        if self.cache is not None and lasting and job.text is not None:
+        """Keep a derivation; an error may be due to a file or a network that is missing only now."""
+        if self.cache is not None and result.evaluated is not None and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
-            self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated, result.cause))
+            self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated))
 
 
 def _evaluate_jobs(

@@ -21,6 +21,7 @@ from torchsmith.nix.tool import Nix
 
 # nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
 NIXPKGS = re.compile(r"https://github\.com/(?i:NixOS/nixpkgs)/archive/([0-9a-f]{40})\.tar\.gz")
+HASH_MISMATCH = 102  # Nix's exit code
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Download(msgspec.Struct, frozen=True, omit_defaults=True):
 
     path: str = ""
     failure: str = ""
+    wrong_hash: bool = False  # it was downloaded, and its hash is another one
 
 
 def nixpkgs_address(rev: str) -> str:
@@ -68,13 +70,7 @@ def known(url: str, addresses: Collection[str]) -> bool:
 def fetch_all(nix: Nix, tarballs: Iterable[Tarball], addresses: Collection[str]) -> dict[Tarball, Download]:
     """Fetch the tarballs whose address is known; Nix refuses the others when it evaluates."""
     wanted = [tarball for tarball in dict.fromkeys(tarballs) if known(tarball.url, addresses)]
-    unreachable: dict[str, Download] = {}
-    downloads: dict[Tarball, Download] = {}
-    for tarball in wanted:
-        downloads[tarball] = unreachable.get(tarball.url) or _fetch(nix, tarball)
-        if downloads[tarball].failure.startswith("cannot download"):
-            unreachable[tarball.url] = downloads[tarball]
-    return downloads
+    return {tarball: _fetch(nix, tarball) for tarball in wanted}
 
 
 def _fetch(nix: Nix, tarball: Tarball) -> Download:
@@ -84,7 +80,7 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     done = nix.run(nix.command("nix-instantiate", *mode, *chosen, "-E", expression))
     if done.ok:
         return Download(path=str(msgspec.json.decode(done.stdout)))
-    return Download(failure=_why(done.stderr))
+    return Download(failure=_why(done.stderr), wrong_hash=done.code == HASH_MISMATCH)
 
 
 def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:

@@ -212,6 +212,7 @@ class _Worker:
         )
         self.finished: set[int] = set()
         self.current: PreparedRecipe | None = None
+        self.unfetched = ""  # the key of the last tarball that the current recipe needs and that failed
         self.began = time.monotonic()
         self.last_error: Mapping[str, Any] | None = None
         self.stray: list[str] = []
@@ -226,6 +227,9 @@ class _Worker:
             message = self._own_message(line) if line is not None else None
             if message is not None and "start" in message:
                 self.current, self.began = jobs[message["start"]], time.monotonic()
+                self.unfetched = ""
+            elif message is not None and "unfetched" in message:
+                self.unfetched = message["unfetched"]
             elif message is not None:
                 yield self._evaluated(jobs[message["done"]], message["report"])
             broken = self._broken_limit()
@@ -261,7 +265,7 @@ class _Worker:
         self.current = None
         if kind := report.get("not_a_derivation"):
             message = f"is not a package: it evaluates to a value of type {kind}"
-            return self._ended(job, cause=Cause(message, lasting=True))
+            return self._ended(job, cause=Cause(message))
         evaluated = msgspec.convert(report, Evaluated)
         keeper = self.session.keeper
         if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):
@@ -291,22 +295,28 @@ class _Worker:
         message = f"takes too long: more than {limits.seconds:.0f} s"
         if limit == "memory":
             message = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
-        yield self._ended(job, cause=Cause(message))
+        yield self._ended(job, cause=Cause(message, code="limit"))
 
     def _failed(self) -> Iterator[EvalResult]:
         if self.current is None:
             cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
-            raise Failed(f"Nix cannot evaluate anything: {cause.message}")
+            hint = "torchsmith doctor checks Nix, its store and its daemon"
+            raise Failed(f"Nix cannot evaluate anything: {cause.message}", hint=hint)
         job = self.current
         cause = cause_of(self.last_error) if self.last_error else self._died()
         if cause.where is not None:
             place = original(self.session.preparation, cause.where, self.session.folder)
             cause = replace(cause, where=place)
+        downloads = {tarball.key: done for tarball, done in self.session.downloads.items()}
+        failed = downloads.get(self.unfetched)
+        if failed is None or failed.failure != (self.last_error or {}).get("raw_msg"):
+            yield self._ended(job, cause=cause)
+            return
+        cause = cause if failed.wrong_hash else replace(cause, code="fetch")
         yield self._ended(job, cause=cause)
-        # A tarball that could not be fetched will not be there for the next recipe either.
-        gone = {tarball for tarball in job.tarballs if f"cannot download {tarball.url}" in cause.message}
+        # The tarball is missing for other recipes too.
         for other in self.left():
-            if gone.intersection(other.tarballs):
+            if self.unfetched in {tarball.key for tarball in other.tarballs}:
                 yield replace(self._ended(other, cause=cause), seconds=0.0)
 
     def _out_of_memory(self) -> bool:

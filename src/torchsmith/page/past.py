@@ -12,12 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.core.files import inside, read_regular
+from torchsmith.artifact.report import Report
+from torchsmith.catalog import Catalog
+from torchsmith.core.files import inside, read_regular, write_atomic
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
 from torchsmith.nix.prepare import source_hash
+from torchsmith.nix.tool import stored
 from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
+from torchsmith.page.pictures import sizes_of
+from torchsmith.publishing.verified import verdict_of
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
 from torchsmith.workspace import git
@@ -228,3 +233,22 @@ def _commits(repository: Path, name: str) -> list[PageRevision]:
             revisions.append(revision)
             recipes -= added - deleted
     return revisions[::-1]
+
+
+def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> str:
+    """Record what `verify NAME` found in the last build, for `publish` and the page. Returns why that failed;
+    else an empty string."""
+    if report.ok and not report.verified:
+        return ""  # nothing is wrong, but not everything was judged
+    sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
+    try:
+        with closing(open_record(root)) as record:
+            built = record.built(name)
+            outputs = [stored(output).resolve() for output in built.outputs[:1]] if built else []
+            if built is None or Path(report.path).resolve() not in outputs:
+                return ""
+            record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
+        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+    except Problem as problem:
+        return problem.message
+    return ""

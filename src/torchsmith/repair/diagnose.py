@@ -1,4 +1,4 @@
-"""Why a build failed: the known error with its cause and cure, its class, and the ten lines that matter."""
+"""Why a build failed: the known error with its cause and fix, its class, and the ten lines that matter."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ NumberedLine = tuple[int, str]  # its place in the log, and its text without wha
 class Diagnosis:
     """A failure: its class, what to do about it, and the lines that show it."""
 
-    FORMAT: ClassVar = 2  # 1: `entry` was `error`
+    FORMAT: ClassVar = 3
     kind: Class
     policy: Policy
     title: str
     cause: str
-    cure: str
+    fix: str
     lines: tuple[str, ...]
     entry: str = ""  # of the catalog; empty where none matches
     line_number: int = 0  # of the telling line, counted from 1; 0 where there is none
@@ -84,7 +84,7 @@ class _Reason:
         return self.error is None or self.error.policy == "stop"
 
 
-def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
+def diagnose_log(log: str, errors: Iterable[KnownError]) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
     lines = [ANSI.sub("", line).rstrip() for line in log.splitlines()]
     known = [(error, re.compile(error.pattern)) for error in errors]
@@ -220,15 +220,15 @@ def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) ->
     error = reason.error
     excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
     if error is None:
-        cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
+        fix = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
         title = TITLES.get(reason.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
-        return Diagnosis(reason.kind, "stop", title, cause, cure, excerpt, "", reason.at + 1, sure)
+        return Diagnosis(reason.kind, "stop", title, cause, fix, excerpt, "", reason.at + 1, sure)
     # What stands far from the end may have nothing to do with it, and is no reason to build again.
     policy: Policy = "stop" if guess else error.policy
     sure = "guess" if guess else error.sure
-    about = (error.title, error.cause, error.cure)
+    about = (error.title, error.cause, error.fix)
     return Diagnosis(error.kind, policy, *about, excerpt, error.name, reason.at + 1, sure)
 
 

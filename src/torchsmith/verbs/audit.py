@@ -9,9 +9,9 @@ from torchsmith.api.auditing import AuditRequest, audit, explain_rule
 from torchsmith.cli.console import answer, exit_if, tell
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, complete_rules
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted
 from torchsmith.verbs import audit_view as view
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
 

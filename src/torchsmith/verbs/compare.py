@@ -9,8 +9,8 @@ from torchsmith.api.measuring import CompareRequest, compare
 from torchsmith.cli.console import answer, exit_if
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.verbs.compare_view import print_builds
-from torchsmith.verbs.progress import Terminal
 from torchsmith.verbs.svg import check_svg, write_svg
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.derivations import DiffReport, DiffRequest, diff_derivations
 from torchsmith.cli.console import answer, tell, write
 from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.terminal import Terminal
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"

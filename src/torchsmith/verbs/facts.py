@@ -5,8 +5,8 @@ from __future__ import annotations
 from torchsmith.api.proving import FactsReport, FactsRequest, facts
 from torchsmith.cli.console import answer, exit_if, table, write
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith facts --offline"
 STYLES = {"holds": "green", "wrong": "bold red", "not checked": "yellow"}

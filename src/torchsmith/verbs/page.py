@@ -8,8 +8,8 @@ from pathlib import Path
 from torchsmith.api.paging import PageRequest, page
 from torchsmith.cli.console import print_json, tell, write
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.page.html import counts_of
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")

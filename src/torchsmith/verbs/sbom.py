@@ -5,10 +5,10 @@ from __future__ import annotations
 from torchsmith.api.derivations import GraphRequest, SbomReport, sbom
 from torchsmith.cli.console import exit_if, paint, print_json, tell, warn, write
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted, some_of
 from torchsmith.publishing.sbom import CUDA_TERMS, Terms, holds_cuda
-from torchsmith.verbs.evaluation import print_failed
-from torchsmith.verbs.progress import Terminal
+from torchsmith.verbs.eval import print_failed
 
 PACKAGES_NAMED = 6  # packages under a free licence that are named; the rest is counted
 EXAMPLE = (

@@ -12,7 +12,7 @@ from torchsmith.artifact.smoke_test import junit as junit_xml
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.terminal import Terminal
 
 EXAMPLE = "torchsmith test sample --junit results.xml"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
@@ -29,7 +29,7 @@ def run(
     It runs in a process of its own, so a crash is a result, not the end. Steps that this machine cannot run
     are skipped, with the reason. The exit code is 1 when a step failed.
     """
-    from torchsmith.api.by_name import is_name
+    from torchsmith.building.by_name import is_name
     from torchsmith.core.files import write_atomic
     from torchsmith.workspace.load import open_workspace
 

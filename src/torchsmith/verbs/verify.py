@@ -7,9 +7,9 @@ from pathlib import Path
 from torchsmith.api.artifact import VerifyRequest, verify
 from torchsmith.cli.console import answer, exit_if, next_step
 from torchsmith.cli.options import JsonOption, SvgOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.nix.tool import in_own_store
 from torchsmith.verbs.artifact_view import print_verified
-from torchsmith.verbs.progress import Terminal
 from torchsmith.verbs.svg import check_svg, write_svg
 from torchsmith.workspace.load import open_workspace
 

@@ -287,7 +287,7 @@ Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox 
 {table(["variant", "GPU", "CPU"], variants)}
 
 ## When a build fails
-{table(["in the log", "cause", "cure"], [[error.title, error.cause, error.cure] for error in errors])}
+{table(["in the log", "cause", "fix"], [[error.title, error.cause, error.fix] for error in errors])}
 """
     return _page(body, name.removeprefix("docs/"))
 

@@ -1,4 +1,4 @@
-"""Bars on stderr for a person who watches; nothing where nobody does."""
+"""The reporter of the command line: notes and progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from torchsmith.cli.console import Foot, paint, tell
 from torchsmith.cli.reporter import Reporter
-from torchsmith.verbs.remaining import cut
 
 BAR_COLUMNS = 30
 MIN_NAME_COLUMNS = 20
@@ -21,8 +20,13 @@ def _bar(activity: str, done: float, total: float, figures: str, room: int) -> s
     return cut(activity, max(room - BAR_COLUMNS - len(figures) - 3, MIN_NAME_COLUMNS)) + tail
 
 
+def cut(name: str, room: int) -> str:
+    """A name cut from the left: its end says the GPU and the instruction set."""
+    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
+
+
 class Terminal(Reporter):
-    """The person at the command line: remarks and bars on stderr."""
+    """Prints notes, and draws progress bars if stderr is a terminal."""
 
     def note(self, text: str) -> None:
         if text:

@@ -1,0 +1,47 @@
+"""Whether a build is verified: by the record, else verified now and recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torchsmith.artifact.report import Report, verify
+from torchsmith.catalog import Catalog
+from torchsmith.core.problem import Problem
+from torchsmith.matrix import Variant
+from torchsmith.nix.tool import stored
+from torchsmith.record import Record, VerificationRow
+
+
+def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
+    """Why a package's last build does not count as verified; empty if it does."""
+    built = record.built(name)
+    if built is None or not built.outputs:
+        return "it was not built here; torchsmith build builds it"
+    verdict = record.verdict_on(built.outputs[0], built.derivation)
+    if verdict is None:
+        verdict = verify_output(name, Path(built.outputs[0]), catalog, built.derivation)
+        record.note_verdict(verdict)
+    return "" if verdict.ok else f"its build is not right: {verdict.detail}"
+
+
+def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
+    """Verify an output; what cannot be read is not right."""
+    try:
+        drv = str(stored(derivation)) if derivation else ""
+        report = verify(stored(output), Variant.parse(name, catalog), catalog, derivation=drv)
+    except Problem as problem:
+        why = problem.message
+        return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
+    return verdict_of(report, name, str(output), derivation)
+
+
+def verdict_of(report: Report, name: str, output: str, derivation: str) -> VerificationRow:
+    """The row of the record for a report."""
+    wrong = "; ".join(check.text for check in report.checks if check.status in ("wrong", "unjudged"))
+    return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
+
+
+def verify_recipe(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
+    """Verify the build of a recipe; None if its name promises nothing."""
+    promises = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
+    return verify_output(name, Path(output), catalog) if promises else None
