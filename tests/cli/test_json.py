@@ -84,8 +84,8 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
 
 def test_the_codes_of_errors_stay_as_they_are() -> None:
     codes = """bad-name busy cannot-build cannot-read cannot-write conflict contradiction damaged empty exists
-        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error too-large
-        unreadable usage"""
+        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error
+        too-large unreadable usage"""
     assert sorted(kind.code() for kind in kinds()) == codes.split()
 
 

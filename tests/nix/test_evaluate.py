@@ -14,9 +14,16 @@ import pytest
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate, plan_batches
+from torchsmith.nix.evaluate import (
+    EvalResult,
+    EvaluationOptions,
+    EvaluationRequest,
+    evaluate,
+    exit_of,
+    plan_batches,
+)
 from torchsmith.nix.prepare import Preparation, PreparedRecipe
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import WorkerLimits, run_batch

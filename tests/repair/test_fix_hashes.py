@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,9 +90,9 @@ PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335
 ZEROS = "0" * 52
 
 
-def lines_of(rows: list[dict[str, str]]) -> list[str]:
+def lines_of(rows: list[dict[str, Any]]) -> list[str]:
     """Where in a recipe hashes were written."""
-    return sorted(row["site"]["span"]["line"] for row in rows)
+    return sorted(str(row["site"]["span"]["line"]) for row in rows)
 
 
 FOREIGN = f"""\

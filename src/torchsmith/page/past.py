@@ -18,6 +18,7 @@ from torchsmith.core.files import inside, read_regular, write_atomic
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
+from torchsmith.core.state import log_file, state_folder
 from torchsmith.nix.prepare import source_hash
 from torchsmith.nix.tool import stored
 from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
@@ -27,7 +28,6 @@ from torchsmith.record import Built, JobRow, Published, Record, RunRow, Verifica
 from torchsmith.record.database import FILE
 from torchsmith.workspace import git
 from torchsmith.workspace.checkout import PKGS, RecipeFile
-from torchsmith.workspace.journal import STATE
 
 RUNS_READ = 10
 RUNS_DRAWN = 3
@@ -88,7 +88,7 @@ class PagePast:
         changed = _changed(recipe, built, derivation)
         if changed:
             return replace(past, state=None, why=(changed,))
-        verdict = self.verdicts.get(built.outputs[0])
+        verdict = self.verdicts.get(built.name)
         published = self.published.get(name)
         verified = ""
         state: CellState = "published" if published else "built"
@@ -118,7 +118,7 @@ class PagePast:
         if not log:
             return ()
         try:
-            path = inside(self.root, str(Path(log).absolute()))
+            path = log_file(self.root, log)
             data = read_regular(str(path))[-LOG_BYTES:]
         except (Problem, OSError):
             return ()
@@ -130,7 +130,7 @@ class PagePast:
     def _sizes(self, name: str) -> PageSizes | None:
         """What `verify` kept of the GPU code of a build."""
         try:
-            path = inside(self.root, f"{STATE}/{REPORTS}/{name}.json")
+            path = inside(state_folder(self.root), f"{REPORTS}/{name}.json")
             return msgspec.json.decode(read_regular(str(path)), type=PageSizes)
         except (Problem, OSError, msgspec.MsgspecError):
             return None
@@ -149,13 +149,13 @@ def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
 
 def read_past(root: Path, notes: list[str]) -> PagePast:
     """The record below a folder; none where there is none, or where it cannot be read."""
-    file = root / STATE / FILE
     try:
-        if not inside(root, f"{STATE}/{FILE}").is_file():
+        file = state_folder(root) / FILE
+        if not file.is_file():
             return PagePast(root)
         record = open_record(root, read_only=True)
     except Problem as problem:
-        notes.append(problem.message if "outside" in problem.message else f"{file.name}: {problem.message}")
+        notes.append(f"{FILE}: {problem.message}")
         return PagePast(root)
     with closing(record):
         try:
@@ -178,8 +178,11 @@ def _read(root: Path, record: Record) -> PagePast:
             drawn.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
-    outputs = {build.outputs[0]: build.derivation for build in built.values() if build.outputs}
-    verdicts = {output: row for output, drv in outputs.items() if (row := record.verdict_on(output, drv))}
+    verdicts = {
+        build.name: row
+        for build in built.values()
+        if build.outputs and (row := record.verdict(build.outputs[0], build.derivation, build.name))
+    }
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
     return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
 
@@ -248,7 +251,7 @@ def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> s
             if built is None or Path(report.path).resolve() not in outputs:
                 return ""
             record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
         return problem.message
     return ""

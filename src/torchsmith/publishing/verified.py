@@ -9,15 +9,15 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
-from torchsmith.record import Record, VerificationRow
+from torchsmith.record import Built, Record, VerificationRow
 
 
-def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
-    """Why a package's last build does not count as verified; empty if it does."""
-    built = record.built(name)
+def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
+    """Why a package's build, by default its last, does not count as verified; empty if it does."""
+    built = built or record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
-    verdict = record.verdict_on(built.outputs[0], built.derivation)
+    verdict = record.verdict(built.outputs[0], built.derivation, name)
     if verdict is None:
         verdict = verify_output(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
@@ -28,7 +28,8 @@ def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "
     """Verify an output; what cannot be read is not right."""
     try:
         drv = str(stored(derivation)) if derivation else ""
-        report = verify(stored(output), Variant.parse(name, catalog), catalog, derivation=drv)
+        variant = Variant.parse(name.rpartition("/")[2], catalog)
+        report = verify(stored(output), variant, catalog, derivation=drv)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)

@@ -113,7 +113,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 @contextmanager
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
-        reporter.note(finish_stopped(opened.home, "build"))
+        reporter.note("" if read_only else finish_stopped(opened.home, "build"))
         spec = request.spec(record)
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors

@@ -22,6 +22,7 @@ from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import NotFound, Problem
 from torchsmith.core.process import Finished, find
+from torchsmith.core.state import accept_state, state_folder, unused_state
 from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -45,6 +46,14 @@ class DoctorRequest:
     machines: Annotated[Path | None, Option("With --builders: another list of machines, in Nix' format.")] = (
         None
     )
+    accept_state: Annotated[
+        Path | None,
+        Option(
+            "Take over records, logs and reports: those in an old .torchsmith folder, or of the folder that"
+            " this workspace was moved from.",
+            metavar="FOLDER",
+        ),
+    ] = None
 
 
 class HealthCheck(msgspec.Struct, frozen=True):
@@ -70,9 +79,11 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
 
 def doctor(request: DoctorRequest) -> DoctorReport:
-    """Check everything that torchsmith uses, or with `builders` each builder; nothing is changed. Raises
-    NotFound for a list of machines that does not exist."""
+    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed, but records
+    are taken over if the request names a folder. Raises NotFound, Exists."""
     opened = open_workspace(request.workspace)
+    if request.accept_state is not None:
+        accept_state(opened.home, request.accept_state)
     if not request.builders and request.machines is None:
         return DoctorReport(checks=list(examine(opened)))
     if request.machines and not request.machines.is_file():
@@ -86,10 +97,10 @@ def doctor(request: DoctorRequest) -> DoctorReport:
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Check Python, git, Nix, Flox, disk, memory and GPU, and say how to fix what does not work.
 
-    Nothing is changed, and every check ends within ten seconds. A missing program is not a failure. The exit
-    code is 1 when something that is installed does not work. [bold]doctor --builders[/bold] tests each
-    builder instead: whether it answers, its system, features, free disk, and the instruction sets of its CPU;
-    the exit code is 1 when one has a problem.
+    Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
+    not a failure. The exit code is 1 if something that is installed does not work. [bold]doctor
+    --builders[/bold] tests each builder instead: whether it answers, its system, features, free disk, and the
+    instruction sets of its CPU; the exit code is 1 if one has a problem.
     """
     report = doctor(request)
     answer(report, _print_builders if report.builders or request.builders else _print_checks, as_json=json)
@@ -329,3 +340,14 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
         return
     detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
     yield HealthCheck("workspace", "works", detail)
+    yield from _state(workspace.home)
+
+
+def _state(root: Path) -> Iterator[HealthCheck]:
+    try:
+        folder = state_folder(root)
+    except Problem as problem:
+        yield HealthCheck("state", "does not work", problem.message, problem.hint)
+        return
+    unused = unused_state(root)
+    yield _good("state", not unused, unused.partition(";")[0] or str(folder), unused.partition("; ")[2])

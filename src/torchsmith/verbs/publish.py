@@ -19,14 +19,19 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Incomplete
-from torchsmith.publishing.committed import differences
+from torchsmith.core.state import state_folder
+from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
-from torchsmith.publishing.sbom import CUDA_TERMS
 from torchsmith.publishing.verified import why_unverified
 from torchsmith.workspace.checkout import choose
-from torchsmith.workspace.journal import STATE, finish_stopped
+from torchsmith.workspace.journal import finish_stopped
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+# NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
+CUDA_TERMS = (
+    "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"
+    " application and under its terms; not the compiler, the driver or the toolkit as such"
+)
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
 
 
@@ -39,7 +44,10 @@ class PublishRequest:
         str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
     ] = ""
     workspace: WorkspaceOption = None
-    push: Annotated[bool, Option("Commit and push each repository first.")] = False
+    push: Annotated[bool, Option("Commit what changed, and push what is verified.")] = False
+    checkout_credentials: Annotated[
+        bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
+    ] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
     dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
     nixpkgs: NixpkgsOption = ()
@@ -58,27 +66,39 @@ class PublishReport(msgspec.Struct, frozen=True):
 def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
     """Publish built and verified packages with Flox; `reporter` gets what a stopped run had left. Raises
     Incomplete if no organisation is known, MissingRequirement without Flox."""
-    with workspace_record(request.workspace) as (opened, record):
+    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation to publish under", hint=hint)
-        reporter.note(finish_stopped(opened.home, "publish"))
+        reporter.note("" if request.dry_run else finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
-        verified = partial(why_unverified, record, opened.catalog)
-        logs = opened.home / STATE / "logs" / "publish"
-        trees = read_trees(request.nixpkgs)
-        changed = partial(differences, record=record, workspace=opened, trees=trees)
-        flox = require_flox()
-        publisher = Publisher(flox, org, record, logs, verified, changed, request.force, request.push)
+        logs = state_folder(opened.home) / "logs" / "publish"
+        check = partial(
+            unpublishable,
+            record=record,
+            workspace=opened,
+            trees=read_trees(request.nixpkgs),
+            why_unverified=partial(why_unverified, record, opened.catalog),
+        )
+        publisher = Publisher(
+            require_flox(),
+            org,
+            record,
+            logs,
+            check,
+            force=request.force,
+            push=request.push,
+            credentials=request.checkout_credentials,
+        )
         return PublishReport(publisher.publish(chosen, dry_run=request.dry_run))
 
 
 def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     """Publish built and verified packages with Flox, all from one commit.
 
-    Everything that Flox needs is checked first. The recipes of the commit are evaluated: one whose derivation
-    is not the one that was built and verified is refused, as is one whose result is no longer in the store. A
+    Everything that Flox needs is checked first. Each commit is cloned and its recipes are evaluated in the
+    clone: only a derivation that was built and verified under that name is published, from the clone. A
     nixpkgs given with --nixpkgs counts only if its hash is the pin's. Packages that were published from the
     same commit are skipped, so an interrupted run can be repeated. Flox takes its token from the environment;
     torchsmith does not store it. The exit code is 1 when a package was not published.
@@ -105,6 +125,6 @@ def _print_rows(report: PublishReport) -> None:
         tell(CUDA_TERMS)
     if counts["published"]:
         tell(
-            "builds stay in the store while .torchsmith/results links them, and in a cache (build --cache)"
+            "builds stay in the store while the state folder links them, and in a cache (build --cache)"
             " until they are deleted; Flox keeps what was published as the organisation's plan says"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -16,7 +15,7 @@ from torchsmith.building.plan import Resources
 from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
 from torchsmith.building.start import BuildSpec, Prepared, workspace_record
 from torchsmith.cli.build_screen import BuildTerminal
-from torchsmith.cli.console import answer, command, exit_if, next_step, write
+from torchsmith.cli.console import answer, exit_if, next_step, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
@@ -197,7 +196,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     else:
         with BuildTerminal() as terminal:
             report = rehearse(request, terminal)
-    answer(report, partial(_print, request=request), as_json=json)
+    answer(report, _print, as_json=json)
     if report.stopped:
         raise KeyboardInterrupt
     exit_if(report.exit)
@@ -205,7 +204,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     next_step(*arguments, *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
-def _print(report: RehearseReport, request: RehearseRequest) -> None:
+def _print(report: RehearseReport) -> None:
     print_failed(report.broken)
     for name, path in report.planned.items():
         more = len(report.alike[name]) - 1
@@ -217,11 +216,6 @@ def _print(report: RehearseReport, request: RehearseRequest) -> None:
         print_diagnosis(diagnosis, name)
     for name, torch in report.waiting.items():
         write(f"– {name} waits for {torch}, which is not built", "yellow")
-    if report.planned:
-        name = next(iter(report.planned))
-        write("what differs:")
-        arguments = ("diff-drv", name, f"{PREFIX}{name}")
-        write(f"  {command(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)}", whole=True)
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:
