@@ -158,7 +158,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
 
 def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for words in (["eval"], ["graph"], ["impact"]):
+    for words in (["eval"], ["eval", "--graph"], ["impact"]):
         result = call(*words)
         assert result.code == 3
         assert "nix-bin" in result.err
