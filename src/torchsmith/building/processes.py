@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from torchsmith.core.process import Running
+from torchsmith.core.process import Child
 from torchsmith.core.secrets import redactor
 
 POLL_SECONDS = 0.2  # without a line, before a command is looked at again
@@ -25,7 +26,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._redact = redactor()
-        self._running: set[Running] = set()
+        self._running: set[Child] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -36,7 +37,9 @@ class Processes:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            running = Running(argv, env=env, both=both)
+            pipe, dropped = subprocess.PIPE, subprocess.DEVNULL
+            output, errors = (pipe, subprocess.STDOUT) if both else (dropped, pipe)
+            running = Child(argv, env=env, stdout=output, stderr=errors)
             self._running.add(running)
         try:
             for line in running.lines(POLL_SECONDS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import msgspec
 
 from torchsmith.core.nixtext import NixValue, nix_value
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import Running
+from torchsmith.core.process import Child
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball
 from torchsmith.nix.keeper import Keeper
@@ -176,8 +177,8 @@ class _Worker:
     def __init__(self, session: Session, batch: Sequence[PreparedRecipe]) -> None:
         self.session, self.batch = session, batch
         self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
-        self.running = Running(
-            session.command(batch, self.mark), env=session.environment(), ends_with_us=True
+        self.running = Child(
+            session.command(batch, self.mark), stderr=subprocess.PIPE, env=session.environment()
         )
         self.finished: set[int] = set()
         self.current: PreparedRecipe | None = None
