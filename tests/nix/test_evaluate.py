@@ -24,7 +24,7 @@ from torchsmith.nix.evaluate import (
     exit_of,
     plan_batches,
 )
-from torchsmith.nix.prepare import Preparation, PreparedRecipe
+from torchsmith.nix.prepare import EvalJob, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import WorkerLimits, run_batch
 from torchsmith.workspace.checkout import recipes_in
@@ -85,7 +85,7 @@ def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
     new = replace(nix, store=f"local?root={tmp_path / 'new'}")
     before: list[bool] = []
 
-    def watched(*words: Any) -> list[PreparedRecipe]:
+    def watched(*words: Any) -> list[EvalJob]:
         before.append((tmp_path / "new/nix/var/nix/gcroots/profiles").is_symlink())
         return run_batch(*words)
 
@@ -489,8 +489,8 @@ def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path
     assert ask([EvaluationRequest("one", folder / "one.nix")])["one"].ok
 
 
-def job(name: str, *shares: str) -> PreparedRecipe:
-    return PreparedRecipe(name, Path(f"/{name}.nix"), "", shares)
+def job(name: str, *shares: str) -> EvalJob:
+    return EvalJob(name, Path(f"/{name}.nix"), "", shares)
 
 
 def test_batches_keep_groups_together_and_split_only_large_ones() -> None:

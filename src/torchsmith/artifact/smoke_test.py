@@ -233,7 +233,8 @@ def _driver(loaded: str, here: Sequence[str]) -> StepResult:
     if not here:
         return StepResult(step, "skipped", "no NVIDIA driver is installed here")
     folder = os.path.dirname(here[0])
-    hint = f"{driver.linking(folder)}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
+    command = driver.driver_link_command(folder)
+    hint = f"{command}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
     return StepResult(step, "failed", f"it lies in {folder}, where this build does not look", hint)
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def is_name(path: Path) -> bool:
-    """Whether something is no place but a name: nothing is there, and no folder is part of it."""
+    """Whether a word is a name and not a path: nothing is there, and no folder is part of it."""
     return len(path.parts) == 1 and str(path) != "-" and not path.exists()
 
 
 def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library") -> Path:
-    """Where a path, or for a cell's name its last build, lies on disk. Raises NotFound for a name that was
+    """Where a path, or for a cell's name its last build, is on disk. Raises NotFound for a name that was
     never built here; `hint` says what it takes."""
     from torchsmith.nix.tool import stored
 
@@ -52,7 +52,7 @@ def build_to_run(named: Path, workspace: Workspace) -> Path:
     path = build_named(named, workspace, hint)
     if in_own_store(path):
         raise MissingRequirement(
-            f"{named} cannot run: it lies in torchsmith's own store, and looks for its parts in /nix/store",
+            f"{named} cannot run: it is in torchsmith's own store, and looks for its parts in /nix/store",
             hint="build into the machine's store: join the group nix-users, or start nix-daemon"
             " (torchsmith doctor)",
         )
@@ -67,7 +67,7 @@ def _existing(path: Path, hint: str) -> Path:
 
 
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
-    """The derivation of a build that was made here under a name; empty where the record has another one."""
+    """The derivation of a build that was made here under a name; empty if the record has another one."""
     if workspace.root is None:
         return ""
     from torchsmith.nix.tool import stored

@@ -115,7 +115,7 @@ def variant_of(recipes: Iterable[str], catalog: Catalog) -> Variant | None:
 
 
 def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
-    """The recipes that need a job that is no recipe itself; `jobs` are ordered by their dependencies."""
+    """The recipes that need a job that is not a recipe itself; `jobs` are ordered by their dependencies."""
     needing: set[str] = set()
     recipes: list[str] = []
     for job in jobs:
@@ -154,7 +154,7 @@ def _ordered(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs with unique names: equal names get their system, and where these are equal too, their key."""
+    """Jobs with unique names: equal names get their system, and if these are equal too, their key."""
     for suffix in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
         counts = Counter(job.name for job in jobs)
         jobs = [

@@ -83,7 +83,7 @@ class Resources:
     memory_gb: float | None = None
 
     def over(self, jobs: int | None, cores: int | None, memory_gb: float | None) -> Resources:
-        """These, where nothing else is given."""
+        """These, unless others are given."""
         return Resources(
             self.jobs if jobs is None else jobs,
             self.cores if cores is None else cores,
@@ -156,7 +156,7 @@ class Machine:
 
     cores: int
     memory_gb: float
-    store_gb: float  # free where the store lies
+    store_gb: float  # free in the store
     scratch_gb: float  # free where builds run
     one_disk: bool  # whether those two are the same space
 
@@ -211,7 +211,7 @@ def _size(gb: float) -> str:
 
 
 def require_room(machine: Machine, share: Share, expected: Sequence[Expected], per_core_gb: float) -> None:
-    """Refuse, with the numbers, where memory or disk cannot suffice."""
+    """Raise MissingRequirement if memory or disk does not suffice."""
     if not expected:
         return
     if share.memory_gb < per_core_gb * share.jobs:
@@ -234,6 +234,6 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
         if need > free:
             raise MissingRequirement(
                 f"disk does not suffice: {_size(need)} are needed {place}, {_size(free)} are free",
-                hint="build fewer cells at once, collect garbage, or lay your own figures over "
-                "catalog/estimates.toml if you know better",
+                hint="build fewer cells at once, collect garbage, or put your own figures into "
+                "catalog/estimates.toml",
             )

@@ -108,7 +108,7 @@ class PostBuild:
     copier: Copier | None = None
 
     def of(self, job: Job, outputs: Sequence[str]) -> PostBuildResult:
-        """Verify a build, then copy it where it is what its name promises."""
+        """Verify a build, then copy it if it is what its name promises."""
         done = PostBuildResult(job)
         try:
             if self.verifier is not None and outputs:

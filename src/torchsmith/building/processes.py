@@ -68,7 +68,7 @@ class LogFile:
         self._file: TextIO | None = None
         with contextlib.suppress(OSError):
             self._file = path.open("a", encoding="utf-8")
-        self.whole = self._file is not None
+        self.complete = self._file is not None
 
     def write(self, text: str) -> None:
         self._tail.append(text)
@@ -78,13 +78,13 @@ class LogFile:
             self._file.write(text)
             self._file.flush()
         except OSError:
-            self.whole = False
+            self.complete = False
             self.close()
 
     @property
     def lost(self) -> str:
-        """The last lines, where the file does not hold them."""
-        return "" if self.whole else "".join(self._tail)
+        """The last lines, if the file does not have them."""
+        return "" if self.complete else "".join(self._tail)
 
     def close(self) -> None:
         if self._file is not None:

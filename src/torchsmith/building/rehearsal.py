@@ -27,7 +27,7 @@ from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected
 from torchsmith.workspace.checkout import RecipeFile
 
-KIND = "rehearsal"  # of such jobs, so that their times are no build's
+KIND = "rehearsal"  # of such jobs, so that their times do not count as a build's
 PREFIX = "rehearsal-of-"
 BUILD_SHARE = 0.03  # of a build's time that a rehearsal takes: a guess
 LEAST_SECONDS = 30.0
@@ -99,7 +99,7 @@ def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]
 class Rehearsals:
     """What is to be rehearsed: one recipe for each set of equal configure inputs, and what cannot be yet."""
 
-    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it stands for
+    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it represents
     waiting: Mapping[str, str]  # recipes whose torch is not built
 
 

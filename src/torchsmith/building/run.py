@@ -63,7 +63,7 @@ class Run:
         recorder.begin(jobs.jobs)
         recorder.say(RunStarted(counts=jobs.counts))
         pool = ThreadPoolExecutor(max(1, jobs.limits.total), thread_name_prefix="job")
-        # A daemon: after an interrupt nobody waits for it.
+        # A daemon: after an interrupt it is not waited for.
         threading.Thread(target=self._follow, name="after", daemon=True).start()
         state: RunState = "stopped"
         try:
@@ -187,7 +187,7 @@ class Run:
         self.recorder.remark(done.job, done.failure)
 
     def _fail(self, job: Job, outcome: Outcome, seconds: float) -> None:
-        """Try a failed job again where that may help; else skip what needs it."""
+        """Try a failed job again if that may help; else skip what needs it."""
         jobs, recorder, key = self.jobs, self.recorder, job.key
         diagnosis = diagnose_log(
             outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.errors

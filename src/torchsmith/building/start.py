@@ -85,12 +85,12 @@ class BuildSpec:
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
         trees = {rev: path.resolve() for rev, path in self.trees.items()}
-        whole = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
-        return {"spec": msgspec.json.encode(whole, enc_hook=str).decode()}
+        resolved = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
+        return {"spec": msgspec.json.encode(resolved, enc_hook=str).decode()}
 
 
 def resumed(record: Record) -> BuildSpec:
-    """The spec of the last run, where it left something undone. Raises Empty, Invalid."""
+    """The spec of the last run, if it left something undone. Raises Empty, Invalid."""
     last = record.unfinished()
     if last is None:
         raise Empty("there is nothing to resume", hint="torchsmith runs shows the last run")
@@ -126,7 +126,7 @@ class Prepared:
     builders: Sequence[Builder] = field(default_factory=tuple)
     recipes: Sequence[RecipeFile] = ()
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
-    verifier: Verifier | None = None  # of each build, where that was requested
+    verifier: Verifier | None = None  # of each build, if requested
     rehearsals: Rehearsals | None = None
     keeper: Keeper | None = None  # holds on to derivations until they have roots
 
@@ -241,7 +241,7 @@ class Prepared:
 
     def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
         if self.request.rehearse:
-            return  # a rehearsal is no build
+            return  # a rehearsal is not a build
         was = self.sources.get(name, Built(name=name, outputs=()))
         self.record.note_built(msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outputs)))
 

@@ -113,7 +113,7 @@ class Remaining:
 
 
 def moment(seconds: float, now: float) -> str:
-    """A time of day, with the day where that is not today: `03:40`, `Tue 17 Nov 03:40`."""
+    """A time of day, with the day if that is not today: `03:40`, `Tue 17 Nov 03:40`."""
     then, today = time.localtime(now + seconds), time.localtime(now)
     same = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
     return time.strftime("%H:%M" if same else "%a %d %b %H:%M", then)

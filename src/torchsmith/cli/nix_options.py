@@ -101,7 +101,7 @@ def evaluation(
     separate: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """The Nix at hand, and evaluation with it under these options; `reporter` is told of each recipe."""
+    """The installed Nix, and evaluation with it; `reporter` gets the name of each recipe."""
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, reachable
     from torchsmith.nix.tool import find_nix

@@ -88,7 +88,7 @@ def shorten(message: str, where: Where | None = None) -> Cause:
 
 
 def _sentence(lines: list[str]) -> str:
-    """The first line, and the next where the first ends in a colon."""
+    """The first line, and the next if the first ends in a colon."""
     if not lines:
         return "Nix gave no reason"
     first = lines[0]

@@ -19,7 +19,7 @@ from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.prepare import PreparedRecipe
+from torchsmith.nix.prepare import EvalJob
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
@@ -78,7 +78,7 @@ Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
 
 
 def check_tree(path: Path) -> Path:
-    """The resolved path of a nixpkgs tree. Raises Invalid where it is none."""
+    """The resolved path of a nixpkgs tree. Raises Invalid if it is not one."""
     resolved = path.resolve()
     for part in ("default.nix", "lib/default.nix"):
         if not (resolved / part).is_file():
@@ -132,7 +132,7 @@ def evaluate(
             pending.append(request)
         else:
             done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached=True))
-    for left in range(MOST_ATTEMPTS, 0, -1):
+    for attempts in range(MOST_ATTEMPTS, 0, -1):
         if not pending:
             break
         limits = options.limits or WorkerLimits(workers=default_workers())
@@ -147,7 +147,7 @@ def evaluate(
         lost: set[str] = set()
         with closing(_evaluate_jobs(session, known_trees, options.addresses, options.alone)) as evaluating:
             for result in evaluating:
-                if result.lost and left > 1:
+                if result.lost and attempts > 1:
                     lost.add(result.name)
                 else:
                     memory.keep(jobs[result.name], result)
@@ -165,7 +165,7 @@ class _CachedResult(msgspec.Struct, frozen=True):
 
 class _Memory:
     """Results of earlier runs that still hold: the same Nix, trees and files. With `nix` a result counts only
-    where its derivation is in the store."""
+    if its derivation is in the store."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Memory:
         same = all(self.prints.of(file) == was for file, was in cached.read.items())
         return cached if same else None
 
-    def keep(self, job: PreparedRecipe, result: EvalResult) -> None:
+    def keep(self, job: EvalJob, result: EvalResult) -> None:
         """Keep a derivation; an error may be due to a file or a network that is missing only now."""
         if self.cache is not None and result.evaluated is not None and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
@@ -223,19 +223,19 @@ def _evaluate_jobs(
         yield from _run_batches(session, batches)
 
 
-def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
+def plan_batches(jobs: Iterable[EvalJob], workers: int) -> list[list[EvalJob]]:
     """Which recipes go into one process: those that share their imports, split where workers would idle."""
-    batches: list[list[PreparedRecipe]] = []
+    batches: list[list[EvalJob]] = []
     for group in grouped((job.shares or job.group or id(job), job) for job in jobs).values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
         batches += [group[part::parts] for part in range(parts)]
     return sorted(batches, key=len, reverse=True)
 
 
-def _run_batches(session: Session, batches: list[list[PreparedRecipe]]) -> Iterator[EvalResult]:
+def _run_batches(session: Session, batches: list[list[EvalJob]]) -> Iterator[EvalResult]:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
-        running: dict[Future[list[PreparedRecipe]], int] = {}
+        running: dict[Future[list[EvalJob]], int] = {}
         waiting = list(batches)
         results: list[EvalResult] = []
         while waiting or running:
@@ -247,11 +247,11 @@ def _run_batches(session: Session, batches: list[list[PreparedRecipe]]) -> Itera
                 yield results.pop(0)
             for future in ended:
                 size = running.pop(future)
-                left = future.result()
-                if left and len(left) == size:
+                remaining = future.result()
+                if remaining and len(remaining) == size:
                     raise Failed("a worker ended without evaluating anything")
-                if left:
-                    waiting.insert(0, left)
+                if remaining:
+                    waiting.insert(0, remaining)
 
 
 def default_workers() -> int:

@@ -56,7 +56,7 @@ def nixpkgs_address(rev: str) -> str:
 
 
 def tree_for(trees: Mapping[str, Path], url: str) -> Path | None:
-    """The tree on disk that stands for a tarball, as the driver decides it too."""
+    """The tree on disk to use for a tarball; the driver decides it in the same way."""
     rev = re.search("[0-9a-f]{40}", url)
     own = trees.get(rev[0]) if rev else None
     return own or (trees.get("default") if "nixpkgs" in url else None)
@@ -84,7 +84,7 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
 
 
 def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
-    """The files of a tarball, in the store. Raises Failed where it cannot be fetched."""
+    """The files of a tarball, in the store. Raises Failed if it cannot be fetched."""
     done = _fetch(nix, Tarball(url, sha256))
     if done.failure:
         raise Failed(done.failure, hint=hint)

@@ -86,7 +86,7 @@ class Graph:
     @cached_property
     def own(self) -> frozenset[str]:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
-        not be passed on, libraries for one target of ROCm, and whatever is built with any of them."""
+        not be passed on, libraries for one target of ROCm, and everything built with them."""
         derivations = self.derivations.items()
         seeds = {path for path, drv in derivations if not drv.fixed and NOT_CACHED.match(drv.name)}
         todo = [*seeds, *self.recipes.values()]

@@ -63,7 +63,7 @@ create table rehearsed (
 );
 """
 # A verdict belongs to an output, a derivation and a name. Those of 0.2.0 belonged to an output alone and are
-# not kept: whoever needs one verifies again.
+# not kept: builds are verified again.
 VERDICTS = """
 drop table verdicts;
 create table verdicts (
@@ -112,7 +112,7 @@ def record_problem(path: Path, error: Exception) -> Problem:
 
 
 def _copy(path: Path) -> sqlite3.Connection:
-    """The file's content in memory; without write access SQLite has to know that nobody else writes."""
+    """The file's content in memory; without write access SQLite must know that no other process writes."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
     if not path.exists():
         return memory
@@ -132,7 +132,7 @@ def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
 
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
-    """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
+    """The record of the workspace at `root`, made if there is none; `read_only` touches no file."""
     folder = state_folder(root) if read_only else make_state_folder(root)
     return Record(folder / FILE, clock or Clock(), read_only=read_only)
 
@@ -240,12 +240,12 @@ class Record:
         return self._all(JobRow, "select * from jobs where run = ? order by rowid", run)
 
     def unfinished(self) -> RunRow | None:
-        """The last run, where it left something undone."""
+        """The last run, if it left something undone."""
         last = next(iter(self.runs(1)), None)
         return last if last is not None and last.state != "done" else None
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
-        """Attempts that ended, newest first; of one job where it is named."""
+        """Attempts that ended, newest first; of one job if it is named."""
         query = "select * from jobs where ended is not null and (? = '' or name = ?)"
         return self._all(JobRow, f"{query} order by run desc, ended desc limit ?", name, name, limit)
 
@@ -284,7 +284,7 @@ class Record:
         return next(iter(self._all(VerificationRow, query, output, derivation, name)), None)
 
     def note_built(self, built: Built) -> None:
-        """Write down that a recipe's results are in the store, whoever put them there."""
+        """Write down that a recipe's results are in the store."""
         self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
@@ -292,7 +292,7 @@ class Record:
         return next(iter(self.builds(name)), None)
 
     def builds(self, name: str) -> list[Built]:
-        """Every build of a recipe, the last that was written first, whatever the clock said."""
+        """Every build of a recipe, the last that was written first."""
         return self._all(Built, "select * from built where name = ? order by rowid desc", name)
 
     def all_built(self) -> list[Built]:
@@ -328,7 +328,7 @@ class Record:
         return [self._typed(row, kind) for row in self._execute(query, values)]
 
     def _typed(self, row: sqlite3.Row, kind: type[T]) -> T:
-        """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""
+        """A row as a value; some columns hold JSON, and SQLite's 0 and 1 are no and yes."""
         data: dict[str, Any] = dict(row)
         try:
             if any(isinstance(value, float) and not abs(value) < LATEST_TIME for value in data.values()):

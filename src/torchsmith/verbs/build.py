@@ -219,8 +219,8 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
         _print_sums(plan, line)
     if plan.own_store:
         line(
-            f"you may not use the machine's Nix store: results go to {plan.own_store}, where verify reads"
-            " them, but cannot be imported (torchsmith doctor says what to change)",
+            f"you may not use the machine's Nix store: results go to {plan.own_store}, where verify can read"
+            " them, but Python cannot import them (torchsmith doctor says what to change)",
             "yellow",
         )
 

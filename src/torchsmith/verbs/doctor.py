@@ -170,7 +170,7 @@ def _python(_: float) -> Iterator[HealthCheck]:
 
 
 def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -> HealthCheck:
-    """Whether a program is there and tells its version."""
+    """Whether a program is installed and prints its version."""
     if find(word) is None:
         return HealthCheck(title, absent, "not installed", todo)
     done = process.run((word, "--version"), timeout=seconds)
@@ -239,7 +239,7 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
 
 
 def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
-    """The public caches of nixpkgs with CUDA hold builds for its default GPUs, and serve where recipes take
+    """The public caches of nixpkgs with CUDA have builds for its default GPUs, and are of use if recipes take
     those."""
     if workspace.settings.narrow == "all":
         return
@@ -324,7 +324,7 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     todo = "no build of this matrix runs here"
     yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
     if facts.gpus is None or not facts.gpus.value:
-        todo = "not needed to generate, build or verify; test uses a GPU where there is one"
+        todo = "not needed to write recipes, build or verify; test uses a GPU if there is one"
         yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
         return
     names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))

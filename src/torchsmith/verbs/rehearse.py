@@ -64,7 +64,7 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
     """One rehearsal: what was compiled, what it shows, and what the whole would take."""
 
     name: str
-    stands_for: tuple[str, ...]  # all recipes that configure alike, this one among them
+    represents: tuple[str, ...]  # all recipes that configure alike, this one among them
     derivation: str
     output: str
     figures: RehearsalFigures
@@ -74,7 +74,7 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was rehearsed, what failed and why, what waits for its torch, and what does not evaluate."""
+    """What was rehearsed, what failed and why, what needs its torch first, and what does not evaluate."""
 
     FORMAT: ClassVar = 2
     rehearsals: list[Rehearsed]
@@ -82,14 +82,14 @@ class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
     waiting: dict[str, str]
     broken: dict[str, Cause]
     planned: dict[str, str]  # with --dry-run: names and their derivations
-    alike: dict[str, tuple[str, ...]]  # all that each name stands for
+    alike: dict[str, tuple[str, ...]]  # all that each name represents
     exit: Exit
     stopped: bool = False
 
 
 def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseReport:
-    """Configure builds as they are, compile a sample of each, and write down what the whole would take.
-    Raises MissingRequirement for a companion whose torch is not built, unless `every` is asked for."""
+    """Configure builds as they are, compile a sample of each, and record what the whole would take.
+    Raises MissingRequirement for a companion whose torch is not built, unless `every` is set."""
     if not request.recipes and not request.every:
         raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
     spec = BuildSpec(
@@ -131,7 +131,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
         ended = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
         rehearsals = [] if stopped else [_rehearsed(name, ready) for name in ended]
         for rehearsal in rehearsals:
-            _write_down(rehearsal, ready)
+            _record(rehearsal, ready)
     right = all(passed(rehearsal.checks) for rehearsal in rehearsals)
     return msgspec.structs.replace(
         report,
@@ -156,7 +156,7 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
     variant = Variant.parse(name.rpartition("/")[2], catalog)
     return Rehearsed(
         name=name,
-        stands_for=chosen.alike[name],
+        represents=chosen.alike[name],
         derivation=path,
         output=str(output),
         figures=figures,
@@ -166,10 +166,10 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
     )
 
 
-def _write_down(rehearsal: Rehearsed, ready: Prepared) -> None:
-    """What the builds would take, for every recipe that this one stands for."""
+def _record(rehearsal: Rehearsed, ready: Prepared) -> None:
+    """Record the estimated time of every recipe that this one represents."""
     catalog = ready.workspace.catalog
-    for name in rehearsal.stands_for:
+    for name in rehearsal.represents:
         variant = Variant.parse(name.rpartition("/")[2], catalog)
         past = Past(
             name=name,
@@ -208,7 +208,7 @@ def _print(report: RehearseReport) -> None:
     print_failed(report.broken)
     for name, path in report.planned.items():
         more = len(report.alike[name]) - 1
-        write(name + (f" (stands for {more} more that configure alike)" if more else ""))
+        write(name + (f" (represents {more} more that configure alike)" if more else ""))
         write(f"  {path}", "dim")
     for rehearsal in report.rehearsals:
         _print_rehearsal(rehearsal)
@@ -219,11 +219,11 @@ def _print(report: RehearseReport) -> None:
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:
-    """What a person wants to know before hours are spent."""
+    """What to know before a build of hours."""
     figures, estimate = rehearsal.figures, rehearsal.whole
     write(rehearsal.name, "bold")
-    if len(rehearsal.stands_for) > 1:
-        write(f"  stands for {counted(len(rehearsal.stands_for), 'recipe')} configured alike")
+    if len(rehearsal.represents) > 1:
+        write(f"  represents {counted(len(rehearsal.represents), 'recipe')} configured alike")
     write(
         f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
         f" {counted(figures.objects, 'object')} in {figures.compile_seconds:.0f} s"
