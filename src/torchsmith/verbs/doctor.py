@@ -98,9 +98,9 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Check Python, git, Nix, Flox, disk, memory and GPU, and say how to fix what does not work.
 
     Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
-    not a failure. The exit code is 1 if something that is installed does not work. [bold]doctor
+    not a failure. The exit code is 1 when something that is installed does not work. [bold]doctor
     --builders[/bold] tests each builder instead: whether it answers, its system, features, free disk, and the
-    instruction sets of its CPU; the exit code is 1 if one has a problem.
+    instruction sets of its CPU; the exit code is 1 when one has a problem.
     """
     report = doctor(request)
     answer(report, _print_builders if report.builders or request.builders else _print_checks, as_json=json)
