@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import Child, run
+from torchsmith.core.process import ChildProcess, run
 
 POOL = """
 import sys, time
@@ -31,9 +31,9 @@ if __name__ == "__main__":
 """
 WORKER = """
 import sys, time
-from torchsmith.core.process import Child, run
+from torchsmith.core.process import ChildProcess, run
 
-kinds = {"child": Child, "run": lambda argv: run(argv, ends_with_us=True)}
+kinds = {"child": ChildProcess, "run": lambda argv: run(argv, ends_with_us=True)}
 program = "import os, sys, time; open(sys.argv[1] + '/0', 'w').write(str(os.getpid())); time.sleep(600)"
 child = kinds[sys.argv[2]]([sys.executable, "-c", program, sys.argv[1]])
 time.sleep(600)
@@ -146,16 +146,16 @@ def test_a_run_is_ended_after_its_time_with_what_it_wrote_until_then() -> None:
 
 def test_a_child_answers_lines_and_says_when_it_cannot() -> None:
     pipe = subprocess.PIPE
-    with Child(["cat"], stdin=pipe, stdout=pipe) as child:
+    with ChildProcess(["cat"], stdin=pipe, stdout=pipe) as child:
         assert child.ask(b"one", 30) == b"one"
         child.send(b"12345678")
         assert child.read(8) == b"12345678"
         assert child.ask(b"x" * 200, 30, max_bytes=100) == b""
-    with Child(["sh", "-c", "read line; exit 0"], stdin=pipe, stdout=pipe) as child:
+    with ChildProcess(["sh", "-c", "read line; exit 0"], stdin=pipe, stdout=pipe) as child:
         assert child.ask(b"one", 30) == b""
         with pytest.raises(EOFError):
             child.read(1)
-    with Child(["sleep", "60"], stdin=pipe, stdout=pipe) as child, pytest.raises(TimeoutError):
+    with ChildProcess(["sleep", "60"], stdin=pipe, stdout=pipe) as child, pytest.raises(TimeoutError):
         child.ask(b"one", 0.2)
     with pytest.raises(Failed):
-        Child(["/nowhere/program"])
+        ChildProcess(["/nowhere/program"])

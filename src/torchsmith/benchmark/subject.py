@@ -15,7 +15,7 @@ from torchsmith.artifact.interpreter import Interpreter, interpreter_for
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Invalid, Problem
-from torchsmith.core.process import Child, signal_name
+from torchsmith.core.process import ChildProcess, signal_name
 
 PROBE = Path(__file__).with_name("probe.py")
 START = (
@@ -79,7 +79,9 @@ class BuildProcess:
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
             pipe = subprocess.PIPE
-            self._child = Child(argv, stdin=pipe, stdout=pipe, stderr=self._errors, cwd="/", env=environment)
+            self._child = ChildProcess(
+                argv, stdin=pipe, stdout=pipe, stderr=self._errors, cwd="/", env=environment
+            )
         except Problem:
             self._errors.close()
             raise

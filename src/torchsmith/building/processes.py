@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from torchsmith.core.process import Child
+from torchsmith.core.process import ChildProcess
 from torchsmith.core.secrets import redactor
 
 POLL_SECONDS = 0.2  # without a line, before a command is looked at again
@@ -26,7 +26,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._redact = redactor()
-        self._running: set[Child] = set()
+        self._running: set[ChildProcess] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -39,7 +39,7 @@ class Processes:
                 raise Stopped
             pipe, dropped = subprocess.PIPE, subprocess.DEVNULL
             output, errors = (pipe, subprocess.STDOUT) if both else (dropped, pipe)
-            running = Child(argv, env=env, stdout=output, stderr=errors)
+            running = ChildProcess(argv, env=env, stdout=output, stderr=errors)
             self._running.add(running)
         try:
             for line in running.lines(POLL_SECONDS):

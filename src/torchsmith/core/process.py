@@ -1,4 +1,4 @@
-"""Child processes: no shell, a process group and limits of their own, and an end with ours."""
+"""ChildProcess processes: no shell, a process group and limits of their own, and an end with ours."""
 
 from __future__ import annotations
 
@@ -114,17 +114,17 @@ def signal_name(code: int) -> str:
 
 
 Stream = int | IO[Any] | None  # as Popen takes it
-Command = Sequence[str | os.PathLike[str]]
+Argv = Sequence[str | os.PathLike[str]]
 
 
-class Child:
+class ChildProcess:
     """A running command in a process group of its own. `end` ends it with all that it started, and so does
     Linux if the thread that started it ends; without `ends_with_us` it starts 10 ms sooner. Its output is
     read from stdout, or from stderr if stdout is not a pipe. Raises Failed if it cannot be started."""
 
     def __init__(
         self,
-        argv: Command,
+        argv: Argv,
         *,
         stdin: Stream = subprocess.DEVNULL,
         stdout: Stream = subprocess.DEVNULL,
@@ -257,7 +257,7 @@ class Child:
 
 
 def run(
-    argv: Command,
+    argv: Argv,
     *,
     timeout: float | None = None,
     cwd: str | Path | None = None,
@@ -285,7 +285,7 @@ def run(
             source.write(os.fsencode(stdin))
             source.seek(0)
         pipe = subprocess.PIPE
-        child = Child(
+        child = ChildProcess(
             argv, stdin=source, stdout=pipe, stderr=pipe, cwd=cwd, env=env, ends_with_us=ends_with_us
         )
         stack.enter_context(child)
@@ -308,7 +308,7 @@ def run(
 class _Outputs:
     """What a child writes to its two pipes."""
 
-    def __init__(self, child: Child, max_stdout: int | None, max_stderr: int | None) -> None:
+    def __init__(self, child: ChildProcess, max_stdout: int | None, max_stderr: int | None) -> None:
         self.stdout, self.stderr, self.size = bytearray(), bytearray(), 0
         self.max_stdout, self.max_stderr = max_stdout, max_stderr
         self._selector = selectors.DefaultSelector()

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import Self
 
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import Child
+from torchsmith.core.process import ChildProcess
 from torchsmith.nix.tool import Nix
 
 HELLO, WELCOME = 0x390C9DEB, 0x5452EECB
@@ -26,11 +26,11 @@ class Keeper:
 
     def __init__(self, nix: Nix) -> None:
         self._lock = threading.Lock()
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         pipe = subprocess.PIPE
         try:
             command = nix.command("nix-store", "--serve", "--write")
-            self._child = child = Child(command, stdin=pipe, stdout=pipe, env=nix.environment())
+            self._child = child = ChildProcess(command, stdin=pipe, stdout=pipe, env=nix.environment())
             child.send(_number(HELLO) + _number(VERSION))
             if _read_number(child) != WELCOME:
                 self.close()
@@ -67,12 +67,12 @@ class Keeper:
             child.end()
 
 
-def _read_number(child: Child) -> int:
+def _read_number(child: ChildProcess) -> int:
     value: int = struct.unpack("<Q", child.read(8))[0]
     return value
 
 
-def _read_text(child: Child) -> str:
+def _read_text(child: ChildProcess) -> str:
     length = _read_number(child)
     return child.read(length + -length % 8)[:length].decode()
 

@@ -16,7 +16,7 @@ import msgspec
 
 from torchsmith.core.nixtext import NixValue, nix_value
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import Child
+from torchsmith.core.process import ChildProcess
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball
 from torchsmith.nix.keeper import Keeper
@@ -177,7 +177,7 @@ class _Worker:
     def __init__(self, session: Session, batch: Sequence[EvalJob]) -> None:
         self.session, self.batch = session, batch
         self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
-        self.running = Child(
+        self.running = ChildProcess(
             session.command(batch, self.mark), stderr=subprocess.PIPE, env=session.environment()
         )
         self.finished: set[int] = set()
