@@ -14,17 +14,7 @@ from tools.public_names import public_modules, public_page
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import full_overview, overview, verb_pages
-from torchsmith.api import (
-    build_plan,
-    building,
-    derivations,
-    editing,
-    evaluating,
-    health,
-    recording,
-    rehearsing,
-    repairing,
-)
+from torchsmith.api import derivations, editing
 from torchsmith.api.aligning import AlignReport
 from torchsmith.api.describing import GpuReport
 from torchsmith.api.listing import LeftOutReport, ListReport
@@ -34,13 +24,20 @@ from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
+from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.repair.fix_hashes import HashFixes
 from torchsmith.verbs.audit import RuleReport
 from torchsmith.verbs.cover import CoverReport
+from torchsmith.verbs.doctor import DoctorReport
+from torchsmith.verbs.eval import EvaluateReport
 from torchsmith.verbs.pick import PickReport
+from torchsmith.verbs.publish import PublishReport
+from torchsmith.verbs.rehearse import RehearseReport
+from torchsmith.verbs.runs import RunsReport
 from torchsmith.verbs.verify import VerifyReport
 from torchsmith.webpage.document import PageReport
 from torchsmith.workspace.settings import schema
@@ -90,23 +87,20 @@ DOCUMENTS: dict[str, Any] = {
     "pin": editing.EditReport,
     "line add": editing.EditReport,
     "package add, package remove": editing.EditReport,
-    "eval": evaluating.EvaluateReport,
-    "graph": derivations.GraphReport,
+    "eval": EvaluateReport,
     "page": PageReport,
     "impact": derivations.ImpactReport,
-    "build --dry-run": build_plan.BuildPlanReport,
+    "build --dry-run": BuildPlan,
     "build": Event,
-    "status": recording.StatusReport,
-    "history": recording.HistoryReport,
+    "runs": RunsReport,
     "diagnose": Diagnosis,
-    "fix-hashes": repairing.HashReport,
-    "farm check": health.FarmReport,
+    "fix-hashes": HashFixes,
     "verify": VerifyReport,
     "test": SmokeTest,
     "compare": BuildComparison,
-    "rehearse": rehearsing.RehearseReport,
-    "publish": building.PublishReport,
-    "doctor": health.DoctorReport,
+    "rehearse": RehearseReport,
+    "publish": PublishReport,
+    "doctor": DoctorReport,
 }
 
 
@@ -121,9 +115,16 @@ instance because a drawing cannot be written, stdout has the answer alone. Unkno
 out."""
 JSON_FORMATS = """What changed since format 1 (the number is that of the format with it):
 
-- 2 of `diagnose`: `entry` was `error`;
-- 2 of `doctor`: `health` has other words;
-- 2 of `graph`: GPUs are named (`sm90`, `gfx942`), not numbered;
+- 3 of `diagnose`: `fix` was `cure`; 2: `entry` was `error`;
+- 3 of `doctor`: `builders` are what `farm check` printed; 2: `health` has other words;
+- 3 of `eval`: `cause` has a `code`; `graph` is what the verb `graph` printed, with `long_builds` for `heavy`
+  and `foreign_targets` for `other_gpus`;
+- 2 of `build --dry-run`: `expected` has the costs by the key of the job, `needs` are keys, `size` was
+  `builds`, and `broken` has causes by recipe;
+- 2 of `fix-hashes`: a correction has its `site`; failed downloads are `unfetched`;
+- 2 of `rehearse`: `broken` has causes;
+- 2 of `runs`, which was `status` and `history`: `state` was `standing`, and with `--history` the builds are
+  `jobs`;
 - 4 of `audit`: `fixed` was `mended`;
 - 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
   counts (`errors`, `warnings`, `notes`) are gone;

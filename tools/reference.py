@@ -12,7 +12,7 @@ from tools.verb_pages import about_of
 from torchsmith.catalog import Catalog
 from torchsmith.cli.panels import VERBS
 from torchsmith.core.problem import Problem
-from torchsmith.repair.diagnose import diagnose
+from torchsmith.repair.diagnose import diagnose_log
 from torchsmith.workspace.readmes import table
 
 PACKAGE = Path(torchsmith.__file__).parent
@@ -75,7 +75,7 @@ def kind_rows() -> list[list[str]]:
 
 
 def errors_page(catalog: Catalog, note: str) -> str:
-    """Known build errors: lines of logs that show each, what happened, why, and the cure."""
+    """Known build errors: lines of logs that show each, what happened, why, and the fix."""
     parts = [
         f"{note}\n# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
         " Search this page for a line of yours: those shown are of logs that the tests read. The pattern"
@@ -85,7 +85,7 @@ def errors_page(catalog: Catalog, note: str) -> str:
     for error in catalog.errors.values():
         lines = "\n".join(seen.get(error.name, ())[:SHOWN])
         shown = f"```text\n{lines}\n```\n" if lines else ""
-        parts.append(f"## {error.title}\n{shown}\n{error.cause}\n\n**Cure:** {error.cure}\n")
+        parts.append(f"## {error.title}\n{shown}\n{error.cause}\n\n**Fix:** {error.fix}\n")
         parts.append(f"`{error.name}`, {error.sure}: `` {error.pattern} ``\n")
     return "\n".join(parts)
 
@@ -95,7 +95,7 @@ def telling_lines(catalog: Catalog) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for file in sorted(LOGS.glob("*.log")):
         log = file.read_text().partition("+++\n")[2]
-        told = diagnose(log, catalog.errors.values())
+        told = diagnose_log(log, catalog.errors.values())
         line = log.splitlines()[told.line_number - 1].strip() if told.line_number else ""
         if told.entry and line and line not in found.setdefault(told.entry, []):
             found[told.entry].append(line)

@@ -96,7 +96,10 @@ def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
     if group is None:
         parts.append(_command(Command(words=(verb,), run=module.run, example=module.EXAMPLE)))
     else:
-        parts.append(_markdown(reflowed(group.about)) + "\n")
+        if group.run is not None:
+            parts.append(_command(Command(words=(verb,), run=group.run, example=group.example)))
+        else:
+            parts.append(_markdown(reflowed(group.about)) + "\n")
         for word, (run, example) in group.commands.items():
             parts.append(f"## {verb} {word}\n")
             parts.append(_command(Command(words=(verb, word), run=run, example=example)))

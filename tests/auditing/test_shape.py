@@ -12,7 +12,7 @@ from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.errors import shorten
-from torchsmith.repair.diagnose import diagnose
+from torchsmith.repair.diagnose import diagnose_log
 
 REV = "00000000000000000000000000000000000000aa"
 CELL = "pytorch-python313-cuda13_0-sm90-avx2"
@@ -91,7 +91,7 @@ def test_nixs_own_error_is_explained() -> None:
     assert said.startswith("USE_NNPACK is an attribute")
     assert "preConfigure" in said
     assert "cccl" in shorten("error: attribute 'cuda_cccl' missing").message
-    assert diagnose(OVERLAP, builtin_catalog().errors.values()).entry == "env-overlap"
+    assert diagnose_log(OVERLAP, builtin_catalog().errors.values()).entry == "env-overlap"
 
 
 @pytest.mark.needs("nix")

@@ -157,7 +157,7 @@ def test_what_is_wrong_with_a_builder_is_said_in_words(answer: Finished, faults:
 def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBuilder], call: Call) -> None:
     use(place, "one", "two")
     farm["two"].kill()
-    told = json.loads(call(*place.words("farm", "check", "--json")).out)
+    told = json.loads(call(*place.words("doctor", "--builders", "--json")).out)
     rows = {row["builder"]: row for row in told["builders"]}
     assert ISA in rows["ssh://one"]["isas"]
     assert not [fault for fault in rows["ssh://one"]["faults"] if "GB" not in fault]

@@ -64,8 +64,8 @@ def test_a_hostile_builder_is_checked_and_named(
         monkeypatch.setattr("torchsmith.building.farm.SSH_SECONDS", 2.0)
     ssh.write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    table = call("farm", "check", "--workspace", str(tmp_path))
-    document = call("farm", "check", "--json", "--workspace", str(tmp_path))
+    table = call("doctor", "--builders", "--workspace", str(tmp_path))
+    document = call("doctor", "--builders", "--json", "--workspace", str(tmp_path))
     assert (table.code == 0, document.code == 0) == (fine, fine)
     rows = json.loads(document.out)["builders"]
     assert [(row["builder"], row["ok"], bool(row["faults"])) for row in rows] == [

@@ -51,7 +51,7 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     built = call(*place.words("build", place.torch))
     assert built.code == 0, built.err
     assert re.search(rf"{place.torch}: (\d+) of \1 steps", built.err), built.err
-    status = call(*place.words("status"))
+    status = call(*place.words("runs"))
     assert f"done    {place.torch}" in status.out
     output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
     assert Path(output).is_dir()
@@ -61,9 +61,9 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
         "what was built keeps the promise of its name"
     )
     assert why_unverified(record, builtin_catalog(), place.vision)
-    assert place.torch in call(*place.words("history")).out
-    assert "pythonImportsCheck: " in call(*place.words("log", place.torch)).out
-    wrong = call(*place.words("log", place.torch + "x"))
+    assert place.torch in call(*place.words("runs", "--history")).out
+    assert "pythonImportsCheck: " in call(*place.words("runs", "log", place.torch)).out
+    wrong = call(*place.words("runs", "log", place.torch + "x"))
     assert (wrong.code, place.torch in wrong.err) == (2, True)
     later = json.loads(call(*place.words("build", place.vision, "--dry-run", "--json")).out)
     assert [job["name"] for job in later["jobs"] if job["recipes"]] == [place.vision]
@@ -120,7 +120,7 @@ def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_sto
     until(child, "steps", "pytorch")
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    assert "killed" in call(*place.words("status")).out
+    assert "killed" in call(*place.words("runs")).out
     done_before = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
     assert any("magma" in name for name in done_before)
     resumed = call(*place.words("build", "--resume"))
@@ -184,7 +184,7 @@ def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: P
     child.wait()
     row = open_record(place.root).runs(1)[0]
     assert row.state == "stopped"
-    assert "torchsmith build --resume -w" in call(*place.words("status")).err
+    assert "torchsmith build --resume -w" in call(*place.words("runs")).err
 
 
 def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
@@ -271,8 +271,8 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
         (("build", "--cache", "https://me:secret@example.invalid"), "invalid", "netrc"),
         (("build", "--sign", "/none"), "cannot-read", "/none"),
         (("build", "--jobs", "0"), "conflict", "[[builder]]"),
-        (("build", "--resume"), "empty", "torchsmith status"),
-        (("log", "nothing"), "not-found", "nothing"),
+        (("build", "--resume"), "empty", "torchsmith runs"),
+        (("runs", "log", "nothing"), "not-found", "nothing"),
         (("diagnose", "/none"), "not-found", "/none"),
     ],
 )
@@ -288,9 +288,9 @@ def test_a_wrong_request_gets_one_clear_message(
 @pytest.mark.parametrize(
     "words",
     [
-        ["status"],
-        ["history"],
-        ["log"],
+        ["runs"],
+        ["runs", "--history"],
+        ["runs", "log"],
         *(["build", *dry, "--nixpkgs", str(MINI)] for dry in (["--dry-run"], [])),
     ],
 )
@@ -419,7 +419,7 @@ def test_printed_commands_can_be_copied_where_the_path_has_a_space(
     assert built.code == 0, built.err
     recipe = Place(root).recipe(place.vision)
     recipe.write_text(recipe.read_text().replace("installPhase", "exit 1; installPhase", 1))
-    told = [made.err, built.err, call("build", "-w", str(root)).err, call("status", "-w", str(root)).out]
+    told = [made.err, built.err, call("build", "-w", str(root)).err, call("runs", "-w", str(root)).out]
     lines = [line for text in told for line in text.splitlines() if "torchsmith " in line and " -w " in line]
     assert len(lines) >= 4
     for line in lines:

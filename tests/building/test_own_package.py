@@ -72,8 +72,8 @@ def machine() -> tuple[str, ...]:
 
 def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) -> None:
     assert call(*place.words("generate")).code == 0
-    graph = json.loads(call(*place.words("graph", "--json")).out)
-    torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
+    graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
+    torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     assert torch == [{place.torch, place.vision, MIX}], "one torch for all that need it, none for the rest"
     assert {MIX, SORT} <= set(graph["recipes"])
 

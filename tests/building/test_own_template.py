@@ -82,8 +82,8 @@ def test_it_goes_all_the_way(tmp_path: Path, nix_here: Path, call: Call) -> None
     assert rules(call, place) == {"TS901"}, "the source's hash is still to be learned"
     assert call(*place.words("fix-hashes", "package:torchblend")).code == 0
     assert rules(call, place, "--eval") == set()
-    graph = json.loads(call(*place.words("graph", "--json")).out)
-    torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
+    graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
+    torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     assert torch == [{place.torch, place.vision, BLEND}], "one torch, as for any package"
     assert call(*place.words("build", BLEND)).code == 0
     result = str(state_folder(place.root) / "results" / BLEND)

@@ -81,12 +81,14 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
         for plan in (before, after)
     ]
     assert basis == ["a guess", "its rehearsal"]
-    assert call(*place.words("status")).code == 0
+    assert call(*place.words("runs")).code == 0
 
 
 @nix
 def test_it_differs_from_the_build_in_the_build_phase_alone(place: Place, nix_here: Path, call: Call) -> None:
-    (own,) = json.loads(call(*place.words("graph", place.torch, "--json")).out)["recipes"].values()
+    (own,) = json.loads(call(*place.words("eval", "--graph", place.torch, "--json")).out)["graph"][
+        "recipes"
+    ].values()
     planned = json.loads(call(*place.words("rehearse", place.torch, "--dry-run", "--json")).out)["planned"]
     shown = show_derivations(find_nix(), [own, planned[place.torch]])
     build, rehearsal = shown[own], shown[planned[place.torch]]

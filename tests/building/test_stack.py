@@ -38,8 +38,8 @@ def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
     place: Place, nix_here: Path, call: Call
 ) -> None:
     assert call(*place.words("generate")).code == 0
-    graph = json.loads(call(*place.words("graph", "--json")).out)
-    torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
+    graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
+    torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     below = {f"{name}-{CELL}" for name in ("pytorch", *NEEDS[:2], *SHIPPED, "vllm") if name != "onnxruntime"}
     assert torch == [below], "one torch, in whatever needs it, also where einops brings it in"
     recipes = graph["recipes"]

@@ -7,20 +7,19 @@ import io
 import re
 import sys
 
-import msgspec
 import pytest
 
-from torchsmith.api.build_plan import BuildPlanReport, PlannedJob
 from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps, RunStarted
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
-from torchsmith.building.plan import Share
+from torchsmith.building.plan import BuildPlan, Share
+from torchsmith.cli.build_screen import LiveView, PlainView, Remaining, moment
 from torchsmith.cli.console import Foot, table
+from torchsmith.cli.terminal import cut
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import counted
 from torchsmith.record import Expected
-from torchsmith.verbs.build_view import LiveView, PlainView, print_plan
-from torchsmith.verbs.remaining import Remaining, cut, moment
+from torchsmith.verbs.build import print_plan
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512vnni"
 X86 = "x86_64-linux"
@@ -30,36 +29,9 @@ def job(key: str, isa: str = "", recipes: tuple[str, ...] = ()) -> Job:
     return Job(key, key, (key,), "pytorch", True, X86, recipes=recipes, isa=isa)
 
 
-def plan(*jobs: Job) -> BuildPlanReport:
+def plan(*jobs: Job) -> BuildPlan:
     expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="a guess")
-    planned = [
-        PlannedJob(
-            key=job.key,
-            name=job.name,
-            package=job.package,
-            targets=job.targets,
-            recipes=job.recipes,
-            builds=1,
-            system=X86,
-            needs=[],
-            expected=expected,
-        )
-        for job in jobs
-    ]
-    return BuildPlanReport(
-        recipes=(),
-        present=(),
-        fetched=(),
-        download_mib=0.0,
-        broken=(),
-        share=Share(1, 1, 1.0),
-        jobs=planned,
-        per_core_gb=1.0,
-        own_builds=0,
-        builds_below=0,
-        own_store="",
-        problem=None,
-    )
+    return BuildPlan(jobs, {job.key: expected for job in jobs}, Share(1, 1, 1.0), per_core_gb=1.0)
 
 
 def shown(view: LiveView) -> str:
@@ -123,9 +95,8 @@ def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     planned = plan(job("ninja"), job("magma"), job(NAME, recipes=(NAME,)))
-    short = dataclasses.replace(planned.jobs[0].expected, seconds=60.0, memory_gb=0.2)
-    jobs = [msgspec.structs.replace(planned.jobs[0], expected=short), *planned.jobs[1:]]
-    print_plan(msgspec.structs.replace(planned, jobs=jobs))
+    short = dataclasses.replace(planned.expected["ninja"], seconds=60.0, memory_gb=0.2)
+    print_plan(dataclasses.replace(planned, expected={**planned.expected, "ninja": short}))
     text = capsys.readouterr().out
     assert text.index(NAME) < text.index("magma") < text.index("ninja")
     assert " 0 GB" not in text
@@ -134,9 +105,8 @@ def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
 
 def test_a_job_without_an_estimate_states_no_hours(capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(job(NAME, recipes=(NAME,)), job("magma"))
-    unknown = dataclasses.replace(planned.jobs[0].expected, basis="not estimated", guesses=("seconds",))
-    jobs = [msgspec.structs.replace(planned.jobs[0], expected=unknown), planned.jobs[1]]
-    print_plan(msgspec.structs.replace(planned, jobs=jobs))
+    unknown = dataclasses.replace(planned.expected[NAME], basis="not estimated", guesses=("seconds",))
+    print_plan(dataclasses.replace(planned, expected={**planned.expected, NAME: unknown}))
     text = capsys.readouterr().out
     text = " ".join(text.split())
     assert f"? 1 GB 1 GB {NAME} {X86}, not estimated" in text

@@ -9,11 +9,10 @@ import pytest
 
 from tests.artifact import standin
 from tests.cli.conftest import Call
-from torchsmith.api.building import BuildRequest
 from torchsmith.building.report import BuildReport
 from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, open_record
-from torchsmith.verbs.build_view import print_end
+from torchsmith.verbs.build import BuildRequest, print_end
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
@@ -95,7 +94,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     record.job_ended(run, "k", Attempt(state="failed", error="memory"))
     record.close()
     told = json.loads(call(*words).out)
-    assert (told["format"], told["entry"]) == (2, "out-of-memory")
+    assert (told["format"], told["entry"]) == (3, "out-of-memory")
     log.write_text("\n")
     assert call(*words).error == "empty"
     log.unlink()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
-from torchsmith.api.health import _ccache, examine
+from torchsmith.verbs.doctor import _ccache, examine
 from torchsmith.workspace.load import open_workspace
 
 

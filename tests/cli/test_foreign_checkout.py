@@ -31,7 +31,7 @@ HOSTILE = "evil\x1b]0;title\x07\x1b[2J\r\n0 errors\u202e"
 VERBS = (
     ("audit",),
     ("eval",),
-    ("graph",),
+    ("eval", "--graph"),
     ("build", "--dry-run"),
     ("page",),
     ("align",),
@@ -151,7 +151,7 @@ def test_log_prints_no_file_but_the_workspace_s_own(
             )
         ]
     )
-    for verb in ("log", "diagnose"):
-        answer = call(*place.words(verb, "torch"))
+    for words in (("runs", "log"), ("diagnose",)):
+        answer = call(*place.words(*words, "torch"))
         assert answer.error == "not-found"
         assert "private" not in answer.out + answer.err

@@ -55,8 +55,8 @@ def test_every_verb_with_json_is_described(verb: str) -> None:
         ("audit", [str(BY_HAND)]),
         ("audit --explain", ["--explain", "TS401"]),
         ("page", ["-o", "page.html"]),
-        ("status", []),
-        ("history", []),
+        ("runs", []),
+        ("runs", ["--history"]),
     ],
 )
 def test_a_document_holds_what_its_type_says(

@@ -144,8 +144,8 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
         monkeypatch.setenv(f"{kind}_proxy", "http://127.0.0.1:9")
     unknown = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"
     unknown.write_text(unknown.read_text().replace(pin, "1" * 40))
-    for verb in ("eval", "graph"):
-        result = call(verb, "pytorch")
+    for words in (["eval"], ["eval", "--graph"]):
+        result = call(*words, "pytorch")
         assert result.code == 3, result.err
         assert "1" * 40 in result.err
         assert AVX512 in result.out
@@ -158,7 +158,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
 
 def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for words in (["eval"], ["graph"], ["impact"]):
+    for words in (["eval"], ["eval", "--graph"], ["impact"]):
         result = call(*words)
         assert result.code == 3
         assert "nix-bin" in result.err
@@ -183,11 +183,11 @@ def test_commands_to_copy_name_the_workspace_and_the_tree(
 
 @pytest.mark.needs("nix")
 def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
-    told = json.loads(call("graph", "--json").out)
-    torches = [one for one in told["heavy"] if one["kind"] == "torch"]
-    assert [one["shared"] for one in torches] == [True, True]
+    graph = json.loads(call("eval", "--graph", "--json").out)["graph"]
+    torches = [one for one in graph["long_builds"] if one["kind"] == "pytorch"]
+    assert [len(one["recipes"]) for one in torches] == [2, 2]
     assert sorted(torches[0]["recipes"]) == [AVX2, AVX2.replace("pytorch", "torchvision")]
-    assert "2 torch, 1 triton" in call("graph").err
+    assert "2 pytorch, 1 triton" in call("eval", "--graph").err
 
 
 @pytest.mark.needs("nix")
@@ -217,7 +217,7 @@ def test_a_graph_is_drawn_for_graphviz_and_for_markdown(call: Call, tmp_path: Pa
     cell = "pytorch-python313-cpu-avx2"
     call("init", str(tmp_path), "--cell", cell)
     call("generate", "-w", str(tmp_path))
-    words = ("graph", "-w", str(tmp_path), "--nixpkgs", str(MINI), "--format")
+    words = ("eval", "--graph", "-w", str(tmp_path), "--nixpkgs", str(MINI), "--format")
     drawn = call(*words, "dot").out
     assert drawn.startswith("digraph torchsmith {")
     assert drawn.count('"torchvision-python313-cpu-avx2" -> ') >= 1
@@ -228,7 +228,7 @@ def test_a_graph_is_drawn_for_graphviz_and_for_markdown(call: Call, tmp_path: Pa
 
 
 @pytest.mark.needs("nix")
-@pytest.mark.parametrize("verb", ["eval", "graph", "build", "fix-hashes"])
+@pytest.mark.parametrize("verb", ["eval", "build", "fix-hashes"])
 def test_a_download_that_fails_is_exit_3_with_the_way_out(
     verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

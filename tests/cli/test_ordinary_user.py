@@ -67,7 +67,7 @@ def test_a_folder_that_may_not_be_written_is_named(words: tuple[str, ...], place
     assert "denied" in done.stderr or "unable to open" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("list",), ("status",), ("history",)])
+@pytest.mark.parametrize("words", [("list",), ("runs",), ("runs", "--history")])
 def test_what_only_tells_needs_neither_a_home_nor_a_right_to_write(
     words: tuple[str, ...], theirs: Path
 ) -> None:
@@ -85,12 +85,12 @@ def test_without_the_daemon_recipes_evaluate_and_what_needs_the_store_says_so(th
         alone = {"HOME": home, **store}
         nowhere = {**alone, "NIX_REMOTE": "daemon", "NIX_DAEMON_SOCKET_PATH": f"{home}/no-socket"}
         assert called(theirs, "eval", **nowhere).returncode == 0
-        for words in (("graph",), ("build", "--dry-run")):
+        for words in (("eval", "--graph"), ("build", "--dry-run")):
             done = called(theirs, *words, **nowhere)
             assert done.returncode == 3, done.stderr
             assert "no-socket" in done.stderr
-        assert called(theirs, "graph", **alone).returncode == 0
-        assert called(theirs, "graph", **nowhere).returncode == 0  # its derivations are on disk now
+        assert called(theirs, "eval", "--graph", **alone).returncode == 0
+        assert called(theirs, "eval", "--graph", **nowhere).returncode == 0  # its derivations are on disk now
 
 
 @pytest.mark.needs("nix")

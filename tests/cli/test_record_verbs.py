@@ -24,8 +24,8 @@ def test_status_says_which_results_the_store_no_longer_has(place: Place, tmp_pat
         for name, path in (("one", there), ("two", gone))
     )
     record.end_run(number, "done")
-    assert json.loads(call(*place.words("status", "--json")).out)["missing"] == [str(gone)]
-    lines = [line for line in call(*place.words("status")).out.splitlines() if str(tmp_path) in line]
+    assert json.loads(call(*place.words("runs", "--json")).out)["missing"] == [str(gone)]
+    lines = [line for line in call(*place.words("runs")).out.splitlines() if str(tmp_path) in line]
     assert [line.strip() == str(there) for line in lines] == [True, False]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -78,3 +79,21 @@ def test_a_folder_that_may_not_be_written_is_told_as_that(tmp_path: Path) -> Non
         tmp_path.chmod(0o755)
     assert f" {tmp_path}/a: {os.strerror(errno.EACCES)}\n" in done.stdout
     assert not os.listdir(tmp_path)
+
+
+def test_a_draft_that_another_process_put_in_place_meanwhile_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, draft = tmp_path / "a", tmp_path / ".a.new"
+    theirs = tmp_path / "theirs"
+    lock = fcntl.flock
+
+    def waiting(handle: int, operation: int) -> None:
+        if draft.exists() and not theirs.exists():
+            draft.rename(theirs)  # as the process does that held the lock
+            theirs.write_text("theirs")
+        lock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", waiting)
+    write_atomic(file, "ours")
+    assert (file.read_text(), theirs.read_text()) == ("ours", "theirs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -11,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from torchsmith.core.problem import Failed
+from torchsmith.core.process import ChildProcess, run
 
 POOL = """
 import sys, time
@@ -27,11 +31,11 @@ if __name__ == "__main__":
 """
 WORKER = """
 import sys, time
-from torchsmith.core.process import Dialogue, Running
+from torchsmith.core.process import ChildProcess, run
 
-kind = {"running": lambda argv: Running(argv, ends_with_us=True), "dialogue": Dialogue}[sys.argv[2]]
+kinds = {"child": ChildProcess, "run": lambda argv: run(argv, ends_with_us=True)}
 program = "import os, sys, time; open(sys.argv[1] + '/0', 'w').write(str(os.getpid())); time.sleep(600)"
-child = kind([sys.executable, "-c", program, sys.argv[1]])
+child = kinds[sys.argv[2]]([sys.executable, "-c", program, sys.argv[1]])
 time.sleep(600)
 """
 
@@ -86,7 +90,7 @@ def test_workers_of_a_pool_end_with_their_parent_and_hold_no_output(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone ends children with parents")
-@pytest.mark.parametrize("kind", ["running", "dialogue"])
+@pytest.mark.parametrize("kind", ["child", "run"])
 def test_a_program_that_only_works_for_us_ends_when_we_are_killed(tmp_path: Path, kind: str) -> None:
     script, folder = tmp_path / "worker.py", tmp_path / "workers"
     script.write_text(WORKER)
@@ -102,3 +106,56 @@ def test_every_pool_of_processes_is_such_a_one() -> None:
     source = Path(__file__).parents[2] / "src/torchsmith"
     pools = [file for file in source.rglob("*.py") if "ProcessPoolExecutor(" in file.read_text()]
     assert [str(file.relative_to(source)) for file in pools] == ["core/process.py"]
+
+
+def test_every_child_is_started_in_one_place() -> None:
+    source = Path(__file__).parents[2] / "src/torchsmith"
+    starts = re.compile(r"\bPopen\(|\bsubprocess\.(?:run|call|check_\w+)\(|\bos\.(?:fork|spawn\w*|system)\(")
+    files = [file for file in source.rglob("*.py") if starts.search(file.read_text())]
+    # What a rehearsal runs inside of a build has nothing of torchsmith's at hand.
+    assert {str(file.relative_to(source)) for file in files} - INSIDE_BUILDS == {"core/process.py"}
+
+
+INSIDE_BUILDS = {"building/rehearse_child.py", "benchmark/probe.py", "artifact/probe.py"}
+
+
+def test_a_run_ends_with_its_program_and_not_with_what_that_left_running(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    done = run(["sh", "-c", f"sleep 60 & echo $! > {tmp_path}/left; echo out; echo err >&2; exit 7"])
+    assert (done.code, done.stdout, done.stderr, done.timed_out) == (7, "out\n", "err\n", False)
+    assert time.monotonic() - begun < 30
+    assert ended([int((tmp_path / "left").read_text())])
+
+
+def test_input_of_any_size_reaches_a_program() -> None:
+    text = "x" * (1 << 20)
+    assert run(["cat"], stdin=text).stdout == text
+
+
+def test_the_beginning_of_stdout_and_the_end_of_stderr_are_kept() -> None:
+    script = "seq 1 100000; seq 1 100000 >&2"
+    done = run(["sh", "-c", script], max_stdout=10, max_stderr=10)
+    assert (done.stdout, done.stderr) == ("1\n2\n3\n4\n5\n", "99\n100000\n")
+
+
+def test_a_run_is_ended_after_its_time_with_what_it_wrote_until_then() -> None:
+    done = run(["sh", "-c", "echo begun; sleep 60"], timeout=0.5)
+    assert (done.timed_out, done.stdout, done.code) == (True, "begun\n", -signal.SIGKILL)
+    assert done.seconds < 30
+
+
+def test_a_child_answers_lines_and_says_when_it_cannot() -> None:
+    pipe = subprocess.PIPE
+    with ChildProcess(["cat"], stdin=pipe, stdout=pipe) as child:
+        assert child.ask(b"one", 30) == b"one"
+        child.send(b"12345678")
+        assert child.read(8) == b"12345678"
+        assert child.ask(b"x" * 200, 30, max_bytes=100) == b""
+    with ChildProcess(["sh", "-c", "read line; exit 0"], stdin=pipe, stdout=pipe) as child:
+        assert child.ask(b"one", 30) == b""
+        with pytest.raises(EOFError):
+            child.read(1)
+    with ChildProcess(["sleep", "60"], stdin=pipe, stdout=pipe) as child, pytest.raises(TimeoutError):
+        child.ask(b"one", 0.2)
+    with pytest.raises(Failed):
+        ChildProcess(["/nowhere/program"])

@@ -14,10 +14,17 @@ import pytest
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate, plan_batches
-from torchsmith.nix.prepare import Preparation, PreparedRecipe
+from torchsmith.nix.evaluate import (
+    EvalResult,
+    EvaluationOptions,
+    EvaluationRequest,
+    evaluate,
+    exit_of,
+    plan_batches,
+)
+from torchsmith.nix.prepare import EvalJob, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import WorkerLimits, run_batch
 from torchsmith.workspace.checkout import recipes_in
@@ -78,7 +85,7 @@ def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
     new = replace(nix, store=f"local?root={tmp_path / 'new'}")
     before: list[bool] = []
 
-    def watched(*words: Any) -> list[PreparedRecipe]:
+    def watched(*words: Any) -> list[EvalJob]:
         before.append((tmp_path / "new/nix/var/nix/gcroots/profiles").is_symlink())
         return run_batch(*words)
 
@@ -329,32 +336,42 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
     for result in results.values():
         assert result.cause is not None
         assert "https://127.0.0.1:9/" in result.cause.message
+        assert result.cause.code == "fetch"
+        assert exit_of([result.cause]) is Exit.ENVIRONMENT
 
 
-OWN_FAULTS = {
-    "missing": (torch_recipe("pkgs.nonsense"), True),
-    "thrown": (torch_recipe('throw "not for this Python"'), True),
-    "no_package": ("42", True),
-    "no_file": ("import ./absent.nix", False),
-    "forbidden": ("import /etc/hostname", False),
-    "recursion": ("let f = x: 1 + f (x + 1); in f 0", False),
-    "from_derivation": (torch_recipe("import pkgs.python3Packages.torch"), False),
-}
-
-
-@pytest.mark.parametrize("fault", OWN_FAULTS)
-def test_a_failure_is_kept_where_it_is_the_recipes_own(
-    write: Write, nix: Nix, tmp_path: Path, fault: str
-) -> None:
-    text, kept = OWN_FAULTS[fault]
-    requests = write(one=text)
+def test_a_failure_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
+    requests = write(one=torch_recipe('throw "not for this Python"'))
     options = EvaluationOptions(trees={"default": MINI}, cache=ResultCache(tmp_path / "cache"))
     first, again = (evaluate(requests, nix, options)[0] for _ in range(2))
-    assert not first.ok
-    assert not again.ok
-    assert (again.cached, again.cause) == (kept, first.cause)
-    requests[0].path.write_text(torch_recipe())
-    assert evaluate(requests, nix, options)[0].ok
+    assert first.cause is not None
+    assert (again.cached, again.cause) == (False, first.cause)
+
+
+# What Nix and torchsmith print of a failed download; a recipe may say the same.
+UNFETCHED = f"unable to download '{PIN}': Could not connect to server", f"cannot download {PIN}"
+
+
+@pytest.mark.parametrize("message", UNFETCHED)
+@pytest.mark.parametrize("error", ["throw", "abort"])
+def test_a_recipe_that_fails_with_the_message_of_a_download_is_wrong_itself(
+    error: str, message: str, write: Write, ask: Ask
+) -> None:
+    result = ask(write(one=torch_recipe(f'{error} "{message}"')))["one"]
+    assert result.cause is not None
+    assert result.cause.code == "recipe"
+    assert exit_of([result.cause]) is Exit.CHECK_FAILED
+
+
+def test_a_recipe_that_survives_a_failed_download_and_fails_then_is_wrong_itself(
+    write: Write, ask: Ask
+) -> None:
+    address = PIN.replace("https://github.com", "https://127.0.0.1:9")
+    fetched = f'builtins.tryEval (builtins.fetchTarball {{ url = "{address}"; sha256 = "{"0" * 52}"; }})'
+    recipe = f'let tried = {fetched}; in if tried.success then tried.value else throw "no mirror"'
+    result = ask(write(one=recipe), trees={}, addresses=[address])["one"]
+    assert result.cause is not None
+    assert (result.cause.code, result.cause.message) == ("recipe", "no mirror")
 
 
 def test_a_failure_by_time_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
@@ -472,8 +489,8 @@ def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path
     assert ask([EvaluationRequest("one", folder / "one.nix")])["one"].ok
 
 
-def job(name: str, *shares: str) -> PreparedRecipe:
-    return PreparedRecipe(name, Path(f"/{name}.nix"), "", shares)
+def job(name: str, *shares: str) -> EvalJob:
+    return EvalJob(name, Path(f"/{name}.nix"), "", shares)
 
 
 def test_batches_keep_groups_together_and_split_only_large_ones() -> None:

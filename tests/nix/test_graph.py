@@ -8,6 +8,7 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
+from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output, show_derivations
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, kind_of
@@ -52,9 +53,9 @@ def test_a_long_build_below_two_recipes_is_shared() -> None:
     torch = drv("torch-2.10.0", magma, pname="torch")
     vision, audio = drv("vision", torch), drv("audio", torch)
     graph = Graph(by_path(magma, torch, vision, audio), {"v": vision.path, "a": audio.path, "t": torch.path})
-    assert [(one.kind, one.users, one.shared) for one in graph.heavy] == [
-        ("torch", ("v", "a", "t"), True),
-        ("magma", ("v", "a", "t"), True),
+    assert [(one.kind, one.recipes) for one in graph.long_builds(builtin_catalog())] == [
+        ("pytorch", ("v", "a", "t")),
+        ("magma", ("v", "a", "t")),
     ]
     assert graph.below["v"] == {vision.path, torch.path, magma.path}
 
@@ -62,21 +63,21 @@ def test_a_long_build_below_two_recipes_is_shared() -> None:
 @pytest.mark.parametrize(
     ("pname", "kind"),
     [
-        ("pytorch210-python313-cuda13_0-sm120-avx512", "torch"),
+        ("pytorch210-python313-cuda13_0-sm120-avx512", "pytorch"),
         ("magma", "magma"),
         ("cuda13.0-nccl", "nccl"),
         ("triton-llvm", "triton"),
         ("opencv", "opencv"),
-        ("torchvision", None),
-        ("numpy", None),
+        ("torchvision", ""),
+        ("numpy", ""),
     ],
 )
-def test_long_builds_are_known_by_their_names(pname: str, kind: str | None) -> None:
-    assert kind_of(drv(f"{pname}-1", pname=pname)) == kind
+def test_long_builds_are_known_by_their_names(pname: str, kind: str) -> None:
+    assert kind_of(drv(f"{pname}-1", pname=pname), builtin_catalog()) == kind
 
 
 def test_a_download_is_never_a_long_build() -> None:
-    assert kind_of(drv("torch-2.10.0", pname="torch", digest="44")) is None
+    assert kind_of(drv("torch-2.10.0", pname="torch", digest="44"), builtin_catalog()) == ""
 
 
 @pytest.mark.needs("nix")
@@ -86,10 +87,11 @@ def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix)
     results = evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, instantiate=True))
     drvs = {one.name: one.evaluated.drv_path for one in results if one.evaluated}
     graph = Graph(show_derivations(nix, list(drvs.values()), recursive=True), drvs)
-    users = [(one.kind, len(one.users)) for one in graph.heavy]
-    assert users == [("torch", 3), ("torch", 3), ("magma", 6), ("triton", 6), ("nccl", 6), ("opencv", 2)]
+    users = [(one.kind, len(one.recipes)) for one in graph.long_builds(builtin_catalog())]
+    assert users == [("pytorch", 3), ("pytorch", 3), ("magma", 6), ("triton", 6), ("nccl", 6), ("opencv", 2)]
 
 
 def test_a_source_that_a_command_puts_together_is_no_long_build() -> None:
-    assert kind_of(drv("pytorch", pname="pytorch")) == "torch"
-    assert kind_of(drv("pytorch", pname="pytorch", buildCommand="cp -r ...")) is None
+    assert kind_of(drv("pytorch", pname="pytorch"), builtin_catalog()) == "pytorch"
+    assert kind_of(drv("pytorch", pname="pytorch", buildCommand="cp -r ..."), builtin_catalog()) == ""
+    assert kind_of(drv("x", pname="x", PYTORCH_BUILD_VERSION="2"), builtin_catalog()) == "pytorch"

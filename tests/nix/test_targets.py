@@ -17,7 +17,7 @@ from torchsmith.cli.console import tell
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
-from torchsmith.nix.targets import gpu_targets, strangers
+from torchsmith.nix.targets import foreign_targets, gpu_targets
 from torchsmith.nix.tool import Nix
 from torchsmith.record.estimate import expect
 from torchsmith.verbs.plan_view import print_changes
@@ -84,8 +84,8 @@ def test_a_stranger_is_what_is_compiled_for_another_gpu_below_a_recipe_for_one()
     magma = drv("magma", cmakeFlags="-DCMAKE_CUDA_ARCHITECTURES=75;90")
     torch = drv("torch", magma, TORCH_CUDA_ARCH_LIST="9.0")
     graph = Graph({one.path: one for one in (magma, torch)}, {"torch-sm90": torch.path, "cpu": torch.path})
-    [found] = strangers(graph, {"torch-sm90": "sm90"}, builtin_catalog())
-    assert (found.recipe, found.derivation, found.others) == ("torch-sm90", "magma", ("sm75",))
+    [found] = foreign_targets(graph, {"torch-sm90": "sm90"}, builtin_catalog())
+    assert (found.recipes, found.name, found.gpus) == (("torch-sm90",), "magma", ("sm75",))
 
 
 def test_magma_costs_less_for_one_gpu_and_more_in_nine_builds_than_in_one_for_nine() -> None:
@@ -119,15 +119,15 @@ def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
         nix, evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}, instantiate=True))
     )
     own = {one.name: one.variant.arch for one in recipes if one.variant}
-    others = strangers(graph, own, builtin_catalog())
+    others = foreign_targets(graph, own, builtin_catalog())
     for package in ("pytorch", "torchvision", "torchaudio"):
         cells = {name for name in own if name.startswith(package)}
         assert len(cells) == 40
-        assert len(cells - {one.recipe for one in others}) == alone, package
+        assert len(cells - {name for one in others for name in one.recipes}) == alone, package
     if narrow == "all":
-        assert {one.recipe.split("-")[3] for one in others} == {"sm110"}
-        assert not any("arm" in one.recipe for one in others)
-    assert len([one for one in graph.heavy if one.kind == "torch"]) == 40
+        assert {name.split("-")[3] for one in others for name in one.recipes} == {"sm110"}
+        assert not any("arm" in name for one in others for name in one.recipes)
+    assert len([one for one in graph.long_builds(builtin_catalog()) if one.kind == "pytorch"]) == 40
 
 
 def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_own() -> None:

@@ -18,7 +18,7 @@ from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
-from torchsmith.record.database import FIRST, trouble
+from torchsmith.record.database import FIRST, record_problem
 
 GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
 
@@ -208,7 +208,7 @@ def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(rec
     record.end_run(run, "done")
 
 
-def test_bit_rot_is_a_problem_whose_cure_keeps_the_history(record: Record, tmp_path: Path) -> None:
+def test_bit_rot_is_a_problem_whose_hint_keeps_the_history(record: Record, tmp_path: Path) -> None:
     run = record.start_run("nix", [], {})
     record.add_jobs([job(run, f"job-{number}") for number in range(200)])
     record._execute("pragma wal_checkpoint(truncate)")
@@ -261,7 +261,7 @@ def test_the_last_build_is_the_one_written_down_last_whatever_the_clock_says(tmp
         ("state", "gone"),
     ],
 )
-def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: object, tmp_path: Path) -> None:
+def test_a_damaged_value_is_told_with_its_place_and_hint(column: str, value: object, tmp_path: Path) -> None:
     record = open_record(tmp_path)
     run = record.start_run("nix", [], {})
     record.add_jobs([job(run, "a")])
@@ -273,14 +273,25 @@ def test_a_damaged_value_is_told_with_its_place_and_cure(column: str, value: obj
     assert ".recover" in raised.value.hint
 
 
+def of_sqlite(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("no words that decide")
+    error.sqlite_errorcode = code
+    return error
+
+
 @pytest.mark.parametrize(
-    ("error", "cure"),
+    ("error", "hint"),
     [
         (PermissionError(13, "Permission denied", "/w"), "writable"),
         (OSError(28, "No space left on device", "/w"), "space"),
         (OSError(30, "Read-only file system", "/w"), "writable"),
+        (OSError(5, "Permission denied", "/w"), ".recover"),
         (sqlite3.DatabaseError("database disk image is malformed"), ".recover"),
+        (of_sqlite(sqlite3.SQLITE_FULL), "space"),
+        (of_sqlite(sqlite3.SQLITE_BUSY), "try again"),
+        (of_sqlite(sqlite3.SQLITE_READONLY_DBMOVED), "writable"),
+        (of_sqlite(sqlite3.SQLITE_CORRUPT), ".recover"),
     ],
 )
-def test_every_trouble_of_the_record_has_its_own_cure(error: Exception, cure: str, tmp_path: Path) -> None:
-    assert cure in trouble(tmp_path, error).hint
+def test_the_code_of_an_error_decides_its_hint(error: Exception, hint: str, tmp_path: Path) -> None:
+    assert hint in record_problem(tmp_path, error).hint

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import faults_of
-from torchsmith.repair.diagnose import diagnose
+from torchsmith.repair.diagnose import diagnose_log
 
 ERRORS = builtin_catalog().errors
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
@@ -77,13 +77,13 @@ def verdict(path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_log_gets_its_verdict(path: Path) -> None:
     due = verdict(path)
-    found = diagnose(path.read_text().partition("+++\n")[2], ERRORS.values())
+    found = diagnose_log(path.read_text().partition("+++\n")[2], ERRORS.values())
     assert (found.entry, found.policy, found.sure) == (due["error"], due["policy"], due["sure"])
     assert found.kind == (ERRORS[found.entry].kind if found.entry else due["kind"])
 
 
 def test_a_log_without_a_clue_points_at_no_line() -> None:
-    diagnosis = diagnose("all is quiet\n", ERRORS.values())
+    diagnosis = diagnose_log("all is quiet\n", ERRORS.values())
     assert (diagnosis.entry, diagnosis.line_number) == ("", 0)
 
 
@@ -91,12 +91,12 @@ def test_a_log_without_a_clue_points_at_no_line() -> None:
 def test_a_known_error_is_found_among_thousands_of_lines(name: str) -> None:
     noise = [f"[{n}/6000] Building CXX object caffe2/file{n}.cpp.o" for n in range(6000)]
     log = "\n".join([*noise, SAMPLES[name], "ninja: build stopped: subcommand failed."])
-    found = diagnose(log, ERRORS.values())
+    found = diagnose_log(log, ERRORS.values())
     known = ERRORS[name]
     assert (found.entry, found.kind, found.policy) == (name, known.kind, known.policy)
     assert SAMPLES[name] in found.lines
     assert found.line_number == 6001
-    assert found.cure == known.cure
+    assert found.fix == known.fix
 
 
 def test_what_stands_far_from_the_end_is_a_guess_and_no_reason_to_build_again() -> None:
@@ -104,7 +104,7 @@ def test_what_stands_far_from_the_end_is_a_guess_and_no_reason_to_build_again() 
     log = "\n".join(
         [SAMPLES["out-of-memory"], *steps, "error: builder for '/nix/store/x.drv' failed with exit code 1"]
     )
-    found = diagnose(log, ERRORS.values())
+    found = diagnose_log(log, ERRORS.values())
     assert (found.entry, found.policy, found.sure) == ("out-of-memory", "stop", "guess")
 
 
@@ -119,24 +119,24 @@ def test_only_what_is_certain_to_pass_is_tried_again() -> None:
 
 def test_a_compile_error_that_nobody_described_is_told_from_everything_else() -> None:
     log = "[1/2] Building a.o\nFAILED: a.o\na.cpp:3:1: error: expected ';'\nninja: build stopped\n"
-    found = diagnose(log, ERRORS.values())
+    found = diagnose_log(log, ERRORS.values())
     assert (found.entry, found.kind, found.policy) == ("", "compile", "stop")
     assert "a.cpp:3:1: error: expected ';'" in found.lines
 
 
 def test_nix_own_last_words_are_not_taken_for_a_compile_error() -> None:
     log = "error: builder for '/nix/store/x.drv' failed with exit code 1\nerror: 1 dependencies of derivation"
-    assert diagnose(log, ERRORS.values()).kind == "unknown"
+    assert diagnose_log(log, ERRORS.values()).kind == "unknown"
 
 
 def test_colours_do_not_hide_an_error() -> None:
     log = "a.cpp: \x1b[01;31m\x1b[Kfatal error: \x1b[m\x1b[Kcuda/std/limits: No such file or directory"
-    assert diagnose(log, ERRORS.values()).entry == "cccl-headers"
+    assert diagnose_log(log, ERRORS.values()).entry == "cccl-headers"
 
 
 @given(st.text())
 def test_any_text_gets_an_answer_of_at_most_ten_lines(log: str) -> None:
-    found = diagnose(log, ERRORS.values())
+    found = diagnose_log(log, ERRORS.values())
     assert len(found.lines) <= 10
     assert found.title
 
@@ -145,12 +145,12 @@ def test_any_text_gets_an_answer_of_at_most_ten_lines(log: str) -> None:
 @pytest.mark.parametrize("end", ["failed", "failed with exit code 1;"])
 def test_what_the_build_said_wins_over_that_it_failed(name: str, end: str) -> None:
     log = "g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n"
-    diagnosis = diagnose(
+    diagnosis = diagnose_log(
         f"[2/9] b.o\n{log}error: builder for {name} {end}\n", builtin_catalog().errors.values()
     )
     assert diagnosis.kind == "memory"
 
 
 def test_a_cure_names_the_verb_that_does_it_and_a_missing_driver_is_not_certain() -> None:
-    assert "`torchsmith fix-hashes`" in ERRORS["hash-mismatch-fixed-output"].cure
+    assert "`torchsmith fix-hashes`" in ERRORS["hash-mismatch-fixed-output"].fix
     assert ERRORS["no-libcuda-at-import"].sure == "likely"

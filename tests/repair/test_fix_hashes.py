@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,9 +90,9 @@ PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335
 ZEROS = "0" * 52
 
 
-def lines_of(rows: list[dict[str, str]]) -> list[str]:
+def lines_of(rows: list[dict[str, Any]]) -> list[str]:
     """Where in a recipe hashes were written."""
-    return sorted(row["where"].rpartition("nix:")[2].partition(":")[0] for row in rows)
+    return sorted(str(row["site"]["span"]["line"]) for row in rows)
 
 
 FOREIGN = f"""\
@@ -224,7 +225,7 @@ def test_a_source_that_cannot_be_fetched_is_told_apart_from_a_wrong_hash(
     assert (told["unplaced"], told["suspicious"]) == ([], [])
     assert lines_of(told["written"]) == ["5", "6"]
     assert 'repo = "gone"; rev = "v1"; hash = "";' in recipe.read_text()
-    [missing] = told["unchecked"]
+    [missing] = told["unfetched"]
     assert "pytorch/gone" in missing
     assert "Could not resolve host" in missing, "its own reason, and not that of its neighbours"
 
@@ -261,7 +262,7 @@ def test_a_source_is_not_proved_by_another_that_had_the_same_hash(
     right = recipe.read_text()
     recipe.write_text(right.replace('repo = "vision"; rev = "v1"', 'repo = "gone"; rev = "v1"', 1))
     refused = call(*place.words("fix-hashes", "pytorch-mine", "--json"))
-    assert (refused.code, len(json.loads(refused.out)["unchecked"])) == (3, 1)
+    assert (refused.code, len(json.loads(refused.out)["unfetched"])) == (3, 1)
     recipe.write_text(right.replace('repo = "vision"; rev = "v1"', 'repo = "audio"; rev = "v1"', 1))
     refused = call(*place.words("fix-hashes", "pytorch-mine", "--json"))
     assert (refused.code, len(json.loads(refused.out)["suspicious"])) == (1, 1)

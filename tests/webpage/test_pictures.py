@@ -92,7 +92,7 @@ def test_ticks_are_round_and_clipping_keeps_both_ends() -> None:
     "words",
     [
         ("cover", "sample", "--profile", "wide", "--curve", "4"),
-        pytest.param(("graph", "-w", "builds", "sm120"), marks=pytest.mark.needs("nix")),
+        pytest.param(("eval", "--graph", "-w", "builds", "sm120"), marks=pytest.mark.needs("nix")),
     ],
     ids=lambda words: words[0],
 )

@@ -38,7 +38,6 @@ def build(root: Path, told: Path) -> Cost:
 
         request = BuildSpec(resources=Resources(jobs=0))
         ready = prepare(request, workspace, record)
-        ready.check()
         planned, children, began = time.process_time(), _children(), time.monotonic()
         finished = ready.run(tell)
         cost = Cost(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from subprocess import DEVNULL
+from subprocess import PIPE
 from threading import Thread
 
 import msgspec
@@ -19,7 +19,7 @@ from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import Use, scan_aarch64
 from torchsmith.artifact.source import FileSlice
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import Dialogue
+from torchsmith.core.process import ChildProcess
 
 PIECE_BYTES = 1 << 20  # of code that are read in one go
 FUNCTION_BYTES = 64  # that a function counts besides, so that a piece of empty ones is not endless
@@ -126,7 +126,7 @@ def _read_all(piece: Callable[[int], Piece], count: int, helpers: int, handle: i
     waiting = deque(range(count))
     answers: dict[int, Needs] = {}
 
-    def ask(helper: Dialogue) -> None:
+    def ask(helper: ChildProcess) -> None:
         while (index := _next(waiting)) is not None:
             try:
                 answer = helper.ask(msgspec.json.encode(piece(index)), PIECE_SECONDS)
@@ -155,15 +155,15 @@ def _next(waiting: deque[int]) -> int | None:
         return None
 
 
-def _start(count: int, started: ExitStack, handle: int) -> Iterator[Dialogue]:
+def _start(count: int, started: ExitStack, handle: int) -> Iterator[ChildProcess]:
     """Processes that read pieces; they end with this one. Where none can be started, this one reads alone."""
     argv = [sys.executable, "-P", "-m", __name__]
     for _ in range(count):
         try:
-            helper = Dialogue(argv, cwd="/", stderr=DEVNULL, pass_fds=(handle,))
+            helper = ChildProcess(argv, stdin=PIPE, stdout=PIPE, cwd="/", pass_fds=(handle,))
         except Failed:
             return
-        started.callback(helper.close)
+        started.callback(helper.end)
         yield helper
 
 

@@ -13,17 +13,18 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import asdict
 
-from torchsmith.artifact.child import watch
 from torchsmith.artifact.interpreter import Interpreter, packages_at
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.core import driver
-from torchsmith.core.process import Finished, signal_name
+from torchsmith.core.process import Finished, run, signal_name
 from torchsmith.matrix.variant import Accelerator, Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")
 START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, 'exec'))"
+MOST_STDOUT = 8 << 20  # bytes that are kept from the beginning
+MOST_STDERR = 64 << 10  # bytes that are kept from the end
 STDERR_TAIL = 2000  # characters
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -118,7 +119,16 @@ def smoke_test(
     """Run the variant's package, or all that are there, in a child process that cannot take us along."""
     requests = [_probe_request(package) for package in _under_test(interpreter, variant, catalog)]
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(requests)]
-    done = watch(argv, timeout=limit, env=interpreter.environment(dict(os.environ)))
+    environment = interpreter.environment(dict(os.environ))
+    done = run(
+        argv,
+        timeout=limit,
+        env=environment,
+        cwd="/",
+        max_stdout=MOST_STDOUT,
+        max_stderr=MOST_STDERR,
+        ends_with_us=True,
+    )
     here = [file for file in driver.DRIVER_LIBRARIES if os.path.exists(file)]
     return interpret(path, interpreter, done, variant, catalog, here)
 
@@ -196,7 +206,7 @@ def explain(text: str, catalog: Catalog) -> str:
     """What is known about a failure that a message shows: its cause and its cure."""
     for error in catalog.errors.values():
         if re.search(error.pattern, text):
-            return f"{error.cause} {error.cure}"
+            return f"{error.cause} {error.fix}"
     return ""
 
 
@@ -223,7 +233,8 @@ def _driver(loaded: str, here: Sequence[str]) -> StepResult:
     if not here:
         return StepResult(step, "skipped", "no NVIDIA driver is installed here")
     folder = os.path.dirname(here[0])
-    hint = f"{driver.linking(folder)}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
+    command = driver.driver_link_command(folder)
+    hint = f"{command}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
     return StepResult(step, "failed", f"it lies in {folder}, where this build does not look", hint)
 
 

@@ -133,7 +133,7 @@ def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[F
         probes = [EvaluationRequest(probe, Path(probe), SYSTEM) for probe in requests]
         options = EvaluationOptions(trees=trees, cache=ResultCache())
         results = evaluate(probes, find_nix(), options) if probes else []
-    return {requests[result.name]: result.cause.code if result.cause else WORKS for result in results}
+    return {requests[result.name]: result.cause.kind if result.cause else WORKS for result in results}
 
 
 def _copy(root: Path, target: Path) -> None:

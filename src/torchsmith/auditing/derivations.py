@@ -18,7 +18,7 @@ from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import graph_of
-from torchsmith.nix.targets import PHASES, strangers
+from torchsmith.nix.targets import PHASES, foreign_targets
 from torchsmith.nix.tool import find_nix
 from torchsmith.recipe.header import content_hash
 from torchsmith.workspace.checkout import RecipeFile, Repository
@@ -66,8 +66,11 @@ def check_derivations(
     graph = graph_of(nix, results)
     own = {name: recipe.variant.arch for name, recipe in recipes.items() if recipe.variant}
     others = grouped(
-        (stranger.recipe, (stranger.derivation, stranger.others))
-        for stranger in strangers(graph, {name: arch for name, arch in own.items() if arch}, context.catalog)
+        (recipe, (foreign.name, foreign.gpus))
+        for foreign in foreign_targets(
+            graph, {name: arch for name, arch in own.items() if arch}, context.catalog
+        )
+        for recipe in foreign.recipes
     )
     torch = {
         variant.stack: result.evaluated.drv_path

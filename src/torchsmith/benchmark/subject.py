@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from torchsmith.artifact.interpreter import Interpreter, interpreter_for
 from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Invalid, Problem
-from torchsmith.core.process import Dialogue, end_group, signal_name
+from torchsmith.core.process import ChildProcess, signal_name
 
 PROBE = Path(__file__).with_name("probe.py")
 START = (
@@ -77,8 +78,9 @@ class BuildProcess:
         argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), affinity]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
         try:
-            self._dialogue = Dialogue(
-                argv, max_bytes=MOST_ANSWER, cwd="/", env=environment, stderr=self._errors
+            pipe = subprocess.PIPE
+            self._child = ChildProcess(
+                argv, stdin=pipe, stdout=pipe, stderr=self._errors, cwd="/", env=environment
             )
         except Problem:
             self._errors.close()
@@ -87,7 +89,7 @@ class BuildProcess:
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """The answer to a request; its `failed` says why there is none. Raises Died."""
         try:
-            line = self._dialogue.ask(json.dumps({"do": do, **arguments}).encode(), self.limit)
+            line = self._child.ask(json.dumps({"do": do, **arguments}).encode(), self.limit, MOST_ANSWER)
         except TimeoutError:
             raise Died(f"{do} was still running after {self.limit:.0f} s; --timeout raises that") from None
         except OSError:
@@ -103,8 +105,8 @@ class BuildProcess:
         return answer
 
     def _ending(self, do: str) -> str:
-        end_group(self._dialogue.child)
-        code = self._dialogue.child.poll() or 0
+        self._child.kill()
+        code = self._child.process.returncode or 0
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(self._errors.tell() - STDERR_TAIL_BYTES, 0))
         lines = [printable(line) for line in self._errors.read().decode(errors="replace").splitlines()]
@@ -113,5 +115,5 @@ class BuildProcess:
 
     def close(self) -> None:
         """End it and whatever it started."""
-        self._dialogue.close()
+        self._child.end()
         self._errors.close()

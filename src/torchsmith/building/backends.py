@@ -97,7 +97,7 @@ class _JobEvents:
     unreachable: set[str]
     builder: str = ""
     killed: bool = False
-    total: int = 0  # of the largest ninja run so far: what CMake tries meanwhile is no progress of the build
+    total: int = 0  # of the largest ninja run so far: what CMake tries meanwhile is not progress of the build
 
     def take(self, event: LogEvent) -> None:
         key = self.job.key

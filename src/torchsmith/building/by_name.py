@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def is_name(path: Path) -> bool:
-    """Whether a path is a name: it has no folder, and no such file exists."""
+    """Whether a word is a name and not a path: nothing is there, and no folder is part of it."""
     return len(path.parts) == 1 and str(path) != "-" and not path.exists()
 
 
 def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library") -> Path:
-    """Return a path as it is on disk, or for a cell's name its last build. Raises NotFound, with `hint`, for
-    a name that was never built here."""
+    """Where a path, or for a cell's name its last build, is on disk. Raises NotFound for a name that was
+    never built here; `hint` says what it takes."""
     from torchsmith.nix.tool import stored
 
     if not is_name(named) or workspace.root is None:
@@ -67,7 +67,7 @@ def _existing(path: Path, hint: str) -> Path:
 
 
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
-    """Return the derivation of a name's last build; empty if `path` is not that build."""
+    """The derivation of a build that was made here under a name; empty if the record has another one."""
     if workspace.root is None:
         return ""
     from torchsmith.nix.tool import stored

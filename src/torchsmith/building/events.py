@@ -26,7 +26,7 @@ class JobStarted(_Event, frozen=True, kw_only=True, tag="job-started"):
     name: str
     cores: int = 0
     attempt: int = 0
-    expected: float = 0.0  # seconds; 0 where it is not estimated
+    expected: float = 0.0  # seconds; 0 if it is not estimated
 
 
 class JobBuilding(_Event, frozen=True, kw_only=True, tag="building"):

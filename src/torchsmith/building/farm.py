@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from torchsmith.building.job import Job
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, MissingRequirement, Where
 from torchsmith.core.process import Finished, run
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host.read_cpu import read_cpuinfo
 from torchsmith.host.resolve import known_isas
+from torchsmith.record.estimate import estimate_row
 from torchsmith.workspace.settings import BuilderSettings
 
 MACHINES = Path("/etc/nix/machines")
@@ -27,7 +28,6 @@ LOCAL = ""  # this machine's address
 SSH_SECONDS = 20.0
 MOST_DIGITS = 15  # of a number in a machine's answer
 MOST_ANSWER_BYTES = 1 << 20  # a machine with a thousand cores needs less
-FREE_GB = 25.0  # that a torch build and its outputs need
 # All questions in one connection; each answer begins with a mark.
 QUESTIONS = {
     "machine": "uname -sm",
@@ -85,7 +85,7 @@ class Builder:
         return " ".join(field or "-" for field in fields)
 
     def refusal(self, job: Job) -> str:
-        """Why this machine cannot build a job; empty where it can."""
+        """Why this machine cannot build a job; empty if it can."""
         if job.system not in self.systems:
             return f"builds for {', '.join(sorted(self.systems))}, not for {job.system}"
         offered = self.features | self.mandatory
@@ -190,7 +190,7 @@ def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> li
 
 
 def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
-    """Raise MissingRequirement where jobs have no capable builder: every such job, and why."""
+    """Raise MissingRequirement if jobs have no capable builder: every such job, and why."""
     refused = refusals(builders, jobs)
     if not refused:
         return
@@ -276,13 +276,21 @@ def check_builder(builder: Builder, catalog: Catalog, run_command: RunCommand = 
     memory = _gib(r"(\d+) kB", answers.get("memory", ""))
     runs = isas_of(answers.get("cpu", ""), catalog, system)
     systems = {system, *_setting(answers.get("features", ""), "extra-platforms")}
-    faults = tuple(_faults(builder, systems, nix, free, answers.get("features", ""), runs))
+    torch = estimate_row(catalog, TORCH, gpu=True)
+    needed_gb = torch.build_gb + torch.store_gb
+    faults = tuple(_faults(builder, systems, nix, free, needed_gb, answers.get("features", ""), runs))
     isas = tuple(sorted(runs))
     return BuilderRow(builder.name, not faults, faults, system, nix, free, memory, isas)
 
 
 def _faults(
-    builder: Builder, systems: set[str], nix: str, free: float, settings: str, runs: frozenset[str]
+    builder: Builder,
+    systems: set[str],
+    nix: str,
+    free: float,
+    needed_gb: float,
+    settings: str,
+    runs: frozenset[str],
 ) -> Iterator[str]:
     if not nix:
         yield "has no Nix on the PATH that ssh sees"
@@ -292,8 +300,8 @@ def _faults(
     missing = sorted((builder.features | builder.mandatory) - offered) if offered else []
     if missing:
         yield f"does not offer {', '.join(missing)}: add it to system-features in its nix.conf"
-    if free < FREE_GB:
-        yield f"has {free:.0f} GB free where its store is; a torch build wants {FREE_GB:.0f} GB"
+    if free < needed_gb:
+        yield f"has {free:.0f} GB free in its store; a torch build needs {needed_gb:.0f} GB"
     unable = sorted((builder.isas or frozenset()) - runs) if runs else []
     if unable:
         yield f"is configured to run {', '.join(unable)}, but its CPU does not"
@@ -305,7 +313,7 @@ def _setting(text: str, name: str) -> frozenset[str]:
 
 
 def _gib(kilobytes: str, text: str) -> float:
-    """A figure of an answer; 0 where it has none."""
+    """A figure of an answer; 0 if it has none."""
     match = re.search(kilobytes, text)
     return int(match[1][:MOST_DIGITS]) / (1 << 20) if match else 0.0
 
@@ -317,7 +325,7 @@ def isas_of(cpuinfo: str, catalog: Catalog, system: str) -> frozenset[str]:
 
 
 def ask_isas(builder: Builder, catalog: Catalog) -> frozenset[str] | None:
-    """The instruction sets of a builder; None where it does not answer."""
+    """The instruction sets of a builder; None if it does not answer."""
     answers, _ = ask(builder, only=("machine", "cpu"))
     return isas_of(answers.get("cpu", ""), catalog, _system(answers)) or None
 

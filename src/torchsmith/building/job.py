@@ -58,13 +58,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended. The log holds the reason where it failed."""
+    """How an attempt ended. The log has the reason if it failed."""
 
     ok: bool
     outputs: tuple[str, ...] = ()
     builder: str = ""
     killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
-    log_tail: str = ""  # the last lines of the log, where the file could not take them
+    log_tail: str = ""  # the last lines of the log, if the file could not take them
     note: str = ""  # something to know though it went well
 
 

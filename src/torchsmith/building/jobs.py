@@ -26,7 +26,7 @@ def jobs_of(graph: Graph, to_build: Collection[str], catalog: Catalog) -> list[J
     """The jobs that build `to_build`, dependencies first."""
     named = grouped((path, name) for name, path in graph.recipes.items())
     wanted = {path for path in to_build if path in graph.derivations}
-    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path]) is not None}
+    explicit = {path for path in wanted if path in named or kind_of(graph.derivations[path], catalog)}
     above = _nearest_above(graph, wanted, explicit)
     home = _homes(explicit, wanted, above)
     members = grouped((home[path], path) for path in _dependencies_first(graph, wanted) if path in home)
@@ -78,13 +78,13 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         name = some_of([derivation.name for derivation in own])
         return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
-    kind = kind_of(derivation) or OTHER
+    kind = kind_of(derivation, catalog) or OTHER
     job = Job(
         key,
         recipes[0] if recipes else derivation.name,
         (key,),
-        TORCH if kind == "torch" else kind,
-        kind not in (OTHER, "torch"),
+        kind,
+        kind not in (OTHER, TORCH),
         derivation.system,
         recipes=tuple(recipes),
         outputs=outputs_of(derivation),
@@ -115,7 +115,7 @@ def variant_of(recipes: Iterable[str], catalog: Catalog) -> Variant | None:
 
 
 def recipes_above(jobs: Iterable[Job], name: str) -> list[str]:
-    """The recipes that need a job that is no recipe itself; `jobs` are ordered by their dependencies."""
+    """The recipes that need a job that is not a recipe itself; `jobs` are ordered by their dependencies."""
     needing: set[str] = set()
     recipes: list[str] = []
     for job in jobs:
@@ -154,7 +154,7 @@ def _ordered(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _distinct_names(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs with unique names: equal names get their system, and where these are equal too, their key."""
+    """Jobs with unique names: equal names get their system, and if these are equal too, their key."""
     for suffix in (lambda job: job.system, lambda job: re.sub(r"^.*/|shared-", "", job.key)[:8]):
         counts = Counter(job.name for job in jobs)
         jobs = [

@@ -6,16 +6,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog
-from torchsmith.core.problem import CannotBuild, MissingRequirement
+from torchsmith.core.problem import Exit, MissingRequirement, Problem
 from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
-from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, reachable
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import EvaluationOptions, Listener, evaluate, exit_of, failures_of, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.store import StoreOptions, dry_run
 from torchsmith.nix.tool import Nix
@@ -28,44 +30,36 @@ GIB = 1 << 30
 TYPICAL_CORES = 16  # of one build: more compilers than this gain little
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A recipe that does not evaluate, and why."""
-
-    name: str
-    why: str
-
-
 @dataclass(frozen=True)
 class BuildPlan:
-    """Jobs in the order of their dependencies, and what stands beside them."""
+    """What a build would do: its jobs, dependencies first, their costs, and what needs no build."""
 
+    FORMAT: ClassVar = 2
     jobs: tuple[Job, ...]
-    expected: Mapping[str, Expected]
+    expected: Mapping[str, Expected]  # by the key of the job
     share: Share
-    per_core_gb: float
+    per_core_gb: float  # memory for each compiler
     recipes: tuple[str, ...] = ()  # all that were selected
     present: tuple[str, ...] = ()  # in the store already
     fetched: tuple[str, ...] = ()  # in a binary cache
-    broken: tuple[Broken, ...] = ()
+    broken: Mapping[str, Cause] = field(default_factory=dict)  # recipes that do not evaluate
     download_mib: float = 0.0
-    graph: Graph | None = None
+    own_builds: int = 0  # among those below the recipes, that no public cache of nixpkgs can have
+    builds_below: int = 0  # below the recipes, without downloads; 0 with Flox
+    own_store: str = ""  # where results go if the user may not use the machine's store
+    problem: Problem | None = None  # memory, disk or builders do not suffice
 
     @property
-    def builds_below(self) -> int:
-        """Builds below the recipes, downloads left out."""
-        if self.graph is None:
-            return 0
-        known = self.graph.derivations
-        return sum(not known[path].fixed for path in self.graph.users if path in known)
+    def exit(self) -> Exit:
+        return exit_of(self.broken.values())
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Recipes as derivations: the graph below those that evaluate, and the others with their reasons."""
+    """Recipes as derivations: the graph below those that evaluate, and the causes of the others."""
 
     graph: Graph
-    broken: tuple[Broken, ...] = ()
+    broken: Mapping[str, Cause] = field(default_factory=dict)
 
 
 def evaluate_recipes(
@@ -77,12 +71,7 @@ def evaluate_recipes(
     """Evaluate recipes and put their derivations into the store."""
     options = replace(options, cache=ResultCache(), instantiate=True)
     results = reachable(evaluate(recipes, nix, options, tell=tell))
-    broken = tuple(
-        Broken(result.name, str(CannotBuild(result.cause.message, where=result.cause.where)))
-        for result in results
-        if result.cause is not None
-    )
-    return Evaluation(graph_of(nix, results), broken)
+    return Evaluation(graph_of(nix, results), failures_of(results))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +83,7 @@ class Resources:
     memory_gb: float | None = None
 
     def over(self, jobs: int | None, cores: int | None, memory_gb: float | None) -> Resources:
-        """These, where nothing else is given."""
+        """These, unless others are given."""
         return Resources(
             self.jobs if jobs is None else jobs,
             self.cores if cores is None else cores,
@@ -128,7 +117,9 @@ def plan_with_nix(
         fetched=tuple(fetched),
         broken=evaluation.broken,
         download_mib=needed.download_mib,
-        graph=graph,
+        own_builds=len(graph.own),
+        builds_below=len(graph.users) - graph.downloads,
+        own_store=str(nix.store_file("/nix/store")) if nix.store else "",
     )
 
 
@@ -165,7 +156,7 @@ class Machine:
 
     cores: int
     memory_gb: float
-    store_gb: float  # free where the store lies
+    store_gb: float  # free in the store
     scratch_gb: float  # free where builds run
     one_disk: bool  # whether those two are the same space
 
@@ -220,7 +211,7 @@ def _size(gb: float) -> str:
 
 
 def require_room(machine: Machine, share: Share, expected: Sequence[Expected], per_core_gb: float) -> None:
-    """Refuse, with the numbers, where memory or disk cannot suffice."""
+    """Raise MissingRequirement if memory or disk does not suffice."""
     if not expected:
         return
     if share.memory_gb < per_core_gb * share.jobs:
@@ -243,6 +234,6 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], p
         if need > free:
             raise MissingRequirement(
                 f"disk does not suffice: {_size(need)} are needed {place}, {_size(free)} are free",
-                hint="build fewer cells at once, collect garbage, or lay your own figures over "
-                "catalog/estimates.toml if you know better",
+                hint="build fewer cells at once, collect garbage, or put your own figures into "
+                "catalog/estimates.toml",
             )

@@ -11,44 +11,37 @@ from torchsmith.building.job import Job, Tell
 from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import BuildPlan
 from torchsmith.building.processes import Processes, Stopped
+from torchsmith.catalog import Catalog
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Problem
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.graph import Graph
 from torchsmith.nix.store import StoreOptions, cache_address, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.record import VerificationRow
+from torchsmith.record import Built, VerificationRow
 
 Verifier = Callable[[str, str], VerificationRow | None]  # of a recipe's name and output; None: no promise
 
 
-@dataclass(frozen=True, slots=True)
-class PresentRecipe:
-    """A recipe that needed no build, with its outputs; `failure` says why they are not there."""
-
-    name: str
-    derivation: str
-    outputs: tuple[str, ...]
-    failure: str = ""
-
-
 def fetch_present(
-    nix: Nix, plan: BuildPlan, options: StoreOptions, results: Path, tell: Tell
-) -> list[PresentRecipe]:
-    """Fetch what caches have, and keep all of it from being collected."""
-    recipes = []
+    nix: Nix, plan: BuildPlan, graph: Graph, options: StoreOptions, results: Path, tell: Tell
+) -> tuple[list[Built], list[str]]:
+    """Fetch recipes that need no build, and keep them from being collected: those that are present then, and
+    why others are not."""
+    present, failures = [], []
     for name in (*plan.present, *plan.fetched):
-        assert plan.graph is not None
-        derivation = plan.graph.recipes[name]
+        derivation = graph.recipes[name]
         if name in plan.fetched:
             tell(Remark(name=name, words="fetched from a binary cache"))
         root = results / name
         root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))
-        why = "" if done.ok else f"could not be fetched: {shorten(done.stderr).message}"
-        outputs = outputs_of(plan.graph.derivations[derivation])
-        recipes.append(PresentRecipe(name, derivation, outputs, why))
-    return recipes
+        if done.ok:
+            outputs = outputs_of(graph.derivations[derivation])
+            present.append(Built(name=name, derivation=derivation, outputs=outputs))
+        else:
+            failures.append(f"{name}: could not be fetched: {shorten(done.stderr).message}")
+    return present, failures
 
 
 def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
@@ -64,9 +57,10 @@ def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
     return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
 
 
-def long_builds(nix: Nix, graph: Graph) -> set[str]:
+def built_below(nix: Nix, graph: Graph, catalog: Catalog) -> set[str]:
     """Outputs of the long builds below recipes that are in the store, which the next machine needs too."""
-    return valid_paths(nix, (path for heavy in graph.heavy for path in outputs_of(heavy.derivation)))
+    builds = (graph.derivations[build.drv_path] for build in graph.long_builds(catalog))
+    return valid_paths(nix, (path for derivation in builds for path in outputs_of(derivation)))
 
 
 @dataclass
@@ -114,7 +108,7 @@ class PostBuild:
     copier: Copier | None = None
 
     def of(self, job: Job, outputs: Sequence[str]) -> PostBuildResult:
-        """Verify a build, then copy it where it is what its name promises."""
+        """Verify a build, then copy it if it is what its name promises."""
         done = PostBuildResult(job)
         try:
             if self.verifier is not None and outputs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from torchsmith.core.process import Running
+from torchsmith.core.process import ChildProcess
 from torchsmith.core.secrets import redactor
 
 POLL_SECONDS = 0.2  # without a line, before a command is looked at again
@@ -25,7 +26,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._redact = redactor()
-        self._running: set[Running] = set()
+        self._running: set[ChildProcess] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -36,7 +37,9 @@ class Processes:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            running = Running(argv, env=env, both=both)
+            pipe, dropped = subprocess.PIPE, subprocess.DEVNULL
+            output, errors = (pipe, subprocess.STDOUT) if both else (dropped, pipe)
+            running = ChildProcess(argv, env=env, stdout=output, stderr=errors)
             self._running.add(running)
         try:
             for line in running.lines(POLL_SECONDS):
@@ -65,7 +68,7 @@ class LogFile:
         self._file: TextIO | None = None
         with contextlib.suppress(OSError):
             self._file = path.open("a", encoding="utf-8")
-        self.whole = self._file is not None
+        self.complete = self._file is not None
 
     def write(self, text: str) -> None:
         self._tail.append(text)
@@ -75,13 +78,13 @@ class LogFile:
             self._file.write(text)
             self._file.flush()
         except OSError:
-            self.whole = False
+            self.complete = False
             self.close()
 
     @property
     def lost(self) -> str:
-        """The last lines, where the file does not hold them."""
-        return "" if self.whole else "".join(self._tail)
+        """The last lines, if the file does not have them."""
+        return "" if self.complete else "".join(self._tail)
 
     def close(self) -> None:
         if self._file is not None:

@@ -63,7 +63,7 @@ class Recorder:
             self.log_of(job).write_text(f"$ {self.redact(shlex.join(command))}\n")
 
     def log_problem(self, job: Job, problem: Problem) -> str:
-        """Put a problem into a job's log; returns it where the log cannot take it."""
+        """Put a problem into a job's log; returns it if the log cannot take it."""
         with contextlib.closing(LogFile(self.log_of(job))) as log:
             log.write(f"error: {self.redact(str(problem))}\n")
         return log.lost
@@ -84,7 +84,7 @@ class Recorder:
             self.say(Remark(**job.ids, words=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
-        """Write to the record; where that fails, the run goes on with a note."""
+        """Write to the record; if that fails, the run goes on with a note."""
         try:
             write()
         except Problem as problem:

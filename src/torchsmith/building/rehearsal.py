@@ -15,7 +15,7 @@ from statistics import mean, stdev
 import msgspec
 
 from torchsmith.building.plan import BuildPlan, Evaluation
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Where
@@ -27,7 +27,7 @@ from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected
 from torchsmith.workspace.checkout import RecipeFile
 
-KIND = "rehearsal"  # of such jobs, so that their times are no build's
+KIND = "rehearsal"  # of such jobs, so that their times do not count as a build's
 PREFIX = "rehearsal-of-"
 BUILD_SHARE = 0.03  # of a build's time that a rehearsal takes: a guess
 LEAST_SECONDS = 30.0
@@ -99,12 +99,12 @@ def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]
 class Rehearsals:
     """What is to be rehearsed: one recipe for each set of equal configure inputs, and what cannot be yet."""
 
-    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it stands for
+    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it represents
     waiting: Mapping[str, str]  # recipes whose torch is not built
 
 
 def choose_rehearsals(
-    nix: Nix, evaluation: Evaluation, options: StoreOptions
+    nix: Nix, evaluation: Evaluation, options: StoreOptions, catalog: Catalog
 ) -> tuple[Evaluation, Rehearsals]:
     """Recipes that configure alike are rehearsed once; one that needs a torch which is not there waits."""
     graph = evaluation.graph
@@ -117,7 +117,9 @@ def choose_rehearsals(
         torches = [
             path
             for path in graph.below[name]
-            if path in unbuilt and path != graph.recipes[name] and kind_of(graph.derivations[path]) == "torch"
+            if path in unbuilt
+            and path != graph.recipes[name]
+            and kind_of(graph.derivations[path], catalog) == TORCH
         ]
         if torches:
             waiting |= dict.fromkeys(alike[name], graph.derivations[torches[0]].name)

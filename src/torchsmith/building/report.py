@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchsmith.core.problem import Exit
+from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import RunState
 from torchsmith.repair.diagnose import Diagnosis
@@ -20,11 +21,11 @@ class BuildReport:
     done: tuple[str, ...] = ()
     failed: Mapping[str, Diagnosis] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()  # interrupted, or never started
+    remaining: tuple[str, ...] = ()  # interrupted, or never started
     notes: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()  # recipes that needed no build, and are there
     wrong: Mapping[str, str] = field(default_factory=dict)  # recipes that verify does not accept
-    broken: Mapping[str, str] = field(default_factory=dict)  # recipes that do not evaluate, and why
+    broken: Mapping[str, Cause] = field(default_factory=dict)  # recipes that do not evaluate
     jobs: int = 0  # that there were in all
     above: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the recipes that a failed job is for
     # Builds that are right, by recipe: links to them, or their places in a store of torchsmith's own.
@@ -32,7 +33,7 @@ class BuildReport:
 
     @property
     def exit(self) -> Exit:
-        """LACKING where nothing but downloads failed."""
+        """ENVIRONMENT if nothing but downloads failed."""
         if self.state == "done" and not (self.broken or self.notes or self.wrong):
             return Exit.OK
         kinds = {diagnosis.kind for diagnosis in self.failed.values()}

@@ -38,7 +38,7 @@ class Retries:
         return {key for key, due in self.not_before.items() if now < due}
 
     def decide(self, job: Job, outcome: Outcome, diagnosis: Diagnosis, cores: int) -> Retry | None:
-        """The next attempt of a job that failed with so many cores; None where retrying would not help."""
+        """The next attempt of a job that failed with so many cores; None if retrying would not help."""
         fewer = diagnosis.policy == "retry-fewer-jobs" and not outcome.builder  # Nix sends no cores over ssh
         hopeless = diagnosis.policy == "stop" or (fewer and cores == 1)
         attempt = self.attempts[job.key]

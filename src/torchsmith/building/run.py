@@ -31,7 +31,7 @@ from torchsmith.catalog import KnownError
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem
 from torchsmith.record import Attempt, JobState, RunState
-from torchsmith.repair.diagnose import Diagnosis, diagnose
+from torchsmith.repair.diagnose import Diagnosis, diagnose_log
 
 TICK_SECONDS = 0.2
 Message = Event | Tick | PostBuildResult | Exception | tuple[Job, Outcome | BaseException]
@@ -63,7 +63,7 @@ class Run:
         recorder.begin(jobs.jobs)
         recorder.say(RunStarted(counts=jobs.counts))
         pool = ThreadPoolExecutor(max(1, jobs.limits.total), thread_name_prefix="job")
-        # A daemon: after an interrupt nobody waits for it.
+        # A daemon: after an interrupt it is not waited for.
         threading.Thread(target=self._follow, name="after", daemon=True).start()
         state: RunState = "stopped"
         try:
@@ -79,13 +79,13 @@ class Run:
             self._to_follow.put(None)
             recorder.keep(partial(recorder.record.end_run, recorder.number, state))
         recorder.say(RunEnded(state=state, counts=jobs.counts))
-        left = (*jobs.waiting.values(), *jobs.running.values()) if state == "stopped" else ()
+        remaining = (*jobs.waiting.values(), *jobs.running.values()) if state == "stopped" else ()
         return BuildReport(
             state=state,
             done=tuple(job.name for job in jobs.done.values()),
             failed=self._failed,
             skipped=tuple(job.name for job in jobs.skipped.values()),
-            left=tuple(job.name for job in left),
+            remaining=tuple(job.name for job in remaining),
             notes=tuple(recorder.notes),
             wrong=self._wrong,
         )
@@ -187,9 +187,11 @@ class Run:
         self.recorder.remark(done.job, done.failure)
 
     def _fail(self, job: Job, outcome: Outcome, seconds: float) -> None:
-        """Try a failed job again where that may help; else skip what needs it."""
+        """Try a failed job again if that may help; else skip what needs it."""
         jobs, recorder, key = self.jobs, self.recorder, job.key
-        diagnosis = diagnose(outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.errors)
+        diagnosis = diagnose_log(
+            outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.errors
+        )
         summary = diagnosis.summary
         retry = self.retries.decide(job, outcome, diagnosis, jobs.cores[key])
         state: JobState = "waiting" if retry else "failed"

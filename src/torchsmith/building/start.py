@@ -32,11 +32,10 @@ from torchsmith.building.plan import (
 from torchsmith.building.post_build import (
     Copier,
     PostBuild,
-    PresentRecipe,
     Verifier,
+    built_below,
     fetch_present,
     keep_derivations,
-    long_builds,
 )
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
@@ -46,9 +45,10 @@ from torchsmith.building.retries import Retries
 from torchsmith.building.run import Run
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
-from torchsmith.core.problem import Conflict, Empty, Invalid
+from torchsmith.core.problem import Conflict, Empty, Invalid, MissingRequirement
 from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, Listener
+from torchsmith.nix.graph import Graph
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
@@ -85,15 +85,15 @@ class BuildSpec:
     def options(self) -> dict[str, str]:
         """What --resume needs to go on the same way; nothing here is secret."""
         trees = {rev: path.resolve() for rev, path in self.trees.items()}
-        whole = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
-        return {"spec": msgspec.json.encode(whole, enc_hook=str).decode()}
+        resolved = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
+        return {"spec": msgspec.json.encode(resolved, enc_hook=str).decode()}
 
 
 def resumed(record: Record) -> BuildSpec:
-    """The spec of the last run, where it left something undone. Raises Empty, Invalid."""
+    """The spec of the last run, if it left something undone. Raises Empty, Invalid."""
     last = record.unfinished()
     if last is None:
-        raise Empty("there is nothing to resume", hint="torchsmith status tells of the last run")
+        raise Empty("there is nothing to resume", hint="torchsmith runs shows the last run")
     try:
         text = last.options["spec"]
         return msgspec.json.decode(text, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
@@ -120,13 +120,13 @@ class Prepared:
     workspace: Workspace
     record: Record
     plan: BuildPlan
-    machine: Machine
     nix: Nix | None = None
+    graph: Graph | None = None  # of the recipes that evaluate; None with Flox
     options: StoreOptions = field(default_factory=StoreOptions)
     builders: Sequence[Builder] = field(default_factory=tuple)
     recipes: Sequence[RecipeFile] = ()
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
-    verifier: Verifier | None = None  # of each build, where that was requested
+    verifier: Verifier | None = None  # of each build, if requested
     rehearsals: Rehearsals | None = None
     keeper: Keeper | None = None  # holds on to derivations until they have roots
 
@@ -134,15 +134,6 @@ class Prepared:
     def folder(self) -> Path:
         """Where the workspace's record and logs are."""
         return state_folder(self.workspace.home)
-
-    def check(self) -> None:
-        """Refuse what cannot work, with reasons and numbers."""
-        here = not self.builders or any(not builder.address for builder in self.builders)
-        if here and not self.request.small:
-            expected = list(self.plan.expected.values())
-            require_room(self.machine, self.plan.share, expected, self.plan.per_core_gb)
-        if self.builders:
-            require_able(self.builders, self.plan.jobs)
 
     def backend(self) -> Backend:
         if self.nix is None:
@@ -200,7 +191,7 @@ class Prepared:
                 notes=(*present.notes, *finished.notes),
                 settled=present.settled,
                 wrong=wrong,
-                broken={recipe.name: recipe.why for recipe in self.plan.broken},
+                broken=self.plan.broken,
                 jobs=len(jobs),
                 above={name: recipes_above(jobs, name) for name in finished.failed},
                 results={name: place for name in right if (place := stored(results / name)).exists()},
@@ -208,30 +199,29 @@ class Prepared:
 
     def _take_present(self, post_build: PostBuild, tell: Tell) -> BuildReport:
         """Fetch, root, record, verify and copy recipes that need no build."""
-        if self.nix is None or self.plan.graph is None:
+        if self.nix is None or self.graph is None:
             return BuildReport("done")
-        derivations = list(self.plan.graph.recipes.values())
+        derivations = list(self.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
             tell(Remark(words=unkept))
         elif self.keeper is not None:
             self.keeper.close()
-        recipes = fetch_present(self.nix, self.plan, self.options, self.folder / "results", tell)
-        notes = [f"{recipe.name}: {recipe.failure}" for recipe in recipes if recipe.failure]
-        there = [recipe for recipe in recipes if not recipe.failure]
-        for recipe in there:
+        results = self.folder / "results"
+        present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, tell)
+        for recipe in present:
             self._note(recipe.name, recipe.derivation, recipe.outputs)
-        wrong = {recipe.name: why for recipe in there if (why := self._why_wrong(recipe, tell))}
+        wrong = {recipe.name: why for recipe in present if (why := self._why_wrong(recipe, tell))}
         if post_build.copier is not None:
-            outputs = {path for recipe in there for path in recipe.outputs}
-            not_copied = {path for recipe in there if recipe.name in wrong for path in recipe.outputs}
-            paths = {*outputs, *long_builds(self.nix, self.plan.graph)} - not_copied
+            outputs = {path for recipe in present for path in recipe.outputs}
+            not_copied = {path for recipe in present if recipe.name in wrong for path in recipe.outputs}
+            paths = {*outputs, *built_below(self.nix, self.graph, self.workspace.catalog)} - not_copied
             notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
             tell(Remark(words=note))
-        names = tuple(recipe.name for recipe in there)
+        names = tuple(recipe.name for recipe in present)
         return BuildReport("done", notes=tuple(notes), settled=names, wrong=wrong)
 
-    def _why_wrong(self, recipe: PresentRecipe, tell: Tell) -> str:
+    def _why_wrong(self, recipe: Built, tell: Tell) -> str:
         """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""
         if self.verifier is None or not recipe.outputs:
             return ""
@@ -251,7 +241,7 @@ class Prepared:
 
     def _note(self, name: str, derivation: str, outputs: Sequence[str]) -> None:
         if self.request.rehearse:
-            return  # a rehearsal is no build
+            return  # a rehearsal is not a build
         was = self.sources.get(name, Built(name=name, outputs=()))
         self.record.note_built(msgspec.structs.replace(was, derivation=derivation, outputs=tuple(outputs)))
 
@@ -275,7 +265,8 @@ def prepare(
         machine = this_machine()
         plan = plan_with_flox(recipes, workspace, past, machine, request.resources)
         plan = with_compile_cache(plan, workspace.catalog) if workspace.settings.ccache else plan
-        return Prepared(request, workspace, record, plan, machine, recipes=recipes, verifier=verifier)
+        plan = _checked(plan, request, machine, ())
+        return Prepared(request, workspace, record, plan, recipes=recipes, verifier=verifier)
     nix = find_nix()
     keeper = Keeper(nix)
     options = _store_options(nix, request)
@@ -286,7 +277,7 @@ def prepare(
     evaluation = evaluate_recipes(nix, recipes, evaluated, tell)
     rehearsals = None
     if request.rehearse:
-        evaluation, rehearsals = choose_rehearsals(nix, evaluation, options)
+        evaluation, rehearsals = choose_rehearsals(nix, evaluation, options, workspace.catalog)
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
     machine = this_machine(nix.store_file(first).parent)
     plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.resources, options)
@@ -299,9 +290,9 @@ def prepare(
         request=request,
         workspace=workspace,
         record=record,
-        plan=plan,
-        machine=machine,
+        plan=_checked(plan, request, machine, builders),
         nix=nix,
+        graph=evaluation.graph,
         options=options,
         builders=builders,
         recipes=recipes,
@@ -309,6 +300,19 @@ def prepare(
         rehearsals=rehearsals,
         keeper=keeper,
     )
+
+
+def _checked(plan: BuildPlan, request: BuildSpec, machine: Machine, builders: Sequence[Builder]) -> BuildPlan:
+    """The plan with its `problem`, if memory, disk or builders do not suffice."""
+    here = not builders or any(not builder.address for builder in builders)
+    try:
+        if here and not request.small:
+            require_room(machine, plan.share, list(plan.expected.values()), plan.per_core_gb)
+        if builders:
+            require_able(builders, plan.jobs)
+    except MissingRequirement as problem:
+        return replace(plan, problem=problem)
+    return plan
 
 
 def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
@@ -328,7 +332,7 @@ def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPla
     own = [Builder(LOCAL, systems, plan.share.jobs, features=features)]
     if request.resources.jobs == 0:
         if not remote:
-            hint = "add [[builder]] to torchsmith.toml; torchsmith farm check tries them"
+            hint = "add [[builder]] to torchsmith.toml; torchsmith doctor --builders tests them"
             raise Conflict("--jobs 0 builds nothing here, and there is no other builder", hint=hint)
         own = []
     return [_with_isas(builder, workspace.catalog, nix) for builder in [*own, *remote]]

@@ -406,7 +406,7 @@ Policy = Literal["retry", "retry-fewer-jobs", "stop"]
 
 
 class KnownError(Entry, frozen=True, kw_only=True):
-    """A failure that others have met: how to recognise it, its cause and its cure."""
+    """A failure that others have met: how to recognise it, its cause and its fix."""
 
     name: str
     title: str
@@ -414,7 +414,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     kind: ErrorClass
     policy: Policy
     cause: str
-    cure: str
+    fix: str
     says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
     gpu: bool = False  # only builds for a GPU meet it
     sure: Certainty = "certain"
@@ -491,6 +491,8 @@ class Estimate(Entry, frozen=True, kw_only=True):
     build_gb: float  # disk while it builds
     store_gb: float  # what stays, without the dependencies it shares with other variants
     steps: int = 0  # of the compiler's own count; 0: not known
+    pnames: str = ""  # a pattern of the derivations' pnames; empty: they are known by their recipe alone
+    variable: str = ""  # that only these derivations set
     measured: tuple[Figure, ...] = ()  # the figures that `source` measured; every other one is a guess
 
 

@@ -11,12 +11,18 @@ class Group:
     def __init__(self, example: str) -> None:
         self.about = ""
         self.example = example
+        self.run: Callable[..., None] | None = None  # called if no verb of the group is named
         self.commands: dict[str, tuple[Callable[..., None], str]] = {}
 
     def describe(self, run: Callable[..., None]) -> Callable[..., None]:
         """The docstring of the function under it says what the group is for."""
         self.about = run.__doc__ or ""
         return run
+
+    def default(self, run: Callable[..., None]) -> Callable[..., None]:
+        """Call the function under it if no verb of the group is named."""
+        self.run = run
+        return self.describe(run)
 
     def command(self, name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Add the function under it as a verb."""

@@ -102,7 +102,7 @@ def evaluation(
     separate: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
-    """Return the installed Nix, and a function that evaluates recipes with these options."""
+    """The installed Nix, and evaluation with it; `reporter` gets the name of each recipe."""
     from torchsmith.nix.cache import ResultCache
     from torchsmith.nix.evaluate import EvaluationOptions, default_workers, evaluate, reachable
     from torchsmith.nix.tool import find_nix

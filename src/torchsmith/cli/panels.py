@@ -20,11 +20,11 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
-        ("audit", "eval", "graph", "impact", "doctor"),
+        ("audit", "eval", "impact", "doctor"),
     ),
     "Build": (
         "rehearse tries a sample, build makes cells, diagnose says why one failed",
-        ("rehearse", "build", "status", "history", "log", "diagnose", "fix-hashes", "farm"),
+        ("rehearse", "build", "runs", "diagnose", "fix-hashes"),
     ),
     "Prove": (
         "verify reads a build on any machine; test runs it here, compare times it",
@@ -42,7 +42,12 @@ REMOVED = {
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
     "host": "use torchsmith pick --facts",
+    "farm": "use torchsmith doctor --builders",
+    "graph": "use torchsmith eval --graph",
+    "history": "use torchsmith runs --history",
+    "log": "use torchsmith runs log NAME",
     "sbom": "use sbomnix on the built path",
+    "status": "use torchsmith runs",
     "schema": "torchsmith init writes torchsmith.schema.json beside torchsmith.toml",
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)

@@ -118,6 +118,8 @@ def find_command(
     group = getattr(module, "app", None)
     if group is None:
         return Command((verb,), module.run, module.EXAMPLE), (verb,), list(arguments[1:])
+    if group.run is not None and (len(arguments) == 1 or arguments[1] not in group.commands):
+        return Command((verb,), group.run, group.example), (verb,), list(arguments[1:])
     if len(arguments) == 1 or arguments[1] in HELP:
         return group, (verb,), list(arguments[1:])
     name = arguments[1]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchsmith.building.events import Event, Tick
+    from torchsmith.building.plan import BuildPlan
 
 
 class Reporter:
@@ -32,7 +33,7 @@ class Reporter:
         """Yields a callback for the rounds done and all rounds."""
         return nullcontext(lambda done, total: None)
 
-    def planned(self, plan: Any, slots: int) -> None:
+    def planned(self, plan: BuildPlan, slots: int) -> None:
         """A build is about to start, with so many jobs at once."""
 
     def event(self, event: Event | Tick) -> None:

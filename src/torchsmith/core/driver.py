@@ -1,13 +1,13 @@
-"""Where NVIDIA's driver lays its library, and how programs that Nix built come to find it."""
+"""Where NVIDIA's driver installs its library, and how programs that Nix built find it."""
 
 from __future__ import annotations
 
 LIBRARY = "libcuda.so.1"
-NIX_LOOKS = "/run/opengl-driver/lib"  # NixOS lays the driver there; elsewhere somebody has to
+DRIVER_DIR = "/run/opengl-driver/lib"  # NixOS links the driver there; elsewhere the user must
 DRIVER_LIBRARIES = tuple(
     f"{folder}/{LIBRARY}"
     for folder in (
-        NIX_LOOKS,
+        DRIVER_DIR,
         "/usr/lib/x86_64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu",
         "/usr/lib/aarch64-linux-gnu/nvidia",
@@ -18,8 +18,7 @@ DRIVER_LIBRARIES = tuple(
 )
 
 
-def linking(folder: str) -> str:
-    """The command that shows a driver's files, and nothing else of their folder, to Nix's programs."""
-    return (
-        f"sudo mkdir -p {NIX_LOOKS} && sudo ln -sf {folder}/libcuda.so* {folder}/libnvidia-*.so* {NIX_LOOKS}/"
-    )
+def driver_link_command(folder: str) -> str:
+    """The command that links a driver's files, and no others of their folder, for programs of Nix."""
+    libraries = f"{folder}/libcuda.so* {folder}/libnvidia-*.so*"
+    return f"sudo mkdir -p {DRIVER_DIR} && sudo ln -sf {libraries} {DRIVER_DIR}/"

@@ -19,7 +19,7 @@ HEAD_CHARACTERS = 4096  # a file of ours has its mark within these
 
 
 def read_text(path: Path, *, lenient: bool = False) -> str:
-    """The text of a file, or a Problem that says why it cannot be read; `lenient` takes any bytes."""
+    """The text of a file, or a Problem if it cannot be read; `lenient` takes any bytes."""
     try:
         return path.read_bytes().decode(errors="replace" if lenient else "strict")
     except UnicodeDecodeError as error:
@@ -67,14 +67,14 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> CannotWrite:
-    """Where a file stands in the way, the system's message (`File exists`) does not name it."""
+    """The system's message (`File exists`) does not name a file that is in the place of a folder."""
     file = next((parent for parent in path.parents if parent.is_file()), None)
     return CannotWrite(f"cannot write {path}: {f'{file} is not a folder' if file else error.strerror}")
 
 
 def check_own(path: Path, mark: str) -> None:
-    """A Problem, before long work, where its result could not be written, or only over a file that is none
-    of ours: those have the mark near their beginning."""
+    """Raise early if `path` cannot be written, or is a file without the mark near its beginning that every
+    file of torchsmith has."""
     try:
         with path.open(errors="replace") as old:
             ours = mark in old.read(HEAD_CHARACTERS)
@@ -89,20 +89,20 @@ def check_own(path: Path, mark: str) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """A Problem, before long work, where its result could not be written."""
+    """Raise early if `path` cannot be written."""
     existing = next(parent for parent in path.absolute().parents if parent.exists())
     if existing.is_file() or not os.access(existing, os.W_OK):
         raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 def _locked_draft(draft: str) -> int:
-    """A draft that nobody else is writing, open; one that a killed process left is as good as a new one."""
+    """An open draft that no other process is writing; one that a killed process left is used again."""
     while True:
         try:
             handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except PermissionError as refused:
             try:
-                os.unlink(draft)  # somebody else's, whose run was killed
+                os.unlink(draft)  # of another user, whose run was killed
             except OSError:
                 raise refused from None
             continue
@@ -114,11 +114,11 @@ def _locked_draft(draft: str) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # whoever held it has put it in place
+        os.close(handle)  # the process that held it has put it in place
 
 
 def inside(root: Path, relative: str) -> Path:
-    """`relative` below `root`, links resolved; a Problem where it leads outside."""
+    """`relative` below `root`, links resolved. Raises Invalid if it leads outside."""
     target = (root / relative).resolve()
     if not target.is_relative_to(root.resolve()):
         raise Invalid(f"path leads outside the workspace: {relative}")

@@ -43,7 +43,7 @@ ALWAYS = (
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
 )
-# Settings of a checkout that name programs, and what stands in their place where the user has no own.
+# Settings of a checkout that name programs, and what is used instead if the user has none of their own.
 NEUTRAL = (
     (r"filter\..*\.(clean|smudge|process)", ""),
     (r"filter\..*\.required", "false"),

@@ -65,6 +65,6 @@ def nix_value(value: NixValue, indent: str | None = None) -> str:
 
 
 def attribute(name: str) -> str:
-    """An attribute's name, quoted where Nix wants it."""
+    """An attribute's name, quoted if Nix requires it."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_'-]*", name) and name not in KEYWORDS
     return name if plain else nix_string(name)

@@ -1,4 +1,4 @@
-"""The one error class for people: what is wrong, where, what to do, and the exit code."""
+"""The error class for users: what is wrong, where, what to do, and the exit code."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ ValuePath = tuple[str | int, ...]  # keys and indices that lead to a value in a 
 
 
 class Problem(Exception):
-    """Something a person must know about; a traceback is only for bugs of ours.
+    """An error that a user can understand; a traceback is only for bugs of torchsmith.
 
-    Its class is its kind. `where` is the place it stands at; `path` is the value it is about, while its place
+    Its class is its kind. `where` is its place; `path` is the value it is about, while its place
     is still to be found.
     """
 
@@ -164,9 +164,9 @@ MOST_KNOWN = 40  # words that a hint lists
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """The known spelling closest to `word`, or an empty string. Another number is no other spelling: sm95 is
-    not sm90, nor avx51 avx512."""
-    import difflib  # only where a word is wrong
+    """The known spelling closest to `word`, or an empty string. A word with other digits is never
+    close: sm95 is not sm90, nor avx51 avx512."""
+    import difflib  # only if a word is wrong
 
     alike = [name for name in known if _digits(name) == _digits(word)]
     matches = difflib.get_close_matches(word, alike, n=1, cutoff=cutoff)
@@ -178,7 +178,7 @@ def _digits(word: str) -> list[str]:
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """A hint that names the nearest spelling, or else every known one where they are few."""
+    """A hint that names the nearest spelling, or else every known one if they are few."""
     choices = list(known)
     if best := nearest(word, choices, cutoff):
         return f"did you mean {best}?"
@@ -186,7 +186,7 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
 
 def by_name(kind: str, name: str, known: Mapping[str, T]) -> T:
-    """What has a name, or a Problem with the nearest one."""
+    """The entry with a name. Raises NotKnown, with the nearest name as its hint."""
     try:
         return known[name]
     except KeyError:

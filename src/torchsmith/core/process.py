@@ -1,4 +1,4 @@
-"""The one way to run a command: no shell, a time limit, and its output as a value."""
+"""ChildProcess processes: no shell, a process group and limits of their own, and an end with ours."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from torchsmith.core.problem import Failed
 
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 PR_SET_PDEATHSIG = 1
-GRACE_SECONDS = 2.0  # a process that waits for a device cannot be ended; nobody should wait for it in turn
+GRACE_SECONDS = 2.0  # after a kill: a process that waits for a device cannot be ended, and is not waited for
+POLL_SECONDS = 0.05  # between two checks whether a process has ended
+CLOSED_SECONDS = 0.001  # the same, once it has closed its output
+READ_BYTES = 1 << 16
+PIPE_BYTES = 2 << 20  # two pipes, each as large as they can be made
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,17 @@ def find(program: str) -> Path | None:
     return Path(path) if path else None
 
 
-def ending_with_parent(parent: int = 0) -> Callable[[], None]:
-    """What a new process calls so that it ends when its parent does, however that ends; Linux alone has it.
-    With the parent's number it ends at once where that has ended before."""
-    import ctypes  # only where processes work for us
+@cache
+def _prctl() -> Any:
+    import ctypes  # only for programs that start processes
 
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    return getattr(ctypes.CDLL(None), "prctl", None)
+
+
+def ending_with_parent(parent: int = 0) -> Callable[[], None]:
+    """A function that a new process calls, so that Linux ends it when its parent's thread ends. With the
+    parent's number it ends at once if the parent has ended already."""
+    prctl = _prctl()
 
     def arrange() -> None:
         if prctl is not None:
@@ -71,8 +82,8 @@ def ending_with_parent(parent: int = 0) -> Callable[[], None]:
 
 @contextmanager
 def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Iterator[ProcessPoolExecutor]:
-    """Processes that work for this one. They end with it, also where it is killed, and hold none of its
-    output; what interrupts this one does not wait for them."""
+    """Worker processes. They end with this one, even if it is killed, and do not hold its output open; an
+    interrupt does not wait for them."""
     from concurrent.futures import ProcessPoolExecutor
 
     pool = ProcessPoolExecutor(jobs, initializer=_begin_work, initargs=(prepare, args))
@@ -88,7 +99,7 @@ def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Itera
 
 def _begin_work(prepare: Callable[..., None], args: Sequence[object]) -> None:
     ending_with_parent()()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts us all means the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the group is for the parent
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
@@ -96,218 +107,237 @@ def _begin_work(prepare: Callable[..., None], args: Sequence[object]) -> None:
     prepare(*args)
 
 
-def spawn(
-    argv: Sequence[str | os.PathLike[str]], *, ends_with_us: bool = False, **options: Any
-) -> subprocess.Popen[Any]:
-    """Start a command in a process group of its own, as Popen does; a Problem says why it cannot be run. One
-    that only works for us ends when the thread that started it does."""
-    command = [os.fspath(word) for word in argv]
-    if ends_with_us:
-        options["preexec_fn"] = ending_with_parent(os.getpid())
-    try:
-        return subprocess.Popen(command, start_new_session=True, **options)
-    except OSError as error:
-        raise Failed(f"cannot run {command[0]}: {error.strerror}") from error
-
-
 def signal_name(code: int) -> str:
-    """The signal that ended a process, by its exit code; empty where none did."""
+    """The signal that ended a process, by its exit code; empty if none did."""
     known = -code in list(signal.Signals)
     return signal.Signals(-code).name if known else f"signal {-code}" if code < 0 else ""
 
 
-def run(
-    argv: Sequence[str | os.PathLike[str]],
-    *,
-    timeout: float | None = None,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    stdin: str | None = None,
-    names: bool = False,
-    max_bytes: int | None = None,
-) -> Finished:
-    """Run a command to its end; past `timeout`, or once it has written `max_bytes`, its whole process group
-    is ended. With `names` its output holds file names, which may have any byte, and can be turned back into
-    the very bytes."""
-    command = tuple(os.fspath(word) for word in argv)
-    start = time.monotonic()
-    child = spawn(
-        command,
-        cwd=cwd,
-        env=dict(env) if env is not None else None,
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    timed_out = False
-    data = os.fsencode(stdin) if stdin is not None else None
-    try:
-        if max_bytes is None:
-            out, err = child.communicate(data, timeout=timeout)
-        else:
-            out, err = _bounded(child, timeout, max_bytes)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        end_group(child)
-        out, err = _rest(child)
-    except BaseException:
-        end_group(child)
-        raise
-    code = child.returncode if child.returncode is not None else -signal.SIGKILL
-    read = os.fsdecode if names else _lines
-    return Finished(command, code, read(out), read(err), time.monotonic() - start, timed_out)
+Stream = int | IO[Any] | None  # as Popen takes it
+Argv = Sequence[str | os.PathLike[str]]
 
 
-def _bounded(child: subprocess.Popen[bytes], timeout: float | None, max_bytes: int) -> tuple[bytes, bytes]:
-    """What a child writes to its end; TimeoutExpired where that takes too long or is too much."""
-    end = time.monotonic() + (inf if timeout is None else timeout)
-    assert child.stdout is not None
-    assert child.stderr is not None
-    texts = {child.stdout.fileno(): b"", child.stderr.fileno(): b""}
-    with selectors.DefaultSelector() as selector:
-        for stream in texts:
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            left = end - time.monotonic()
-            ready = selector.select(None if left == inf else max(left, 0))
-            if not ready or sum(map(len, texts.values())) > max_bytes:
-                raise subprocess.TimeoutExpired(child.args, timeout or 0)
-            for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                texts[key.fd] += chunk
-                if not chunk:
-                    selector.unregister(key.fd)
-    child.wait()
-    out, err = texts.values()
-    return out, err
-
-
-def _lines(text: bytes) -> str:
-    return text.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def end_group(child: subprocess.Popen[Any]) -> None:
-    """End a child started by us and everything that it started."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(GRACE_SECONDS)
-
-
-def _rest(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What a child that was ended had said; nothing where it hangs in the kernel and keeps its pipes."""
-    try:
-        return child.communicate(timeout=GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return b"", b""
-
-
-class Dialogue:
-    """A child that answers each line that it is given with a line."""
-
-    def __init__(self, argv: Sequence[str], *, max_bytes: float = inf, **options: Any) -> None:
-        pipe = subprocess.PIPE
-        self.child = spawn(argv, ends_with_us=True, stdin=pipe, stdout=pipe, **options)
-        self.max_bytes = max_bytes  # of an answer
-        self._rest = b""
-
-    def ask(self, line: bytes, seconds: float) -> bytes:
-        """Its answer; nothing where it ended or said too much. An OSError where it had ended before, a
-        TimeoutError where it does not answer in time."""
-        source, answers, end = self.child.stdin, self.child.stdout, time.monotonic() + seconds
-        assert source is not None
-        assert answers is not None
-        source.write(line + b"\n")
-        source.flush()
-        with selectors.DefaultSelector() as selector:
-            selector.register(answers, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not selector.select(max(end - time.monotonic(), 0)):
-                    raise TimeoutError
-                piece = os.read(answers.fileno(), 1 << 16)
-                if not piece or len(self._rest) > self.max_bytes:
-                    return b""
-                self._rest += piece
-        answer, _, self._rest = self._rest.partition(b"\n")
-        return answer
-
-    def close(self) -> None:
-        """End it and whatever it started."""
-        end_group(self.child)
-        for stream in (self.child.stdin, self.child.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):  # a line that it never read
-                    stream.close()
-
-
-class Running:
-    """A command that is still running: the lines it writes to stderr, its memory, and a way to end it.
-
-    With `both`, what it writes to stdout comes among those lines.
-    """
+class ChildProcess:
+    """A running command in a process group of its own. `end` ends it with all that it started, and so does
+    Linux if the thread that started it ends; without `ends_with_us` it starts 10 ms sooner. Its output is
+    read from stdout, or from stderr if stdout is not a pipe. Raises Failed if it cannot be started."""
 
     def __init__(
         self,
-        argv: Sequence[str | os.PathLike[str]],
+        argv: Argv,
         *,
+        stdin: Stream = subprocess.DEVNULL,
+        stdout: Stream = subprocess.DEVNULL,
+        stderr: Stream = subprocess.DEVNULL,
         env: Mapping[str, str] | None = None,
-        both: bool = False,
-        ends_with_us: bool = False,
+        cwd: str | Path | None = None,
+        pass_fds: Sequence[int] = (),
+        ends_with_us: bool = True,
     ) -> None:
-        self._child = spawn(
-            argv,
-            ends_with_us=ends_with_us,
-            env=dict(env) if env is not None else None,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if both else subprocess.DEVNULL,
-            stderr=subprocess.STDOUT if both else subprocess.PIPE,
-        )
-        self._stream = self._child.stdout if both else self._child.stderr
-        self._rest = b""
+        command = [os.fspath(word) for word in argv]
+        try:
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                pass_fds=pass_fds,
+                start_new_session=True,
+                preexec_fn=ending_with_parent(os.getpid()) if ends_with_us else None,
+            )
+        except OSError as error:
+            raise Failed(f"cannot run {command[0]}: {error.strerror}") from error
+        self._rest = b""  # output that was read and not used yet
+        self._selector = selectors.DefaultSelector()
+        if output := self.process.stdout or self.process.stderr:
+            self._selector.register(output, selectors.EVENT_READ)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _more(self, seconds: float | None) -> bool | None:
+        """Wait for output: True if there was some, False at its end, None after `seconds`."""
+        ready = self._selector.select(seconds)
+        if not ready:
+            return None
+        piece = os.read(ready[0][0].fd, READ_BYTES)
+        self._rest += piece
+        return bool(piece)
 
     def lines(self, tick: float) -> Iterator[str | None]:
-        """Each line as it comes; None whenever `tick` seconds pass without one."""
-        stream = self._stream
-        assert stream is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            while True:
-                if not selector.select(tick):
-                    yield None
-                    continue
-                chunk = os.read(stream.fileno(), 1 << 16)
-                if not chunk:
-                    break
-                *complete, self._rest = (self._rest + chunk).split(b"\n")
-                yield from (line.decode(errors="replace") for line in complete)
+        """Each line of output as it comes; None if `tick` seconds pass without one."""
+        while (more := self._more(tick)) is not False:
+            if more is None:
+                yield None
+                continue
+            *complete, self._rest = self._rest.split(b"\n")
+            yield from (line.decode(errors="replace") for line in complete)
         if self._rest:
             yield self._rest.decode(errors="replace")
+
+    def send(self, data: bytes) -> None:
+        """Write to its standard input. Raises OSError if it has ended."""
+        source = self.process.stdin
+        assert source is not None
+        source.write(data)
+        source.flush()
+
+    def read(self, size: int) -> bytes:
+        """So many bytes of its output. Raises EOFError if it ends before."""
+        while len(self._rest) < size:
+            if not self._more(None):
+                raise EOFError
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+    def ask(self, line: bytes, seconds: float, max_bytes: float = inf) -> bytes:
+        """The line that it answers a line with; empty if it ended or wrote more than `max_bytes`. Raises
+        OSError if it had ended before, TimeoutError if it does not answer in time."""
+        end = time.monotonic() + seconds
+        self.send(line + b"\n")
+        while b"\n" not in self._rest:
+            more = self._more(max(end - time.monotonic(), 0))
+            if more is None:
+                raise TimeoutError
+            if not more or len(self._rest) > max_bytes:
+                return b""
+        answer, _, self._rest = self._rest.partition(b"\n")
+        return answer
 
     def memory(self) -> int:
         """Bytes of memory in use now; 0 once it has ended."""
         try:
-            pages = Path(f"/proc/{self._child.pid}/statm").read_text().split()[1]
+            pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
             return 0
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself; it is not reaped, so that its process group is still its own."""
+        pid = self.process.pid
+        return (
+            self.process.returncode is not None
+            or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        )
+
     def wait(self) -> int:
-        return self._child.wait()
+        """Its exit code, once it has ended."""
+        return self.process.wait()
 
     def interrupt(self) -> None:
-        """Ask it to end, as Ctrl-C does: Nix then ends the builds that it started itself."""
-        self._signal(signal.SIGINT)
-
-    def end(self) -> None:
-        """End it and everything that it started; harmless when it has ended by itself."""
-        self._signal(signal.SIGKILL)
-        self._child.wait()
-        if self._stream is not None:
-            self._stream.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._child.poll() is None:
+        """Interrupt it, as Ctrl-C does: Nix then ends the builds that it started itself."""
+        if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, number)
+                os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        """End it and everything that it started, and close its streams. Returns its exit code."""
+        self.kill()
+        self._selector.close()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # input that it never read
+                    stream.close()
+        code = self.process.returncode
+        return -signal.SIGKILL if code is None else code
+
+    def kill(self) -> None:
+        """End it and everything that it started."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: it has ended
+                os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(GRACE_SECONDS)
+
+
+def run(
+    argv: Argv,
+    *,
+    timeout: float | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    names: bool = False,
+    max_bytes: float = inf,
+    max_stdout: int | None = None,
+    max_stderr: int | None = None,
+    ends_with_us: bool = False,
+) -> Finished:
+    """Run a command until it ends, then end what it left running.
+
+    After `timeout` seconds, or once it has written `max_bytes`, it is ended. Only the first `max_stdout`
+    bytes and the last `max_stderr` bytes are kept. With `ends_with_us` it ends with this process; short
+    commands do without, since starting takes 10 ms more. With `names` its output has file names, which may
+    have any byte, and can be encoded to the same bytes again.
+    """
+    start = time.monotonic()
+    end = start + (inf if timeout is None else timeout)
+    with contextlib.ExitStack() as stack:
+        source: Stream = subprocess.DEVNULL
+        if stdin is not None:
+            source = stack.enter_context(tempfile.TemporaryFile())
+            source.write(os.fsencode(stdin))
+            source.seek(0)
+        pipe = subprocess.PIPE
+        child = ChildProcess(
+            argv, stdin=source, stdout=pipe, stderr=pipe, cwd=cwd, env=env, ends_with_us=ends_with_us
+        )
+        stack.enter_context(child)
+        outputs = _Outputs(child, max_stdout, max_stderr)
+        stack.callback(outputs.close)
+        while not (ended := child.ended) and time.monotonic() < end and outputs.size <= max_bytes:
+            outputs.read(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
+        child.kill()
+        last = outputs.size + PIPE_BYTES  # its last output is still in the pipes
+        while outputs.size < last and outputs.read(0):
+            pass
+        code = child.process.returncode
+    decode = os.fsdecode if names else _lines
+    out, err = decode(bytes(outputs.stdout)), decode(bytes(outputs.stderr))
+    command = tuple(os.fspath(word) for word in argv)
+    code = -signal.SIGKILL if code is None else code
+    return Finished(command, code, out, err, time.monotonic() - start, timed_out=not ended)
+
+
+class _Outputs:
+    """What a child writes to its two pipes."""
+
+    def __init__(self, child: ChildProcess, max_stdout: int | None, max_stderr: int | None) -> None:
+        self.stdout, self.stderr, self.size = bytearray(), bytearray(), 0
+        self.max_stdout, self.max_stderr = max_stdout, max_stderr
+        self._selector = selectors.DefaultSelector()
+        for stream, output in ((child.process.stdout, self.stdout), (child.process.stderr, self.stderr)):
+            assert stream is not None
+            self._selector.register(stream, selectors.EVENT_READ, output)
+
+    def read(self, seconds: float) -> int:
+        """Wait for output and take it. Returns the number of bytes."""
+        if not self._selector.get_map():  # both are closed: it ends at once, most often
+            time.sleep(min(seconds, CLOSED_SECONDS))
+            return 0
+        size = 0
+        for key, _ in self._selector.select(seconds):
+            piece = os.read(key.fd, READ_BYTES)
+            if not piece:
+                self._selector.unregister(key.fileobj)
+            size += len(piece)
+            key.data.extend(piece)
+        if self.max_stdout is not None:
+            del self.stdout[self.max_stdout :]
+        if self.max_stderr is not None:
+            del self.stderr[: -self.max_stderr]
+        self.size += size
+        return size
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+def _lines(text: bytes) -> str:
+    return text.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-# What moves a cursor, begins a line, turns the direction of writing, or is no character at all.
+# What moves a cursor, begins a line, turns the direction of writing, or is not a character.
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
@@ -21,7 +21,7 @@ def some_of(names: Sequence[str], count: int = 1) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text of somebody else as it may be printed: control characters are escaped, a line break
+    """Foreign text as it may be printed: control characters are escaped, a line break
     as two signs; those of `keep` stay."""
     return CONTROL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
@@ -39,7 +39,7 @@ def shell_word(word: str) -> str:
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """1 cell, 44 cells; `things` where the plural has another form."""
+    """1 cell, 44 cells; `things` if the plural has another form."""
     return f"{number} {thing if number == 1 else things or f'{thing}s'}"
 
 

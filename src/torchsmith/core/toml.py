@@ -100,7 +100,7 @@ def _deep_key(text: str, file: str, path: Sequence[Step]) -> Where:
 
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:
-    """Where the value at `path` stands; when it is absent, the nearest part that encloses it or begins so."""
+    """Where the value at `path` is; if it is absent, the nearest part that encloses it or begins so."""
     wanted = tuple(path)
     best, (row, column) = (0, False), (0, 0)
     for node_path, node in nodes(parsed(text.encode()), wanted):

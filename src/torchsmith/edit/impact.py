@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.core.files import inside, write_atomic
+from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.git import lay_out
@@ -27,6 +28,7 @@ class Effect:
     kind: EffectKind
     before: str = ""  # derivation, or the reason why there is none
     after: str = ""
+    cause: Cause | None = None  # of a recipe that does not evaluate now
 
 
 def impact(
@@ -62,7 +64,7 @@ def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[E
 def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect:
     was, now = _outcome(old), _outcome(new)
     if old is None:
-        return Effect(name, "new" if new and new.ok else "broken", was, now)
+        return Effect(name, "new" if new and new.ok else "broken", was, now, new.cause if new else None)
     if new is None:
         return Effect(name, "gone", was, now)
     kinds: dict[tuple[bool, bool], EffectKind] = {
@@ -71,7 +73,7 @@ def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect
         (False, False): "still broken",
         (True, True): "identical" if was == now else "changed",
     }
-    return Effect(name, kinds[old.ok, new.ok], was, now)
+    return Effect(name, kinds[old.ok, new.ok], was, now, new.cause)
 
 
 def _outcome(result: EvalResult | None) -> str:

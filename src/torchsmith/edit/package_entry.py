@@ -20,7 +20,7 @@ from torchsmith.core.problem import Where
 from torchsmith.core.text import some_of
 from torchsmith.core.toml_write import Inline, table_text
 from torchsmith.matrix import Cell
-from torchsmith.nix.evaluate import OUT_OF_REACH, EvalResult, Evaluate, EvaluationRequest
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_for
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.probe import PackageAnswer, probe_package
@@ -79,7 +79,7 @@ def probe(
     answers = {}
     for pin in pins.values():
         url = nixpkgs_address(pin.rev)
-        tree = tree_for(trees, url) or fetch_tree(nix, url, pin.sha256, OUT_OF_REACH["cannot download"])
+        tree = tree_for(trees, url) or fetch_tree(nix, url, pin.sha256, TREE_HINT)
         answers[pin.name] = probe_package(nix, tree, catalog, package)
     probes = {cell: _stated(cell, package, catalog, answers[pin_of(catalog, cell).name]) for cell in cells}
     evaluable = [cell for cell, stated in probes.items() if not stated.error]

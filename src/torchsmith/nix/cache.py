@@ -28,7 +28,7 @@ class Fingerprints:
         self._known: dict[str, str] = {}
 
     def of(self, place: str | Path) -> str:
-        """Of a file its content, of a folder names and content of everything below, wherever it lies."""
+        """Of a file its content, of a folder names and content of everything below, but not its path."""
         key = str(place)
         if key not in self._known:
             path, digest = Path(place), hashlib.sha256()
@@ -86,7 +86,7 @@ class ResultCache:
         self.root = root or cache_dir() / "evaluations"
 
     def load(self, key: str, kind: type[T]) -> T | None:
-        """The cached result; None where there is none, or a damaged one."""
+        """The cached result; None if there is none, or a damaged one."""
         file = self._file(key)
         try:
             result = msgspec.json.decode(file.read_bytes(), type=kind)

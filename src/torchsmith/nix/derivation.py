@@ -154,7 +154,7 @@ def show_derivations(nix: Nix, paths: Sequence[str], *, recursive: bool = False)
 
 def _on_disk(nix: Nix, paths: Sequence[str], *, recursive: bool) -> dict[str, Derivation]:
     """Derivations read from their own files, each once: Nix would print shared inputs again for each batch.
-    Empty where a file cannot be read; Nix then reports why."""
+    Empty if a file cannot be read; Nix then reports why."""
     derivations: dict[str, Derivation] = {}
     todo = list(dict.fromkeys(paths))
     while todo:
@@ -188,7 +188,7 @@ _DRV = msgspec.json.Decoder(
 def read_drv(path: str, text: str) -> Derivation:
     """A .drv file: a term whose strings are those of JSON, and whose tuples are JSON's lists.
 
-    Raises ValueError or msgspec.DecodeError where the text is something else."""
+    Raises ValueError or msgspec.DecodeError if the text is something else."""
     if not text.startswith("Derive("):
         raise ValueError(f"{path} is not a derivation")
     term = STRINGS.sub(lambda word: BRACKETS.get(word[0], word[0]), text.removeprefix("Derive"))

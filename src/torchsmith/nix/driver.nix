@@ -33,7 +33,8 @@ let
     else if found == null then
       builtins.fetchTarball address
     else if found ? failure then
-      throw found.failure
+      # The message alone would not do: a recipe may throw the same one.
+      builtins.seq (say { unfetched = "${asked.url} ${asked.sha256 or ""} ${asked.name or ""}"; }) (throw found.failure)
     else
       builtins.appendContext found.path { ${found.path}.path = true; };
 
@@ -169,4 +170,5 @@ let
       }) (done + 1)
     );
 in
-builtins.foldl' step 0 jobs
+# The store is reached before the first recipe, so that its failure is not taken for a recipe's.
+builtins.seq (builtins.toFile "torchsmith" "") (builtins.foldl' step 0 jobs)

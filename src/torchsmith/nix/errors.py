@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,20 +21,14 @@ AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 
 
 @cache
-def _not_the_recipe() -> re.Pattern[str]:
-    """Errors that are not the recipe's own: missing files, the network, the store, limits of this machine."""
-    return re.compile(
-        r"(?i)does not exist|not found in the Nix search path|forbidden|is not valid|during evaluation"
-        r"|download|connect|network|timed out|interrupt|memory|stack|sqlite|locking|daemon|end-of-file|disk|"
-        + "|".join(sorted({re.escape(os.strerror(code)) for code in errno.errorcode}))
-    )
-
-
-@cache
 def _causes() -> list[tuple[re.Pattern[str], str, str]]:
-    """Return the rows of causes.toml: a pattern of Nix's messages, a plainer message, and a code."""
+    """causes.toml: patterns of Nix's messages, a plainer message for each, and its kind."""
     rows = tomllib.loads(files("torchsmith.nix").joinpath("causes.toml").read_text())["cause"]
-    return [(re.compile(row["pattern"]), row["words"], row.get("code", "")) for row in rows]
+    return [(re.compile(row["pattern"]), row["words"], row.get("kind", "")) for row in rows]
+
+
+# Why a recipe has no derivation: an error of its own, a download that failed, or a limit of time or memory.
+CauseCode = Literal["recipe", "fetch", "limit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +37,11 @@ class Cause:
 
     message: str
     where: Where | None = None
-    lasting: bool = field(default=False, compare=False)  # the recipe's own: it fails until a file changes
-    code: str = ""  # of a kind of error that causes.toml knows and that something is decided by
+    code: CauseCode = "recipe"
+    kind: str = ""  # of an error that causes.toml knows, and by which the audit decides
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
 
 
 def plain(text: str) -> str:
@@ -72,7 +67,7 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
     where = None
     if file and not file.startswith(("(", "«")):
         where = Where(file, int(event.get("line") or 0), int(event.get("column") or 0))
-    return replace(shorten(message, where), lasting=not _not_the_recipe().search(message))
+    return shorten(message, where)
 
 
 def shorten(message: str, where: Where | None = None) -> Cause:
@@ -81,10 +76,10 @@ def shorten(message: str, where: Where | None = None) -> Cause:
     if where is None and (places := AT.findall(text)):
         file, line, column = places[-1]
         where = Where(file, int(line), int(column or 0))
-    for pattern, template, code in _causes():
+    for pattern, template, kind in _causes():
         if match := pattern.search(text):
             shortened = template.format(*(group for group in match.groups() if group is not None))
-            return Cause(printable(shortened), where, code=code)
+            return Cause(printable(shortened), where, kind=kind)
     if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
@@ -94,7 +89,7 @@ def shorten(message: str, where: Where | None = None) -> Cause:
 
 
 def _sentence(lines: list[str]) -> str:
-    """The first line, and the next where the first ends in a colon."""
+    """The first line, and the next if the first ends in a colon."""
     if not lines:
         return "Nix gave no reason"
     first = lines[0]

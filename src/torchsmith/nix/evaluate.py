@@ -19,7 +19,7 @@ from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.prepare import PreparedRecipe
+from torchsmith.nix.prepare import EvalJob
 from torchsmith.nix.readable import without_git
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
@@ -49,27 +49,28 @@ class EvaluationRequest:
     system: str = ""
 
 
-OUT_OF_REACH = {
-    "cannot download": "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree that is here instead",
-    "cannot connect to socket": "start nix-daemon, or be let in by it; torchsmith doctor says how it stands",
-}
+TREE_HINT = "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree on this machine instead"
 
 
 def reachable(results: list[EvalResult]) -> list[EvalResult]:
-    """The results. Raises Failed where nothing evaluates because nixpkgs or the store is out of reach."""
-    causes = [result.cause.message if result.cause else "" for result in results if not result.ok]
-    if len(causes) == len(results) and exit_of(causes) is Exit.ENVIRONMENT:
-        hint = next(hint for cause, hint in OUT_OF_REACH.items() if cause in causes[0])
-        raise Failed(causes[0], hint=hint)
+    """The results. Raises Failed if every recipe failed because of a download."""
+    causes = failures_of(results)
+    if len(causes) == len(results) and exit_of(causes.values()) is Exit.ENVIRONMENT:
+        raise Failed(results[0].cause.message if results[0].cause else "", hint=TREE_HINT)
     return results
 
 
-def exit_of(causes: Collection[str]) -> Exit:
-    """The exit code for failures: LACKING where nixpkgs or the store was out of reach for all of them."""
+def failures_of(results: Iterable[EvalResult]) -> dict[str, Cause]:
+    """The recipes that do not evaluate, by name."""
+    return {result.name: result.cause for result in results if result.cause is not None}
+
+
+def exit_of(causes: Collection[Cause]) -> Exit:
+    """The exit code for failures: ENVIRONMENT if all of them are failed downloads."""
     if not causes:
         return Exit.OK
-    beyond = all(any(part in cause for part in OUT_OF_REACH) for cause in causes)
-    return Exit.ENVIRONMENT if beyond else Exit.CHECK_FAILED
+    unfetched = all(cause.code == "fetch" for cause in causes)
+    return Exit.ENVIRONMENT if unfetched else Exit.CHECK_FAILED
 
 
 Listener = Callable[[EvalResult], None]
@@ -77,7 +78,7 @@ Evaluate = Callable[[Sequence[Evaluable]], list[EvalResult]]
 
 
 def check_tree(path: Path) -> Path:
-    """The resolved path of a nixpkgs tree. Raises Invalid where it is none."""
+    """The resolved path of a nixpkgs tree. Raises Invalid if it is not one."""
     resolved = path.resolve()
     for part in ("default.nix", "lib/default.nix"):
         if not (resolved / part).is_file():
@@ -122,16 +123,16 @@ def evaluate(
 
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: cached for name, cached in recalled.items() if cached is not None}
-    derivations = {name: cached.evaluated.drv_path for name, cached in known.items() if cached.evaluated}
+    derivations = {name: cached.evaluated.drv_path for name, cached in known.items()}
     there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
     pending: list[Evaluable] = []
     for request in requests:
         cached = known.get(request.name)
-        if cached is None or (cached.evaluated and cached.evaluated.drv_path not in there):
+        if cached is None or cached.evaluated.drv_path not in there:
             pending.append(request)
         else:
-            done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached.cause, cached=True))
-    for left in range(MOST_ATTEMPTS, 0, -1):
+            done(EvalResult(request.name, request.path, 0.0, cached.evaluated, cached=True))
+    for attempts in range(MOST_ATTEMPTS, 0, -1):
         if not pending:
             break
         limits = options.limits or WorkerLimits(workers=default_workers())
@@ -146,7 +147,7 @@ def evaluate(
         lost: set[str] = set()
         with closing(_evaluate_jobs(session, known_trees, options.addresses, options.alone)) as evaluating:
             for result in evaluating:
-                if result.lost and left > 1:
+                if result.lost and attempts > 1:
                     lost.add(result.name)
                 else:
                     memory.keep(jobs[result.name], result)
@@ -159,13 +160,12 @@ class _CachedResult(msgspec.Struct, frozen=True):
     """A result, and the files that it was made from."""
 
     read: Mapping[str, str]
-    evaluated: Evaluated | None = None
-    cause: Cause | None = None
+    evaluated: Evaluated
 
 
 class _Memory:
     """Results of earlier runs that still hold: the same Nix, trees and files. With `nix` a result counts only
-    where its derivation is in the store."""
+    if its derivation is in the store."""
 
     def __init__(
         self,
@@ -191,17 +191,16 @@ class _Memory:
         cached = self.cache.load(key, _CachedResult)
         if cached is None:
             return None
-        if self.nix and cached.evaluated and not self.nix.store_file(cached.evaluated.drv_path).exists():
+        if self.nix and not self.nix.store_file(cached.evaluated.drv_path).exists():
             return None
         same = all(self.prints.of(file) == was for file, was in cached.read.items())
         return cached if same else None
 
-    def keep(self, job: PreparedRecipe, result: EvalResult) -> None:
-        """Keep a derivation, or an error that the recipe itself gives rise to."""
-        lasting = result.ok or (result.cause is not None and result.cause.lasting)
-        if self.cache is not None and lasting and job.text is not None:
+    def keep(self, job: EvalJob, result: EvalResult) -> None:
+        """Keep a derivation; an error may be due to a file or a network that is missing only now."""
+        if self.cache is not None and result.evaluated is not None and job.text is not None:
             read = {str(path): self.prints.of(path) for path in job.reads}
-            self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated, result.cause))
+            self.cache.keep(self.keys[job.name], _CachedResult(read, result.evaluated))
 
 
 def _evaluate_jobs(
@@ -224,19 +223,19 @@ def _evaluate_jobs(
         yield from _run_batches(session, batches)
 
 
-def plan_batches(jobs: Iterable[PreparedRecipe], workers: int) -> list[list[PreparedRecipe]]:
+def plan_batches(jobs: Iterable[EvalJob], workers: int) -> list[list[EvalJob]]:
     """Which recipes go into one process: those that share their imports, split where workers would idle."""
-    batches: list[list[PreparedRecipe]] = []
+    batches: list[list[EvalJob]] = []
     for group in grouped((job.shares or job.group or id(job), job) for job in jobs).values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
         batches += [group[part::parts] for part in range(parts)]
     return sorted(batches, key=len, reverse=True)
 
 
-def _run_batches(session: Session, batches: list[list[PreparedRecipe]]) -> Iterator[EvalResult]:
+def _run_batches(session: Session, batches: list[list[EvalJob]]) -> Iterator[EvalResult]:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
-        running: dict[Future[list[PreparedRecipe]], int] = {}
+        running: dict[Future[list[EvalJob]], int] = {}
         waiting = list(batches)
         results: list[EvalResult] = []
         while waiting or running:
@@ -248,11 +247,11 @@ def _run_batches(session: Session, batches: list[list[PreparedRecipe]]) -> Itera
                 yield results.pop(0)
             for future in ended:
                 size = running.pop(future)
-                left = future.result()
-                if left and len(left) == size:
+                remaining = future.result()
+                if remaining and len(remaining) == size:
                     raise Failed("a worker ended without evaluating anything")
-                if left:
-                    waiting.insert(0, left)
+                if remaining:
+                    waiting.insert(0, remaining)
 
 
 def default_workers() -> int:

@@ -21,6 +21,7 @@ from torchsmith.nix.tool import Nix
 
 # nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
 NIXPKGS = re.compile(r"https://github\.com/(?i:NixOS/nixpkgs)/archive/([0-9a-f]{40})\.tar\.gz")
+HASH_MISMATCH = 102  # Nix's exit code
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Download(msgspec.Struct, frozen=True, omit_defaults=True):
 
     path: str = ""
     failure: str = ""
+    wrong_hash: bool = False  # it was downloaded, and its hash is another one
 
 
 def nixpkgs_address(rev: str) -> str:
@@ -54,7 +56,7 @@ def nixpkgs_address(rev: str) -> str:
 
 
 def tree_for(trees: Mapping[str, Path], url: str) -> Path | None:
-    """The tree on disk that stands for a tarball, as the driver decides it too."""
+    """The tree on disk to use for a tarball; the driver decides it in the same way."""
     rev = re.search("[0-9a-f]{40}", url)
     own = trees.get(rev[0]) if rev else None
     return own or (trees.get("default") if "nixpkgs" in url else None)
@@ -68,13 +70,7 @@ def known(url: str, addresses: Collection[str]) -> bool:
 def fetch_all(nix: Nix, tarballs: Iterable[Tarball], addresses: Collection[str]) -> dict[Tarball, Download]:
     """Fetch the tarballs whose address is known; Nix refuses the others when it evaluates."""
     wanted = [tarball for tarball in dict.fromkeys(tarballs) if known(tarball.url, addresses)]
-    unreachable: dict[str, Download] = {}
-    downloads: dict[Tarball, Download] = {}
-    for tarball in wanted:
-        downloads[tarball] = unreachable.get(tarball.url) or _fetch(nix, tarball)
-        if downloads[tarball].failure.startswith("cannot download"):
-            unreachable[tarball.url] = downloads[tarball]
-    return downloads
+    return {tarball: _fetch(nix, tarball) for tarball in wanted}
 
 
 def _fetch(nix: Nix, tarball: Tarball) -> Download:
@@ -84,11 +80,11 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     done = nix.run(nix.command("nix-instantiate", *mode, *chosen, "-E", expression))
     if done.ok:
         return Download(path=str(msgspec.json.decode(done.stdout)))
-    return Download(failure=_why(done.stderr))
+    return Download(failure=_why(done.stderr), wrong_hash=done.code == HASH_MISMATCH)
 
 
 def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
-    """The files of a tarball, in the store. Raises Failed where it cannot be fetched."""
+    """The files of a tarball, in the store. Raises Failed if it cannot be fetched."""
     done = _fetch(nix, Tarball(url, sha256))
     if done.failure:
         raise Failed(done.failure, hint=hint)

@@ -8,39 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
 
+from torchsmith.catalog import Catalog
 from torchsmith.core.text import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.tool import Nix
-
-# Builds that take from many minutes to hours; everything else comes from a binary cache or is quick.
-HEAVY = {
-    "torch": re.compile(r"torch|pytorch(?:\d+)?-.*|pytorch"),
-    "magma": re.compile(r"magma(?:-.*)?"),
-    "triton": re.compile(r"triton(?:-llvm|-llvm-.*)?"),
-    "nccl": re.compile(r"(?:cuda[\d.]+-)?nccl"),
-    "opencv": re.compile(r"opencv\d?"),
-    "composable_kernel": re.compile(r"composable_kernel(?:-.*)?"),
-    "rocm": re.compile(
-        r"(?:aotriton|hipblaslt|miopen|rccl|rocblas|rocfft|rocrand|rocsolver|rocsparse)(?:-gfx\w+)?"
-    ),
-}
 
 # What nixpkgs calls what it makes of NVIDIA's archives, and libraries of ROCm that are narrowed to a target.
 NOT_CACHED = re.compile(r"cuda[\d.]+-|.*-gfx\w+-")
 
 
 @dataclass(frozen=True, slots=True)
-class Heavy:
-    """A long build and the recipes that need it."""
+class LongBuild:
+    """A derivation that takes from many minutes to hours, and the recipes that need it."""
 
-    kind: str
-    derivation: Derivation
-    users: tuple[str, ...]
-
-    @property
-    def shared(self) -> bool:
-        return len(self.users) > 1
+    kind: str  # the package of the catalog's estimates
+    name: str
+    drv_path: str
+    recipes: tuple[str, ...]
 
 
 class Members:
@@ -88,22 +73,20 @@ class Graph:
         members = Members(list(self.recipes))
         return {path: members.of(mask) for path, mask in masks.items() if mask}
 
-    @cached_property
-    def heavy(self) -> tuple[Heavy, ...]:
+    def long_builds(self, catalog: Catalog) -> list[LongBuild]:
         """The long builds, kind by kind, most shared first."""
         builds = [
-            Heavy(kind, self.derivations[path], names)
+            LongBuild(kind, self.derivations[path].name, path, names)
             for path, names in self.users.items()
-            if path in self.derivations and (kind := kind_of(self.derivations[path])) is not None
+            if path in self.derivations and (kind := kind_of(self.derivations[path], catalog))
         ]
-        kinds = list(HEAVY)
-        builds.sort(key=lambda build: (kinds.index(build.kind), -len(build.users), build.derivation.name))
-        return tuple(builds)
+        kinds = [estimate.package for estimate in catalog.estimates.values()]
+        return sorted(builds, key=lambda build: (kinds.index(build.kind), -len(build.recipes), build.name))
 
     @cached_property
     def own(self) -> frozenset[str]:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
-        not be passed on, libraries for one target of ROCm, and whatever is built with any of them."""
+        not be passed on, libraries for one target of ROCm, and everything built with them."""
         derivations = self.derivations.items()
         seeds = {path for path, drv in derivations if not drv.fixed and NOT_CACHED.match(drv.name)}
         todo = [*seeds, *self.recipes.values()]
@@ -128,11 +111,17 @@ def graph_of(nix: Nix, results: Sequence[EvalResult]) -> Graph:
     return Graph(show_derivations(nix, paths, recursive=True) if paths else {}, recipes)
 
 
-def kind_of(derivation: Derivation) -> str | None:
-    """The kind of long build that a derivation is; None for every other one: downloads, and what a single
-    command makes, such as torch's source of many repositories."""
+def kind_of(derivation: Derivation, catalog: Catalog) -> str:
+    """The package of the catalog's estimates that a derivation builds; empty for every other derivation, for
+    downloads, and for what a single command makes, such as torch's source of many repositories."""
     if derivation.fixed or "buildCommand" in derivation.env:
-        return None
-    if "PYTORCH_BUILD_VERSION" in derivation.env:
-        return "torch"
-    return next((kind for kind, pattern in HEAVY.items() if pattern.fullmatch(derivation.pname)), None)
+        return ""
+    return next(
+        (
+            estimate.package
+            for estimate in catalog.estimates.values()
+            if (estimate.pnames and re.fullmatch(estimate.pnames, derivation.pname))
+            or (estimate.variable and estimate.variable in derivation.env)
+        ),
+        "",
+    )

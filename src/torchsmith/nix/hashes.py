@@ -110,7 +110,7 @@ def respell(sri: str, like: str) -> str:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a hash stands for one not known yet: empty, all zero, or a word. A damaged one does not."""
+    """Whether a hash is a placeholder: empty, all zero, or a word. A damaged one does not."""
     digest = parse_hash(text)
     return not any(digest.raw) if digest else len(text) < FEWEST_LETTERS
 

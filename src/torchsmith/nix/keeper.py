@@ -1,20 +1,19 @@
-"""Keeps paths of the store from being collected as garbage while a command of ours is at work.
+"""Keeps paths of the store from being collected as garbage while torchsmith runs.
 
 What Nix instantiates is safe only while the process that did so lives. A process of Nix that serves a store,
-as over ssh, can hold paths until it ends; it ends when its input is closed, so with us, however we end.
+as over ssh, can hold paths until it ends; it ends with torchsmith.
 """
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import subprocess
 import threading
 from collections.abc import Collection, Iterable
-from typing import IO, Self
+from typing import Self
 
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import end_group, spawn
+from torchsmith.core.process import ChildProcess
 from torchsmith.nix.tool import Nix
 
 HELLO, WELCOME = 0x390C9DEB, 0x5452EECB
@@ -23,22 +22,20 @@ QUERY_VALID = 1
 
 
 class Keeper:
-    """Holds on to paths until it is closed. Where Nix serves no store, nothing is held."""
+    """Holds on to paths until it is closed. If Nix serves no store, nothing is held."""
 
     def __init__(self, nix: Nix) -> None:
         self._lock = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: ChildProcess | None = None
         pipe = subprocess.PIPE
         try:
             command = nix.command("nix-store", "--serve", "--write")
-            self._child = spawn(
-                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=nix.environment()
-            )
-            self._send(_number(HELLO) + _number(VERSION))
-            if self._number() != WELCOME:
+            self._child = child = ChildProcess(command, stdin=pipe, stdout=pipe, env=nix.environment())
+            child.send(_number(HELLO) + _number(VERSION))
+            if _read_number(child) != WELCOME:
                 self.close()
             else:
-                self._number()  # its version
+                _read_number(child)  # its version
         except (Problem, OSError, EOFError):
             self.close()
 
@@ -49,15 +46,16 @@ class Keeper:
         self.close()
 
     def keep(self, paths: Iterable[str]) -> frozenset[str]:
-        """Hold on to paths; those of them that are there, and now stay."""
+        """Hold on to paths. Returns those of them that exist, and now stay."""
         wanted = list(dict.fromkeys(paths))
         with self._lock:
-            if self._child is None or not wanted:
+            child = self._child
+            if child is None or not wanted:
                 return frozenset(wanted)
             try:
                 hold, substitute = _number(1), _number(0)
-                self._send(_number(QUERY_VALID) + hold + substitute + _texts(wanted))
-                return frozenset(self._text() for _ in range(self._number()))
+                child.send(_number(QUERY_VALID) + hold + substitute + _texts(wanted))
+                return frozenset(_read_text(child) for _ in range(_read_number(child)))
             except (OSError, EOFError):
                 self.close()
                 return frozenset(wanted)
@@ -65,38 +63,18 @@ class Keeper:
     def close(self) -> None:
         """Let go of everything."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        for stream in (child.stdin, child.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        end_group(child)
+        if child is not None:
+            child.end()
 
-    def _send(self, data: bytes) -> None:
-        stream = self._stream("stdin")
-        stream.write(data)
-        stream.flush()
 
-    def _number(self) -> int:
-        value: int = struct.unpack("<Q", self._read(8))[0]
-        return value
+def _read_number(child: ChildProcess) -> int:
+    value: int = struct.unpack("<Q", child.read(8))[0]
+    return value
 
-    def _text(self) -> str:
-        length = self._number()
-        return self._read(length + -length % 8)[:length].decode()
 
-    def _read(self, size: int) -> bytes:
-        data = self._stream("stdout").read(size)
-        if len(data) < size:
-            raise EOFError
-        return data
-
-    def _stream(self, name: str) -> IO[bytes]:
-        stream: IO[bytes] | None = getattr(self._child, name, None)
-        if stream is None:
-            raise EOFError
-        return stream
+def _read_text(child: ChildProcess) -> str:
+    length = _read_number(child)
+    return child.read(length + -length % 8)[:length].decode()
 
 
 def _number(value: int) -> bytes:

@@ -30,7 +30,7 @@ class LogPhase:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a build's log, or of Nix itself where `derivation` is empty."""
+    """A line of a build's log, or of Nix itself if `derivation` is empty."""
 
     derivation: str
     text: str

@@ -2,7 +2,7 @@
 
 A prepared recipe is its own text in which an import of nixpkgs that stands on its own is replaced by a name,
 a file of the workspace that it imports by that file prepared, and a relative path by the absolute one. None
-of these changes a value, because Nix is pure; what cannot be prepared is evaluated as it lies there.
+of these changes a value, because Nix is pure; what cannot be prepared is evaluated as it is.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 SCOPE = "{ builtins, fetchTarball, import, __nixPath, torchsmithShared ? null }: "
 INHERIT = "{ inherit builtins fetchTarball import __nixPath torchsmithShared; }"
 MOST_NESTING = 16
-Arguments = Mapping[str, str] | None  # of a file, as closed text; None where they are not certain
+Arguments = Mapping[str, str] | None  # of a file, as closed text; None if they are not certain
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedRecipe:
+class EvalJob:
     """One recipe to evaluate: its path, its prepared text, and what it shares with others."""
 
     name: str
@@ -52,7 +52,7 @@ class PreparedRecipe:
     files: Mapping[str, str] = field(default_factory=dict)  # prepared files that it imports, by name
     reads: tuple[Path, ...] = ()  # everything in the workspace that its value depends on
     tarballs: tuple[Tarball, ...] = ()  # those that its text names
-    system: str = ""  # of the package set that fills its arguments, where it needs one
+    system: str = ""  # of the package set that fills its arguments, if it needs one
     group: str = ""  # names the package set that it shares with others without importing it
     build_phase: str = ""  # in place of its own, to rehearse it
 
@@ -61,7 +61,7 @@ class PreparedRecipe:
 class Preparation:
     """Jobs, and the package sets that they share by the hash of their tokens."""
 
-    jobs: list[PreparedRecipe] = field(default_factory=list)
+    jobs: list[EvalJob] = field(default_factory=list)
     shared: dict[str, Closed] = field(default_factory=dict)
     origins: dict[str, Path] = field(default_factory=dict)  # of shared sets and prepared files
     readable: Readable = field(default_factory=Readable)
@@ -74,7 +74,7 @@ class Preparation:
         self.readable.add(path)
         work = _Work(self)
         text: str | None = None
-        plain = PreparedRecipe(name, path, None, reads=(path,), system=system, build_phase=build_phase)
+        plain = EvalJob(name, path, None, reads=(path,), system=system, build_phase=build_phase)
         try:
             syntax = parse_file(path)
         except Unreadable:  # Nix may understand it; it is then evaluated unchanged
@@ -201,7 +201,7 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
 
 
 def _passed(syntax: Syntax, call: Node, path: Path, arguments: Arguments) -> Arguments:
-    """The arguments of a call as closed text; None where they are not certain."""
+    """The arguments of a call as closed text; None if they are not certain."""
     outer = call.parent
     if outer is None or outer.type != "apply_expression" or part(outer, "argument") == call:
         return None

@@ -33,7 +33,7 @@ class BackendAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The attributes of probe.nix; null where the tree lacks a thing or throws at it."""
+    """The attributes of probe.nix; null if the tree lacks it or throws."""
 
     versions: dict[str, str | None]
     missing: dict[str, list[str]]
@@ -144,7 +144,7 @@ def _facts(answer: _Answer, catalog: Catalog) -> PinFacts:
 
 
 def _oldest_gpu(refused: Refusals, catalog: Catalog) -> str:
-    """The oldest GPU that the tree's cuDNN accepts, where it refuses older ones."""
+    """The oldest GPU that the tree's cuDNN accepts, if it refuses older ones."""
     refusing = {
         gpu
         for gpus in refused.values()

@@ -1,7 +1,7 @@
 """What recipes may read while they are evaluated: files that git tracks, else what their own text names.
 
-A recipe is somebody else's program. Whatever it can read it could also put into a derivation, so keys, tokens
-and the state of tools stay out of its sight, even where they lie in the same folder.
+A recipe is an untrusted program. What it can read it can also put into a derivation, so keys, tokens and the
+state of tools are not readable, even in the same folder.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torchsmith.core.process import find
 
 PRIVATE = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # even if git tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes
-MOST_ENTRIES = 50_000  # of a folder; a larger one is no folder of recipes
+MOST_ENTRIES = 50_000  # of a folder; a larger one is not a folder of recipes
 
 
 def readable_root(recipe: Path) -> Path:
-    """The folder that a recipe belongs to: its repository, or else the folder it lies in."""
+    """The folder that a recipe belongs to: its repository, or else the folder it is in."""
     resolved = recipe.resolve()
     for folder in resolved.parents:
         if (folder / ".git").exists() or (folder / "torchsmith.toml").exists():
@@ -32,7 +32,7 @@ def readable_root(recipe: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder of recipes; `tracked` is what git knows below it, None where git knows nothing."""
+    """A folder of recipes; `tracked` is what git knows below it, None outside of a repository."""
 
     folder: Path
     tracked: frozenset[Path] | None
@@ -50,7 +50,7 @@ class Root:
 
 @dataclass
 class Readable:
-    """The readable part of every root that recipes of one evaluation lie in."""
+    """The readable part of every root that recipes of one evaluation are in."""
 
     roots: dict[Path, Root] = field(default_factory=dict)
     seen: dict[Path, Path] = field(default_factory=dict)  # the root of a folder's files, links apart
@@ -102,7 +102,7 @@ def without_git(tree: Path, into: Path) -> Path:
 
 
 def _parts(root: Root, path: Path) -> Iterator[Path]:
-    """A resolved path where all below it may be read, else the parts of it that may."""
+    """A resolved path if all below it may be read, else the parts of it that may."""
     if path.is_file():
         yield from [path] if root.allows(path) else []
         return
@@ -132,7 +132,7 @@ def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
 
 
 def _tracked(folder: Path) -> frozenset[Path] | None:
-    """The files that git tracks below a folder; None where it is in no repository."""
+    """The files that git tracks below a folder; None outside of a repository."""
     if find("git") is None:
         return None
     done = git(folder, "ls-files", "-z", timeout=60)

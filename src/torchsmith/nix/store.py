@@ -99,7 +99,7 @@ def valid_paths(nix: Nix, paths: Iterable[str]) -> set[str]:
     wanted = list(paths)
     if not wanted:
         return set()
-    # Where it fails, nothing is known of any path.
+    # If it fails, nothing is known of any path.
     query = nix.command("nix-store", "--check-validity", "--print-invalid", *wanted)
     return set(wanted) - set(nix.ask(query, "Nix cannot say what is in its store").stdout.split())
 
@@ -117,7 +117,7 @@ def deriver(nix: Nix, path: str) -> str:
 
 
 def cache_address(cache: str, secret_key: Path | None) -> str:
-    """A binary cache as `nix copy --to` takes it, which signs where a key is given."""
+    """A binary cache as `nix copy --to` takes it, which signs if a key is given."""
     if secret_key is None:
         return cache
     return f"{cache}{'&' if '?' in cache else '?'}secret-key={secret_key}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from torchsmith.catalog import Catalog
+from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CUDA
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.graph import Graph
@@ -19,12 +20,12 @@ CAPABILITY = re.compile(r"(?:sm_?)?(\d+)\.?(\d)[af]?(?:-real|-virtual|\+PTX)?", 
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
-    """A derivation below a recipe that compiles for GPUs besides the recipe's own."""
+class ForeignTargets:
+    """A derivation that compiles for GPUs besides the one of recipes above it."""
 
-    recipe: str
-    derivation: str
-    others: tuple[str, ...]  # sm90, gfx942
+    name: str
+    gpus: tuple[str, ...]  # sm90, gfx942
+    recipes: tuple[str, ...]
 
 
 class _Lists:
@@ -69,17 +70,18 @@ def gpu_targets(derivation: Derivation, catalog: Catalog) -> frozenset[str]:
     return frozenset(archs)
 
 
-def strangers(graph: Graph, own: Mapping[str, str], catalog: Catalog) -> tuple[Stranger, ...]:
-    """Below each recipe for a GPU architecture, what compiles for another one."""
+def foreign_targets(graph: Graph, own: Mapping[str, str], catalog: Catalog) -> list[ForeignTargets]:
+    """What compiles for another GPU than `own` says of the recipes above it."""
     targets = {path: gpu_targets(derivation, catalog) for path, derivation in graph.derivations.items()}
     compiling = frozenset(path for path, archs in targets.items() if archs)
-    below = (
-        Stranger(name, graph.derivations[path].name, _ordered(targets[path] - {own[name]}))
+    below = grouped(
+        ((graph.derivations[path].name, gpus), name)
         for name in graph.recipes
         if name in own
         for path in sorted(graph.below[name] & compiling)
+        if (gpus := _ordered(targets[path] - {own[name]}))
     )
-    return tuple(stranger for stranger in below if stranger.others)
+    return [ForeignTargets(name, gpus, tuple(recipes)) for (name, gpus), recipes in below.items()]
 
 
 def _ordered(archs: Collection[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The installed Nix: its programs, version, store and settings; an error where it is missing or too old."""
+"""The installed Nix: its programs, version, store and settings; an error if it is missing or too old."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLDEST_VERSION = (2, 4)  # the first with --log-format and the experimental `nix
 class Nix:
     """One installed Nix and the store that it is used with."""
 
-    program: Path  # nix-instantiate; its siblings lie beside it
+    program: Path  # nix-instantiate; its siblings are in the same folder
     version: tuple[int, ...]
     store: str = ""  # empty: Nix' own choice
     env: Mapping[str, str] = field(default_factory=dict)  # added to the environment, for tests
@@ -41,7 +41,7 @@ class Nix:
         return f"{os.uname().machine}-{os.uname().sysname.lower()}"
 
     def store_file(self, path: str) -> Path:
-        """Where a path of the store lies on this machine's disk."""
+        """Where a path of the store is on this machine's disk."""
         root = self.store.removeprefix("local?root=") if self.store.startswith("local?root=") else "/"
         return Path(root) / path.lstrip("/")
 
@@ -62,7 +62,7 @@ class Nix:
         return {**ours, **self.env}
 
     def make_store(self) -> None:
-        """Lay out a store that was never used: processes that all do so at once trip over each other."""
+        """Initialise a store that was never used: processes that do so at the same time fail."""
         state = Path(self.environment().get("NIX_STATE_DIR") or self.store_file("/nix/var/nix"))
         laid_out = state / "gcroots/profiles"  # the last thing that Nix makes
         if os.path.lexists(laid_out):
@@ -88,7 +88,7 @@ class Nix:
 
 
 def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
-    """The Nix on PATH. Raises MissingRequirement where it is missing or too old."""
+    """The Nix on PATH. Raises MissingRequirement if it is missing or too old."""
     program = find("nix-instantiate")
     if program is None:
         hint = "install it (Debian: apt-get install nix-bin), or use what works without: audit, list, show"
@@ -101,7 +101,7 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
 
 
 def stored(path: str | os.PathLike[str]) -> Path:
-    """Where a path of the store, or what a result link leads to, lies on disk: in a store of torchsmith's own
+    """Where a path of the store, or what a result link leads to, is on disk: in a store of torchsmith's own
     it has the name of one in the machine's."""
     place = Path(path)
     if place.exists():
@@ -115,7 +115,7 @@ def stored(path: str | os.PathLike[str]) -> Path:
 
 
 def in_own_store(path: Path) -> bool:
-    """Whether a build lies in a store of torchsmith's own; when it runs, it looks for its parts in the
+    """Whether a build is in a store of torchsmith's own; when it runs, it looks for its parts in the
     machine's."""
     return path.resolve().is_relative_to(cache_dir().resolve() / "store/nix/store")
 
@@ -136,7 +136,7 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 def _usable_store(env: Mapping[str, str]) -> str:
-    """Nix' own store where this user may write to it, else one of ours with the same paths."""
+    """Nix' own store if this user may write to it, else one of ours with the same paths."""
     environment = {**os.environ, **env}
     if any(environment.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
         return ""
@@ -147,7 +147,7 @@ def _usable_store(env: Mapping[str, str]) -> str:
 
 
 def systems_and_features(nix: Nix) -> tuple[frozenset[str], frozenset[str]]:
-    """What can be built here, by Nix's settings; its defaults where it does not report them."""
+    """What can be built here, by Nix's settings; its defaults if it does not report them."""
     try:
         settings = read_settings(nix.show_config(30).stdout)
     except msgspec.DecodeError:
@@ -164,7 +164,7 @@ def read_settings(text: str) -> dict[str, Any]:
 
 def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
     """A file as Nix prints it after parsing, for text that our grammar does not understand; None without Nix.
-    The text means the same, but its positions are not the file's. Raises Invalid where Nix refuses it too."""
+    The text means the same, but its positions are not the file's. Raises Invalid if Nix refuses it too."""
     try:
         nix = nix or find_nix()
     except Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,11 @@ import msgspec
 
 from torchsmith.core.nixtext import NixValue, nix_value
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import Running
+from torchsmith.core.process import ChildProcess
 from torchsmith.nix.errors import Cause, cause_of, parse_event, shorten
 from torchsmith.nix.fetch import Download, Tarball
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.prepare import SCOPE, Preparation, PreparedRecipe, original
+from torchsmith.nix.prepare import SCOPE, EvalJob, Preparation, original
 from torchsmith.nix.tool import Nix
 
 POLL_SECONDS = 0.05  # between two readings of a silent worker's memory
@@ -27,7 +28,7 @@ ERROR = 0  # Nix' level of errors
 
 
 class DerivationFacts(msgspec.Struct, frozen=True):
-    """The facts that a recipe's value states; None where it does not."""
+    """The facts that a recipe's value states; None if it does not."""
 
     pname: str | None = None
     version: str | None = None
@@ -89,7 +90,7 @@ class Session:
     keeper: Keeper | None = None
 
     def write(self) -> None:
-        """Lay out the prepared files."""
+        """Write the prepared files."""
         driver = files("torchsmith.nix").joinpath("driver.nix").read_text()
         (self.folder / "driver.nix").write_text(driver)
         for key, closed in self.preparation.shared.items():
@@ -101,7 +102,7 @@ class Session:
             for name, text in job.files.items():
                 (self.folder / f"{name}.nix").write_text(text)
 
-    def expression(self, batch: Sequence[PreparedRecipe], mark: str) -> str:
+    def expression(self, batch: Sequence[EvalJob], mark: str) -> str:
         """The call of the driver for some recipes."""
         numbers = {id(job): index for index, job in enumerate(self.preparation.jobs)}
         keys = dict.fromkeys(key for job in batch for key in job.shares)
@@ -116,7 +117,7 @@ class Session:
         }
         return f"import {nix_value(self.folder / 'driver.nix')} {nix_value(arguments)}"
 
-    def _job(self, job: PreparedRecipe, number: int) -> dict[str, NixValue]:
+    def _job(self, job: EvalJob, number: int) -> dict[str, NixValue]:
         prepared = job.text is not None
         return {
             "id": number,
@@ -126,7 +127,7 @@ class Session:
             "buildPhase": job.build_phase or None,
         }
 
-    def command(self, batch: Sequence[PreparedRecipe], mark: str) -> list[str]:
+    def command(self, batch: Sequence[EvalJob], mark: str) -> list[str]:
         """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
         search = [argument for path in self._readable_paths(batch) for argument in ("-I", str(path))]
         options = {
@@ -141,7 +142,7 @@ class Session:
         arguments = ["--eval", *mode, "--log-format", "internal-json", *chosen, *search]
         return self.nix.command("nix-instantiate", *arguments, "-E", self.expression(batch, mark))
 
-    def _readable_paths(self, batch: Sequence[PreparedRecipe]) -> Iterator[Path]:
+    def _readable_paths(self, batch: Sequence[EvalJob]) -> Iterator[Path]:
         """Everything that these recipes may read."""
         yield self.folder
         yield from self.preparation.readable.entries(path for job in batch for path in job.reads)
@@ -160,8 +161,8 @@ class Session:
 
 
 def run_batch(
-    session: Session, batch: Sequence[PreparedRecipe], tell: Callable[[EvalResult], None]
-) -> list[PreparedRecipe]:
+    session: Session, batch: Sequence[EvalJob], tell: Callable[[EvalResult], None]
+) -> list[EvalJob]:
     """Evaluate recipes in one process; returns those that another process must do."""
     worker = _Worker(session, batch)
     try:
@@ -169,23 +170,24 @@ def run_batch(
             tell(result)
     finally:
         worker.running.end()
-    return worker.left()
+    return worker.remaining()
 
 
 class _Worker:
-    def __init__(self, session: Session, batch: Sequence[PreparedRecipe]) -> None:
+    def __init__(self, session: Session, batch: Sequence[EvalJob]) -> None:
         self.session, self.batch = session, batch
         self.mark = f"torchsmith-{secrets.token_hex(12)} "  # no recipe can guess it
-        self.running = Running(
-            session.command(batch, self.mark), env=session.environment(), ends_with_us=True
+        self.running = ChildProcess(
+            session.command(batch, self.mark), stderr=subprocess.PIPE, env=session.environment()
         )
         self.finished: set[int] = set()
-        self.current: PreparedRecipe | None = None
+        self.current: EvalJob | None = None
+        self.unfetched = ""  # the key of the last tarball that the current recipe needs and that failed
         self.began = time.monotonic()
         self.last_error: Mapping[str, Any] | None = None
         self.stray: list[str] = []
 
-    def left(self) -> list[PreparedRecipe]:
+    def remaining(self) -> list[EvalJob]:
         return [job for job in self.batch if id(job) not in self.finished]
 
     def results(self) -> Iterator[EvalResult]:
@@ -195,6 +197,9 @@ class _Worker:
             message = self._own_message(line) if line is not None else None
             if message is not None and "start" in message:
                 self.current, self.began = jobs[message["start"]], time.monotonic()
+                self.unfetched = ""
+            elif message is not None and "unfetched" in message:
+                self.unfetched = message["unfetched"]
             elif message is not None:
                 yield self._evaluated(jobs[message["done"]], message["report"])
             broken = self._broken_limit()
@@ -202,7 +207,7 @@ class _Worker:
                 self.running.end()
                 yield from self._over_limit(broken)
                 return
-        if self.running.wait() == 0 and not self.left():
+        if self.running.wait() == 0 and not self.remaining():
             return
         if self._out_of_memory():
             yield from self._over_limit("memory")
@@ -226,11 +231,11 @@ class _Worker:
             self.last_error = event
         return None
 
-    def _evaluated(self, job: PreparedRecipe, report: Mapping[str, Any]) -> EvalResult:
+    def _evaluated(self, job: EvalJob, report: Mapping[str, Any]) -> EvalResult:
         self.current = None
         if kind := report.get("not_a_derivation"):
             message = f"is not a package: it evaluates to a value of type {kind}"
-            return self._ended(job, cause=Cause(message, lasting=True))
+            return self._ended(job, cause=Cause(message))
         evaluated = msgspec.convert(report, Evaluated)
         keeper = self.session.keeper
         if keeper is not None and self.session.instantiate and not keeper.keep([evaluated.drv_path]):
@@ -239,7 +244,7 @@ class _Worker:
         return self._ended(job, evaluated)
 
     def _ended(
-        self, job: PreparedRecipe, evaluated: Evaluated | None = None, cause: Cause | None = None
+        self, job: EvalJob, evaluated: Evaluated | None = None, cause: Cause | None = None
     ) -> EvalResult:
         self.finished.add(id(job))
         seconds = time.monotonic() - self.began
@@ -256,26 +261,32 @@ class _Worker:
         limits = self.session.limits
         if limit == "memory" and self.finished:
             return
-        job = self.current or self.left()[0]
+        job = self.current or self.remaining()[0]
         message = f"takes too long: more than {limits.seconds:.0f} s"
         if limit == "memory":
             message = f"needs more than {limits.memory / (1 << 30):.1f} GiB"
-        yield self._ended(job, cause=Cause(message))
+        yield self._ended(job, cause=Cause(message, code="limit"))
 
     def _failed(self) -> Iterator[EvalResult]:
         if self.current is None:
             cause = cause_of(self.last_error) if self.last_error else shorten("\n".join(self.stray))
-            raise Failed(f"Nix cannot evaluate anything: {cause.message}")
+            hint = "torchsmith doctor checks Nix, its store and its daemon"
+            raise Failed(f"Nix cannot evaluate anything: {cause.message}", hint=hint)
         job = self.current
         cause = cause_of(self.last_error) if self.last_error else self._died()
         if cause.where is not None:
             place = original(self.session.preparation, cause.where, self.session.folder)
             cause = replace(cause, where=place)
+        downloads = {tarball.key: done for tarball, done in self.session.downloads.items()}
+        failed = downloads.get(self.unfetched)
+        if failed is None or failed.failure != (self.last_error or {}).get("raw_msg"):
+            yield self._ended(job, cause=cause)
+            return
+        cause = cause if failed.wrong_hash else replace(cause, code="fetch")
         yield self._ended(job, cause=cause)
-        # A tarball that could not be fetched will not be there for the next recipe either.
-        gone = {tarball for tarball in job.tarballs if f"cannot download {tarball.url}" in cause.message}
-        for other in self.left():
-            if gone.intersection(other.tarballs):
+        # The tarball is missing for other recipes too.
+        for other in self.remaining():
+            if self.unfetched in {tarball.key for tarball in other.tarballs}:
                 yield replace(self._ended(other, cause=cause), seconds=0.0)
 
     def _out_of_memory(self) -> bool:

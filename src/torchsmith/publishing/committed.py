@@ -82,7 +82,7 @@ def _is_twice(recipe: RecipeFile) -> bool:
 
 
 def _missing_output(outputs: Sequence[str], nix: Nix) -> str:
-    """Why outputs cannot be handed on: the store no longer has them, or something else in their place."""
+    """Why outputs cannot be published: the store no longer has them, or has something else in their place."""
     stored = os.environ.get("NIX_STORE_DIR") or "/nix/store"
     known = [path for path in outputs if Path(path).is_relative_to(stored)]
     wrong = [path for path in outputs if path not in known] + damaged_paths(nix, known)
@@ -90,7 +90,7 @@ def _missing_output(outputs: Sequence[str], nix: Nix) -> str:
 
 
 def _of_another_nixpkgs(nix: Nix, recipes: Sequence[RecipeFile], trees: Mapping[str, Path]) -> dict[str, str]:
-    """Recipes for which a tree stands that is not the nixpkgs of their pin, and why."""
+    """Recipes for which a tree is given that is not the nixpkgs of their pin, and why."""
     hashes: dict[Path, str] = {}
     reasons: dict[str, str] = {}
     for recipe in recipes:

@@ -29,7 +29,7 @@ CheckRecipes = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipe
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One package: how it stands, where it is, and from which commit."""
+    """One package: its state, where it is, and from which commit."""
 
     name: str
     standing: Standing
@@ -156,7 +156,7 @@ class Missing:
     repo: str
     lack: Lack
     what: str
-    cure: str
+    fix: str
 
     @property
     def pushable(self) -> bool:
@@ -164,7 +164,7 @@ class Missing:
         return self.lack in PUSHABLE
 
     def __str__(self) -> str:
-        return f"{self.repo}: {self.what}; {self.cure}"
+        return f"{self.repo}: {self.what}; {self.fix}"
 
 
 def missing(repo: Path) -> Iterator[Missing]:
@@ -177,8 +177,8 @@ def missing(repo: Path) -> Iterator[Missing]:
         yield Missing(name, "commit", "has no commit", "commit it, or pass --push")
     elif is_changed(repo):
         yield Missing(name, "committed", "has changes that are not committed", "commit them, or pass --push")
-    for what, cure in blockers(repo):
-        yield Missing(name, "source", what, cure)
+    for what, fix in blockers(repo):
+        yield Missing(name, "source", what, fix)
 
 
 def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]:
@@ -187,11 +187,11 @@ def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]
     for recipe in recipes:
         inner = recipe.path.relative_to(clone.folder)
         if not recipe.path.is_file() or recipe.path.resolve() != recipe.path:
-            cure = f"git -C {clone.source.repo} add {inner}, and commit it"
-            yield Missing(name, "recipe", f"its commit has no file {inner}", cure)
+            fix = f"git -C {clone.source.repo} add {inner}, and commit it"
+            yield Missing(name, "recipe", f"its commit has no file {inner}", fix)
     if not (clone.folder / LOCK).is_file():
-        cure = f"flox lock-manifest, or any flox edit, in {clone.source.repo}; then commit {LOCK}"
-        yield Missing(name, "lock", "its commit has no lock file", cure)
+        fix = f"flox lock-manifest, or any flox edit, in {clone.source.repo}; then commit {LOCK}"
+        yield Missing(name, "lock", "its commit has no lock file", fix)
     try:
         there = clone.remote_commit()
     except Problem as problem:

@@ -3,6 +3,7 @@ Every error names the file and what to do about it, and reading changes nothing.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -62,7 +63,7 @@ create table rehearsed (
 );
 """
 # A verdict belongs to an output, a derivation and a name. Those of 0.2.0 belonged to an output alone and are
-# not kept: whoever needs one verifies again.
+# not kept: builds are verified again.
 VERDICTS = """
 drop table verdicts;
 create table verdicts (
@@ -75,29 +76,43 @@ FORMAT = len(MIGRATIONS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
-# What SQLite says, and what helps; the first that fits.
-CURES = (
-    (("disk is full", "No space left"), "free some space there; what was built is in the Nix store"),
-    (("Permission denied", "Read-only", "readonly", "unable to open"), "make the folder writable for you"),
-    (("locked",), "another torchsmith is writing; try again"),
-    (("newer torchsmith",), "use that torchsmith"),
-    (
-        ("",),
-        "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
-        " to start a new one; what is in the Nix store stays there",
-    ),
+# Hints by the code of SQLite or of the system.
+FREE_SPACE = "free some space there; what was built is in the Nix store"
+MAKE_WRITABLE = "make the folder writable for you"
+TRY_AGAIN = "another torchsmith is writing; try again"
+START_AGAIN = (
+    "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
+    " to start a new one; what is in the Nix store stays there"
 )
+OF_SQLITE = {
+    sqlite3.SQLITE_FULL: FREE_SPACE,
+    sqlite3.SQLITE_PERM: MAKE_WRITABLE,
+    sqlite3.SQLITE_READONLY: MAKE_WRITABLE,
+    sqlite3.SQLITE_CANTOPEN: MAKE_WRITABLE,
+    sqlite3.SQLITE_BUSY: TRY_AGAIN,
+    sqlite3.SQLITE_LOCKED: TRY_AGAIN,
+}
+OF_SYSTEM = {
+    errno.ENOSPC: FREE_SPACE,
+    errno.EDQUOT: FREE_SPACE,
+    errno.EACCES: MAKE_WRITABLE,
+    errno.EPERM: MAKE_WRITABLE,
+    errno.EROFS: MAKE_WRITABLE,
+}
 
 
-def trouble(path: Path, error: Exception) -> Problem:
+def record_problem(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
-    message = str(error)
-    cure = next(cure for signs, cure in CURES if any(sign in message for sign in signs))
-    return Failed(f"cannot use the build record {path}: {message}", hint=cure)
+    if isinstance(error, OSError):
+        hint = OF_SYSTEM.get(error.errno or 0, START_AGAIN)
+    else:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # without its extension
+        hint = OF_SQLITE.get(code, START_AGAIN)
+    return Failed(f"cannot use the build record {path}: {error}", hint=hint)
 
 
 def _copy(path: Path) -> sqlite3.Connection:
-    """The file's content in memory; without write access SQLite has to know that nobody else writes."""
+    """The file's content in memory; without write access SQLite must know that no other process writes."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
     if not path.exists():
         return memory
@@ -117,7 +132,7 @@ def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
 
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
-    """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
+    """The record of the workspace at `root`, made if there is none; `read_only` touches no file."""
     folder = state_folder(root) if read_only else make_state_folder(root)
     return Record(folder / FILE, clock or Clock(), read_only=read_only)
 
@@ -137,7 +152,7 @@ class Record:
                 self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
             self._connection.row_factory = sqlite3.Row
         except (sqlite3.Error, OSError) as error:
-            raise trouble(path, error) from error
+            raise record_problem(path, error) from error
         if not read_only:
             self._execute("pragma journal_mode = wal")
         self._bring_up_to_date()
@@ -150,14 +165,14 @@ class Record:
         try:
             return self._connection.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:
-            raise trouble(self.path, error) from error
+            raise record_problem(self.path, error) from error
 
     def _bring_up_to_date(self) -> None:
         with self._transaction():
             version = int(self._execute("pragma user_version")[0][0])
             if version > FORMAT:
-                message = f"it was written by a newer torchsmith (format {version})"
-                raise trouble(self.path, sqlite3.DatabaseError(message))
+                message = f"{self.path} was written by a newer torchsmith (format {version})"
+                raise Failed(message, hint="use that torchsmith")
             if version < FORMAT:
                 for statement in filter(str.strip, ";".join(MIGRATIONS[version:]).split(";")):
                     self._execute(statement)
@@ -225,12 +240,12 @@ class Record:
         return self._all(JobRow, "select * from jobs where run = ? order by rowid", run)
 
     def unfinished(self) -> RunRow | None:
-        """The last run, where it left something undone."""
+        """The last run, if it left something undone."""
         last = next(iter(self.runs(1)), None)
         return last if last is not None and last.state != "done" else None
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
-        """Attempts that ended, newest first; of one job where it is named."""
+        """Attempts that ended, newest first; of one job if it is named."""
         query = "select * from jobs where ended is not null and (? = '' or name = ?)"
         return self._all(JobRow, f"{query} order by run desc, ended desc limit ?", name, name, limit)
 
@@ -269,7 +284,7 @@ class Record:
         return next(iter(self._all(VerificationRow, query, output, derivation, name)), None)
 
     def note_built(self, built: Built) -> None:
-        """Write down that a recipe's results are in the store, whoever put them there."""
+        """Write down that a recipe's results are in the store."""
         self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
@@ -277,7 +292,7 @@ class Record:
         return next(iter(self.builds(name)), None)
 
     def builds(self, name: str) -> list[Built]:
-        """Every build of a recipe, the last that was written first, whatever the clock said."""
+        """Every build of a recipe, the last that was written first."""
         return self._all(Built, "select * from built where name = ? order by rowid desc", name)
 
     def all_built(self) -> list[Built]:
@@ -313,7 +328,7 @@ class Record:
         return [self._typed(row, kind) for row in self._execute(query, values)]
 
     def _typed(self, row: sqlite3.Row, kind: type[T]) -> T:
-        """A row as a value; some columns hold JSON, and SQLite's 0 and 1 stand for no and yes."""
+        """A row as a value; some columns hold JSON, and SQLite's 0 and 1 are no and yes."""
         data: dict[str, Any] = dict(row)
         try:
             if any(isinstance(value, float) and not abs(value) < LATEST_TIME for value in data.values()):
@@ -321,7 +336,7 @@ class Record:
             data |= {name: json.loads(data[name]) for name in AS_JSON & data.keys()}
             return msgspec.convert(data, kind, strict=False)
         except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-            raise trouble(self.path, error) from error
+            raise record_problem(self.path, error) from error
 
 
 def _stored(value: object) -> object:

@@ -57,7 +57,7 @@ class Expected:
     build_gb: float
     store_gb: float
     basis: Basis  # of the time
-    guesses: tuple[str, ...] = ()  # the figures here that nobody ever measured
+    guesses: tuple[str, ...] = ()  # the figures that were not measured
     steps: int = 0  # of the compiler's own count; 0: not known
     cached_seconds: float = 0.0  # besides, that a compile cache saves
 
@@ -96,7 +96,7 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
 
 
 def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:
-    """The catalog's figures for a kind of build; those of `other` where it has none."""
+    """The catalog's figures for a kind of build; those of `other` if it has none."""
     rows = list(catalog.estimates.values())
     for row in rows:
         if row.package == package and row.gpu == gpu:

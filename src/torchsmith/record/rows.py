@@ -13,7 +13,7 @@ JobState = Literal["waiting", "running", "done", "failed", "skipped", "lost"]
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of `build`: what was asked for, by which backend, and how it stands."""
+    """One run of `build`: what was asked for, by which backend, and its state."""
 
     id: int
     started: float
@@ -30,7 +30,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         try:
             os.kill(self.process, 0)
         except OSError as error:
-            return isinstance(error, PermissionError)  # somebody else's
+            return isinstance(error, PermissionError)  # of another user
         return True
 
 
@@ -78,7 +78,7 @@ class VerificationRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     ok: bool
     detail: str = ""
-    derivation: str = ""  # that made the output; empty where Flox built it
+    derivation: str = ""  # that made the output; empty if Flox built it
     at: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""Why a build failed: the known error with its cause and cure, its class, and the ten lines that matter."""
+"""Why a build failed: the known error with its cause and fix, its class, and the ten lines that matter."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torchsmith.catalog import KnownError
 from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
 
 EXCERPT_LINES = 10
-LINES_BEFORE = 4  # of the excerpt, at most so many stand before the line with the error
+LINES_BEFORE = 4  # of the excerpt, at most so many are before the line with the error
 TAIL_LINES = 200  # an error further from the log's end does not explain a build's failure
 HARMLESS_LINES = 15  # ... nor one of a HARMLESS class this far from it, which a test may print
 HARMLESS = ("memory", "disk", "network")
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# Nix says that the build ran and gave up by itself: the reason stands in the build's own lines.
+# Nix says that the build ran and gave up by itself: the reason is in the build's own lines.
 BUILD_FAILED = re.compile(r"builder (?:for '?(?P<drv>[^' ]*)'? )?failed(?: with exit code|$)")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
 BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
@@ -55,15 +55,15 @@ NumberedLine = tuple[int, str]  # its place in the log, and its text without wha
 class Diagnosis:
     """A failure: its class, what to do about it, and the lines that show it."""
 
-    FORMAT: ClassVar = 2  # 1: `entry` was `error`
+    FORMAT: ClassVar = 3
     kind: Class
     policy: Policy
     title: str
     cause: str
-    cure: str
+    fix: str
     lines: tuple[str, ...]
-    entry: str = ""  # of the catalog; empty where none matches
-    line_number: int = 0  # of the telling line, counted from 1; 0 where there is none
+    entry: str = ""  # of the catalog; empty if none matches
+    line_number: int = 0  # of the line that shows it, counted from 1; 0 if there is none
     sure: Certainty = "certain"
 
     @property
@@ -84,7 +84,7 @@ class _Reason:
         return self.error is None or self.error.policy == "stop"
 
 
-def diagnose(log: str, errors: Iterable[KnownError]) -> Diagnosis:
+def diagnose_log(log: str, errors: Iterable[KnownError]) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
     lines = [ANSI.sub("", line).rstrip() for line in log.splitlines()]
     known = [(error, re.compile(error.pattern)) for error in errors]
@@ -121,7 +121,7 @@ def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None,
 
 
 def _deeper(reason: _Reason, before: Iterable[NumberedLine], known: KnownPatterns) -> _Reason:
-    """The reason that an entry gives way to, where an earlier line shows it."""
+    """The reason that an entry gives way to, if an earlier line shows it."""
     earlier = list(before)
     for name in reason.error.gives_way_to if reason.error else ():
         behind = [pair for pair in known if pair[0].name == name]
@@ -220,15 +220,15 @@ def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) ->
     error = reason.error
     excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
     if error is None:
-        cure = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
+        fix = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
         title = TITLES.get(reason.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
-        return Diagnosis(reason.kind, "stop", title, cause, cure, excerpt, "", reason.at + 1, sure)
-    # What stands far from the end may have nothing to do with it, and is no reason to build again.
+        return Diagnosis(reason.kind, "stop", title, cause, fix, excerpt, "", reason.at + 1, sure)
+    # A line far from the end may have nothing to do with it, and is not a reason to build again.
     policy: Policy = "stop" if guess else error.policy
     sure = "guess" if guess else error.sure
-    about = (error.title, error.cause, error.cure)
+    about = (error.title, error.cause, error.fix)
     return Diagnosis(error.kind, policy, *about, excerpt, error.name, reason.at + 1, sure)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, exit_of, reachable
+from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -26,7 +27,6 @@ from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import wanted_repos
 
-UNFETCHED = "could not be fetched"
 MAX_ROUNDS = 5  # a wrong pin hides the sources behind it
 
 
@@ -41,39 +41,31 @@ class Correction:
     suspicion: str = ""
 
     @property
-    def file(self) -> Path:
-        return self.site.file
-
-    @property
     def where(self) -> str:
         return str(self.site.where)
-
-    @property
-    def before(self) -> str:
-        return self.site.value
 
 
 @dataclass
 class HashFixes:
     """What a run of fix-hashes found and did."""
 
+    FORMAT: ClassVar = 2
     written: list[Correction] = field(default_factory=list)
-    suspicious: list[Correction] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    suspicious: list[Correction] = field(default_factory=list)  # another hash was right before
+    diff: str = ""  # of all files that change
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
-    unchecked: list[str] = field(default_factory=list)  # recipes or downloads that failed otherwise
+    unchecked: list[str] = field(default_factory=list)  # recipes that do not evaluate
+    unfetched: list[str] = field(default_factory=list)  # downloads that failed
     unseen: list[str] = field(default_factory=list)  # sources whose hash no known place states
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
     recovered: str = ""  # what a stopped run had left
 
     @property
     def exit(self) -> Exit:
-        """LACKING where downloads alone failed."""
-        if not (self.suspicious or self.unplaced or self.unchecked or self.unseen):
-            return Exit.OK
-        others = [text for text in self.unchecked if UNFETCHED not in text]
-        wrong = self.suspicious or self.unplaced or self.unseen or exit_of(others) is Exit.CHECK_FAILED
-        return Exit.CHECK_FAILED if wrong else Exit.ENVIRONMENT
+        """ENVIRONMENT if nothing but downloads failed."""
+        if self.suspicious or self.unplaced or self.unchecked or self.unseen:
+            return Exit.CHECK_FAILED
+        return Exit.ENVIRONMENT if self.unfetched else Exit.OK
 
 
 @dataclass
@@ -100,7 +92,7 @@ class HashFixer:
                 break
             fixes.written += free
             changes = changed_files(free, self.root)
-            fixes.changes += changes
+            fixes.diff += "".join(change.diff(context=1) for change in changes)
             if not write:
                 break
             self._write(changes)
@@ -111,7 +103,7 @@ class HashFixer:
     def _look(self, fixes: HashFixes) -> list[Correction]:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch; `fixes` gets
         what could not be placed or checked, and what is right."""
-        fixes.unplaced, fixes.unchecked = [], []
+        fixes.unplaced, fixes.unchecked, fixes.unfetched = [], [], []
         recipes = choose(self.selectors, self.workspace, self.root).recipes
         results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells}
@@ -133,7 +125,9 @@ class HashFixer:
         left = [download for download in downloads if download.path not in wrong]
         valid = valid_paths(self.nix, [output_of(drv) for drv in left])
         missing = [drv for drv in left if output_of(drv) not in valid or drv.path in failed]
-        fixes.unchecked += [f"{_named(drv, graphs)} {UNFETCHED}: {_why(events, drv)}" for drv in missing]
+        fixes.unfetched += [
+            f"{_named(drv, graphs)} could not be fetched: {_why(events, drv)}" for drv in missing
+        ]
         fixes.unseen = [f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen]
         fixes.proved |= {source_of(drv): _hash(drv) for drv in left if drv not in missing}
         # Nix reports mismatches in any order.
@@ -163,7 +157,8 @@ class HashFixer:
                 continue
             mismatches = read_mismatches(result.cause.message)
             if not mismatches:
-                fixes.unchecked.append(f"{result.name}: {result.cause.message}")
+                failed = fixes.unfetched if result.cause.code == "fetch" else fixes.unchecked
+                failed.append(f"{result.name}: {result.cause.message}")
             for mismatch in mismatches:
                 matching = best(sites[result.name], mismatch.specified, mismatch.url)
                 placed += [

@@ -65,7 +65,7 @@ class HashSite:
 
 
 def hash_sites(recipe: RecipeFile, workspace: Workspace, cell: Cell | None) -> list[HashSite]:
-    """The hashes that a recipe states, in the files where they are to be changed."""
+    """The hashes that a recipe states, in the files in which they are to be changed."""
     if cell is not None and recipe.owner == "ours":
         return list(_origins(cell, workspace))
     try:
@@ -100,7 +100,7 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
     catalog, variant = workspace.catalog, cell.variant
     line = catalog.lines[cell.line]
     folder = workspace.home / "catalog"
-    # A release of its own whose hash nobody stated is a source too.
+    # A release of its own whose hash is not stated is a source too.
     below = catalog.below(variant.package)
     stated = {package.name: "" for package in below if package.upstream and line.version_of(package.name)}
     for name, value in {**stated, **line.hashes}.items():
@@ -123,7 +123,7 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
 
 
 def _in_template(path: str, catalog: Catalog) -> Iterator[HashSite]:
-    """Hashes that a template of the workspace's own states by itself, where it can be read as Nix."""
+    """Hashes that a template of the workspace's own states by itself, if it can be read as Nix."""
     if not path:
         return
     try:
@@ -146,8 +146,8 @@ def best(sites: Sequence[HashSite], specified: str, text: str) -> list[HashSite]
     """The sites of a mismatched hash: their value is what Nix read, and their marks are in the text about the
     download.
 
-    Sites whose every mark is there win: placeholders all state the same hash. Several where one source is
-    stated in several places; none where the places are of different sources.
+    Sites whose every mark is there win: placeholders all state the same hash. Several if one source is
+    stated in several places; none if the places are of different sources.
     """
     same = [site for site in sites if site.states(specified)]
     scored = [(_recognised(site.marks, text), site) for site in same]

@@ -13,7 +13,7 @@ from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.graph import Graph
 from torchsmith.nix.hashes import is_placeholder, parse_hash, respell
-from torchsmith.nix.prepare import Preparation, PreparedRecipe
+from torchsmith.nix.prepare import EvalJob, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import RecipeFile
 
@@ -47,7 +47,7 @@ def hash_of(derivation: Derivation) -> str:
     return next(output.hash for output in derivation.outputs.values() if output.hash)
 
 
-def _prepared(recipes: Sequence[RecipeFile]) -> Iterator[PreparedRecipe]:
+def _prepared(recipes: Sequence[RecipeFile]) -> Iterator[EvalJob]:
     for recipe in recipes:
         preparation = Preparation()
         try:
@@ -58,7 +58,7 @@ def _prepared(recipes: Sequence[RecipeFile]) -> Iterator[PreparedRecipe]:
 
 
 def _trees(
-    jobs: Sequence[PreparedRecipe], nix: Nix, trees: Mapping[str, Path], addresses: Collection[str]
+    jobs: Sequence[EvalJob], nix: Nix, trees: Mapping[str, Path], addresses: Collection[str]
 ) -> set[Path]:
     """The nixpkgs trees that recipes are evaluated with."""
     tarballs = {tarball for job in jobs for tarball in job.tarballs}
@@ -69,7 +69,7 @@ def _trees(
 
 
 def _known(downloads: Iterable[Derivation], files: Iterable[Path]) -> set[str]:
-    """Which of the hashes of downloads stand in files, in any spelling."""
+    """Which of the hashes of downloads are in files, in any spelling."""
     spellings: dict[bytes, str] = {}
     for download in downloads:
         stated = hash_of(download)

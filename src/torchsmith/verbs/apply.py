@@ -5,9 +5,9 @@ from __future__ import annotations
 from torchsmith.api.writing import ApplyRequest, apply
 from torchsmith.cli.console import exit_if, next_build, next_step, print_json, tell, write
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan_view import may_delete, print_changes
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
 

@@ -2,19 +2,140 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
-from torchsmith.api.building import BuildRequest, build, plan_build
-from torchsmith.cli.console import answer, exit_if, next_step
+from torchsmith.building.plan import BuildPlan
+from torchsmith.building.report import BuildReport
+from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare, resumed, workspace_record
+from torchsmith.cli.build_screen import BuildTerminal
+from torchsmith.cli.console import Printer, command, exit_if, next_step, paint, print_json, tell, write
 from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.build_view import BuildTerminal, print_end, print_plan
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Conflict, Refused
+from torchsmith.core.text import counted, duration, some_of
+from torchsmith.publishing.verified import verify_recipe
+from torchsmith.record import Record
+from torchsmith.verbs.diagnose import print_diagnosis
+from torchsmith.verbs.eval import print_failed
+from torchsmith.verbs.fix_hashes import FixHashesRequest, fix_hashes
+from torchsmith.workspace.journal import finish_stopped
+from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b"
     " && torchsmith build -w b sm120 avx2 --dry-run --nixpkgs sample"
 )
+MAX_JOBS_LISTED = 40  # jobs of a plan
+MAX_SHOWN = 6  # results, and recipes above a job that failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    """Which recipes to build, with what, and how far. With `resume` what is given counts over what the last
+    run was asked for."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    backend: Annotated[BackendName | None, Option("Build with nix or with flox.")] = None
+    resume: Annotated[bool, Option("Continue the last run; options given here override its own.")] = False
+    jobs: Annotated[
+        int | None, Option("--jobs", "-j", "Parallel jobs on this machine; 0: remote builders only.", min=0)
+    ] = None
+    cores: Annotated[int | None, Option("Cores, for all jobs together.", min=1)] = None
+    memory: Annotated[float | None, Option("Memory in GB, for all jobs together.", min=0.01)] = None
+    nixpkgs: NixpkgsOption = ()
+    cache: Annotated[str, Option("Binary cache to fetch from and copy to.")] = ""
+    sign: Annotated[Path | None, Option("Secret key to sign what is copied.")] = None
+    local: Annotated[bool, Option("Build on this machine only.")] = False
+    fail_fast: Annotated[bool, Option("Start no new job after a failure.")] = False
+    fix_hashes: Annotated[bool, Option("Correct wrong hashes first.")] = False
+    timeout: Annotated[int, Option("Stop a build after this many seconds.", min=0)] = 0
+    silent_timeout: Annotated[
+        int, Option("Stop a build that prints nothing for this many seconds.", min=0)
+    ] = 0
+    verify: Annotated[bool, Option("Verify each result; copy to the cache only what is right.")] = False
+
+    def spec(self, record: Record) -> BuildSpec:
+        """What is to be done, and kept for a later --resume. Raises Conflict for `resume` with recipes."""
+        if not self.resume:
+            before = BuildSpec(selectors=tuple(self.recipes))
+        elif self.recipes:
+            raise Conflict("--resume continues the last run and takes no recipes")
+        else:
+            before = resumed(record)
+        return replace(
+            before,
+            backend=self.backend or before.backend,
+            trees={**before.trees, **read_trees(self.nixpkgs)},
+            small=takes_sample(self.nixpkgs) or before.small,
+            resources=before.resources.over(self.jobs, self.cores, self.memory),
+            cache=self.cache or before.cache,
+            sign=self.sign or before.sign,
+            local=self.local or before.local,
+            keep_going=before.keep_going and not self.fail_fast,
+            timeout=self.timeout or before.timeout,
+            silent_timeout=self.silent_timeout or before.silent_timeout,
+            verify=self.verify or before.verify,
+        )
+
+
+def plan_build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildPlan:
+    """What a build would do: its jobs, their costs, and what needs no build. Builds nothing."""
+    with _prepared(request, reporter, read_only=True) as ready:
+        return ready.plan
+
+
+def build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildReport:
+    """Build recipes, each derivation once; `reporter` gets every event. Raises MissingRequirement if memory,
+    disk or builders do not suffice."""
+    with _prepared(request, reporter) as ready:
+        return run_prepared(ready, reporter)
+
+
+def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
+    """Run a plan. Raises its problem if it has one."""
+    reporter.planned(ready.plan, ready.limits().total)
+    if ready.plan.problem is not None:
+        raise ready.plan.problem
+    return ready.run(reporter.event)
+
+
+@contextmanager
+def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
+    with workspace_record(request.workspace, read_only=read_only) as (opened, record):
+        reporter.note("" if read_only else finish_stopped(opened.home, "build"))
+        spec = request.spec(record)
+        if request.fix_hashes:
+            trees, selectors = request.nixpkgs, spec.selectors
+            hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
+            fixes = fix_hashes(hashes, reporter)
+            for row in fixes.written:
+                reporter.note(f"{row.where}: {row.got} written")
+            if fixes.suspicious:
+                raise Refused("changed hashes may be tampering", hint="torchsmith fix-hashes shows them")
+        yield prepare_build(spec, opened, record, reporter)
+
+
+def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporter: Reporter) -> Prepared:
+    """Evaluate and plan a run."""
+    with reporter.status("evaluating recipes") as update:
+        return prepare(
+            spec,
+            workspace,
+            record,
+            tell=lambda result: update(f"evaluated {result.name}"),
+            verifier=partial(verify_recipe, workspace.catalog) if spec.verify else None,
+        )
 
 
 def run(
@@ -30,19 +151,136 @@ def run(
     suffice or only downloads failed.
     """
     if dry_run:
-        plan = plan_build(request, Terminal())
-        answer(plan, print_plan, as_json=json)
-        if plan.problem is not None:
-            raise plan.problem
-        resume = ("--resume",) if request.resume else ()
-        arguments = ("build", *resume, *request.recipes)
-        next_step(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)
-        exit_if(plan.exit)
+        _print_dry_run(request, as_json=json)
         return
-    with BuildTerminal(as_json=json) as terminal:
+    with BuildTerminal(as_json=json, print_plan=partial(print_plan, line=tell)) as terminal:
         report = build(request, terminal)
     if not json:
         print_end(report, request)
     if report.state == "stopped":
         raise KeyboardInterrupt
     exit_if(report.exit)
+
+
+def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
+    plan = plan_build(request, Terminal())
+    if as_json:
+        print_json(plan, sort=True)
+    else:
+        print_plan(plan)
+    if plan.problem is not None:
+        raise plan.problem
+    resume = ("--resume",) if request.resume else ()
+    arguments = ("build", *resume, *request.recipes)
+    next_step(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    exit_if(plan.exit)
+
+
+def print_plan(plan: BuildPlan, line: Printer = write) -> None:
+    """A row a job, then the sums."""
+    stream = sys.stdout if line is write else sys.stderr
+    users = Counter(need for job in plan.jobs for need in job.needs)
+    costs = plan.expected
+    if plan.jobs:
+        line("   hours   memory     disk  job (~: a guess)", "cyan")
+    # What was requested comes first, and of the rest what takes longest.
+    jobs = sorted(plan.jobs, key=lambda job: (not job.recipes, 0 if job.recipes else -costs[job.key].seconds))
+    for job in jobs[:MAX_JOBS_LISTED]:
+        cost = costs[job.key]
+        hours, memory, disk = (
+            f"{'~' if name in cost.guesses else ''}{figure}"
+            for name, figure in (
+                ("seconds", f"{cost.seconds / 3600:.2f}"),
+                ("memory_gb", f"{max(cost.memory_gb, 1):.0f}"),
+                ("build_gb", f"{max(cost.build_gb, 1):.0f}"),
+            )
+        )
+        unknown = cost.basis == "not estimated"
+        hours = "?" if unknown else hours
+        facts = [
+            f"{job.size} builds" if job.size > 1 else "",
+            counted(cost.steps, "step") if cost.steps else "",
+            job.system,
+            f"needed by {users[job.key]} jobs" if users[job.key] > 1 else "",
+            cost.basis if unknown else f"by {cost.basis}" if cost.basis != "a guess" else "",
+        ]
+        about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
+        line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
+    if len(plan.jobs) > MAX_JOBS_LISTED:
+        line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
+    to_build = sum(len(job.recipes) for job in plan.jobs)
+    to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
+    line(
+        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache{to_fetch}"
+    )
+    print_failed(plan.broken)
+    if plan.jobs:
+        _print_sums(plan, line)
+    if plan.own_store:
+        line(
+            f"you may not use the machine's Nix store: results go to {plan.own_store}, where verify can read"
+            " them, but Python cannot import them (torchsmith doctor says what to change)",
+            "yellow",
+        )
+
+
+def _print_sums(plan: BuildPlan, line: Printer) -> None:
+    if plan.builds_below:
+        counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
+        are = "is" if plan.own_builds == 1 else "are"
+        line(f"{counts} below {are} this workspace's own; the public cache of nixpkgs can have the others")
+    costs = list(plan.expected.values())
+    if cached := sum(cost.cached_seconds for cost in costs):
+        line(f"a compile cache saves {duration(cached)} of that, if all builders share one")
+    if guessed := sum(bool(cost.guesses) for cost in costs):
+        line(f"estimates of {counted(guessed, 'job')} are guesses; finished builds replace them", "dim")
+    scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
+    known = [cost.seconds for cost in costs if cost.basis != "not estimated"]
+    without = f" without the {len(costs) - len(known)} not estimated" if len(known) < len(costs) else ""
+    line(
+        f"{counted(len(plan.jobs), 'job')}, {duration(sum(known))} of work one after the other{without};"
+        f" {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
+        f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
+        f"{plan.per_core_gb:.1f} GB of memory for each compiler"
+    )
+
+
+def print_end(report: BuildReport, request: BuildRequest) -> None:
+    """Failures with their causes, what is there now, and what to do with it."""
+    for name, diagnosis in report.failed.items():
+        print_diagnosis(diagnosis, name, tell)
+        if users := report.above.get(name):
+            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
+        tell(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", whole=True)
+    if report.skipped:
+        tell(f"skipped, because a dependency failed: {', '.join(report.skipped)}")
+    for name, why in report.wrong.items():
+        tell(f"{name} is built, but verify does not accept it: {why}", "red")
+    settled = counted(len(report.settled), "recipe")
+    there = f"; {settled} there already or fetched" if report.settled else ""
+    tell(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
+    if report.results:
+        _print_results(report.results, request)
+    if report.state == "stopped":
+        tell(f"stopped; {command('build', '--resume', workspace=request.workspace)} resumes it")
+
+
+def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
+    """Where builds are, and what is done with them next."""
+    tell("results, kept from garbage collection:")
+    for path in list(results.values())[:MAX_SHOWN]:
+        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", whole=True)
+    first, place = next(iter(results.items()))
+    if len(results) > MAX_SHOWN:
+        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", whole=True)
+    # Of several, publish finds out which are ready.
+    publish = [["publish", *(results if len(results) == 1 else ())]]
+    org = open_workspace(request.workspace).settings.org
+    test = [["test", first]] if place.is_symlink() else []  # in a store of torchsmith's own nothing runs
+    steps = [["verify", first], *test, *(publish if org else ())]
+    steps = steps[request.verify :]
+    if steps:
+        tell("next:")
+    for step in steps:
+        tell(f"  {command(*step, workspace=request.workspace)}", whole=True)

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-from torchsmith.api.repairing import DiagnoseRequest, diagnose
-from torchsmith.building.by_name import is_name
+from torchsmith.building.by_name import is_name, log_named
 from torchsmith.cli.console import Printer, answer, exit_if, next_step, paint, quote, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.cli.fields import Argument
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.samples import or_sample
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Empty
+from torchsmith.repair.diagnose import Diagnosis, diagnose_log
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith diagnose sample"
+STANDARD_INPUT = Path("-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnoseRequest:
+    """The log of a build that failed."""
+
+    log: Annotated[
+        Path,
+        Argument("A build's log, a job's name, - for standard input, or the word sample.", metavar="LOG"),
+    ]
+    workspace: WorkspaceOption = None
+
+
+def diagnose(request: DiagnoseRequest) -> Diagnosis:
+    """The known error in a log, or what its last lines suggest. Raises Empty for a log without text."""
+    opened = open_workspace(request.workspace)
+    if request.log == STANDARD_INPUT:
+        text, place = sys.stdin.read(), "standard input"
+    else:
+        log = log_named(or_sample(request.log, "build.log"), opened)
+        text, place = read_text(log, lenient=True), str(request.log)
+    if not text.strip():
+        raise Empty(f"{place} is empty")
+    return diagnose_log(text, opened.catalog.errors.values())
 
 
 def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
-    """Explain why a build failed: the known error, its cause and cure, and the lines that show it.
+    """Explain why a build failed: the known error, its cause and fix, and the lines that show it.
 
     Known errors are in the catalog; a workspace adds its own in [bold]catalog/errors.toml[/bold]. The exit
     code is 1 when no known error matches. Each answer says how certain it is.
@@ -23,7 +55,7 @@ def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
     answer(diagnosis, print_diagnosis, as_json=json)
     exit_if(not diagnosis.entry)
     if is_name(request.log) and str(request.log) != "sample":
-        next_step("build", "--resume", workspace=request.workspace, why="once it is mended")
+        next_step("build", "--resume", workspace=request.workspace, why="once it is fixed")
 
 
 POLICIES = {
@@ -44,7 +76,7 @@ def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write)
     sure = f", {SURE[diagnosis.sure]}" if SURE[diagnosis.sure] else ""
     title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
     line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
-    rows = {"cause": diagnosis.cause, "cure": diagnosis.cure, "policy": POLICIES[diagnosis.policy]}
+    rows = {"cause": diagnosis.cause, "fix": diagnosis.fix, "policy": POLICIES[diagnosis.policy]}
     for label, value in rows.items():
         line(paint(f"  {label:7}", "cyan", stream) + value, hang=9)
     if diagnosis.lines:

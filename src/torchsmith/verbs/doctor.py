@@ -1,25 +1,111 @@
-"""`torchsmith doctor`: what works on this machine, and what to do about the rest."""
+"""`torchsmith doctor`: what works on this machine and on its builders, and how to fix the rest."""
 
 from __future__ import annotations
 
-from torchsmith.api.health import DoctorReport, DoctorRequest, doctor
-from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step
-from torchsmith.cli.options import JsonOption
+import grp
+import os
+import pwd
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, configured
+from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.core import process
+from torchsmith.core.git import git as run_git
+from torchsmith.core.problem import NotFound, Problem
+from torchsmith.core.process import Finished, find
+from torchsmith.core.state import accept_state, state_folder, unused_state
+from torchsmith.core.text import counted
+from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith doctor"
+Health = Literal["works", "warning", "does not work", "missing"]
+TIMEOUT_SECONDS = 10.0
+NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
+
+
 STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missing": "dim"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest:
+    """The workspace whose requirements are checked; with `builders` its builders instead of this machine."""
+
+    workspace: WorkspaceOption = None
+    builders: Annotated[
+        bool, Option("Test each builder of torchsmith.toml or /etc/nix/machines instead of this machine.")
+    ] = False
+    machines: Annotated[Path | None, Option("With --builders: another list of machines, in Nix' format.")] = (
+        None
+    )
+    accept_state: Annotated[
+        Path | None,
+        Option(
+            "Take over records, logs and reports: those in an old .torchsmith folder, or of the folder that"
+            " this workspace was moved from.",
+            metavar="FOLDER",
+        ),
+    ] = None
+
+
+class HealthCheck(msgspec.Struct, frozen=True):
+    """One thing, whether it works, what was found, and what to do about it."""
+
+    name: str
+    health: Health
+    found: str
+    todo: str = ""
+
+
+class DoctorReport(msgspec.Struct, frozen=True):
+    """The checks, in the order in which things are needed; with --builders the builders."""
+
+    FORMAT: ClassVar = 3
+    checks: Sequence[HealthCheck] = ()
+    builders: Sequence[BuilderRow] = ()
+
+    @property
+    def ok(self) -> bool:
+        working = all(check.health != "does not work" for check in self.checks)
+        return working and all(builder.ok for builder in self.builders)
+
+
+def doctor(request: DoctorRequest) -> DoctorReport:
+    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed, but records
+    are taken over if the request names a folder. Raises NotFound, Exists."""
+    opened = open_workspace(request.workspace)
+    if request.accept_state is not None:
+        accept_state(opened.home, request.accept_state)
+    if not request.builders and request.machines is None:
+        return DoctorReport(checks=list(examine(opened)))
+    if request.machines and not request.machines.is_file():
+        raise NotFound(f"no such file: {request.machines}")
+    named = () if request.machines else opened.settings.builder
+    builders = configured(named, request.machines or MACHINES)
+    with ThreadPoolExecutor(8) as pool:
+        return DoctorReport(builders=list(pool.map(lambda one: check_builder(one, opened.catalog), builders)))
+
+
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
-    """Check Python, git, Nix, Flox, disk, memory, builders and GPU, and say how to fix what does not work.
+    """Check Python, git, Nix, Flox, disk, memory and GPU, and say how to fix what does not work.
 
     Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
-    not a failure. The exit code is 1 when something that is installed does not work.
+    not a failure. The exit code is 1 when something that is installed does not work. [bold]doctor
+    --builders[/bold] tests each builder instead: whether it answers, its system, features, free disk, and the
+    instruction sets of its CPU; the exit code is 1 when one has a problem.
     """
     report = doctor(request)
-    answer(report, _print_checks, as_json=json)
+    answer(report, _print_builders if report.builders or request.builders else _print_checks, as_json=json)
     exit_if(not report.ok)
-    here = any(check.name == "workspace" and check.health == "works" for check in report.checks)
+    here = open_workspace(request.workspace).root is not None
     next_step("list" if here else "pick", workspace=request.workspace)
 
 
@@ -29,3 +115,239 @@ def _print_checks(report: DoctorReport) -> None:
         todo = f"; {check.todo}" if check.todo and check.health != "works" else ""
         rows.append([check.name, (check.health, STYLES[check.health]), f"{check.found}{todo}"])
     columns(rows, ("bold",))
+
+
+def _print_builders(report: DoctorReport) -> None:
+    """A line for each builder, and a line for each fault."""
+    if not report.builders:
+        tell("no builder is configured: Nix builds on this machine alone")
+    for row in report.builders:
+        mark = paint("✓ ", "green") if row.ok else paint("✗ ", "bold red")
+        facts = ""
+        if row.system:
+            runs = ", ".join(row.isas) or "no instruction set of the catalog"
+            facts = f"  {row.system}, {row.free_gb:.0f} GB free, {row.memory_gb:.0f} GB memory, runs {runs}"
+        write(mark + row.builder + paint(facts, "dim"))
+        for fault in row.faults:
+            write(f"    {fault}", "red")
+
+
+def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[HealthCheck]:
+    """All checks; one that fails in itself is a finding, not an end."""
+    checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
+        ("Python", _python),
+        ("git", _git),
+        ("Nix", lambda limit: _nix(workspace, limit)),
+        ("Flox", _flox),
+        ("disk and memory", lambda _: _room(workspace)),
+        ("builders", lambda _: _builders(workspace)),
+        ("GPU", lambda limit: _gpu(workspace, limit)),
+        ("workspace", lambda _: _workspace(workspace)),
+    )
+    for name, check in checks:
+        try:
+            yield from check(seconds)
+        except Problem as problem:
+            yield HealthCheck(name, "does not work", problem.message, problem.hint)
+        except OSError as error:
+            yield HealthCheck(name, "does not work", error.strerror or str(error))
+
+
+def _output(done: Finished) -> str:
+    if done.timed_out:
+        return "it did not answer in time"
+    return (done.stdout or done.stderr).strip().split("\n")[0] or f"exit code {done.code}"
+
+
+def _good(name: str, good: bool, detail: str, todo: str, otherwise: Health = "warning") -> HealthCheck:
+    """A check that holds, or else what to do."""
+    return HealthCheck(name, "works", detail) if good else HealthCheck(name, otherwise, detail, todo)
+
+
+def _python(_: float) -> Iterator[HealthCheck]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
+
+
+def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -> HealthCheck:
+    """Whether a program is installed and prints its version."""
+    if find(word) is None:
+        return HealthCheck(title, absent, "not installed", todo)
+    done = process.run((word, "--version"), timeout=seconds)
+    return HealthCheck(title, "works" if done.ok else "does not work", _output(done))
+
+
+def _git(seconds: float) -> Iterator[HealthCheck]:
+    todo = "install git: Flox only sees files that git tracks"
+    git = _program("git", "git", seconds, "does not work", todo)
+    yield git
+    if git.health != "works":
+        return
+    author = os.environ.get("GIT_AUTHOR_NAME")
+    here = Path.cwd()
+    name = author or _output(run_git(here, "config", "user.name", timeout=seconds))
+    known = bool(author) or run_git(here, "config", "user.email", timeout=seconds).ok
+    todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+    yield _good("git identity", known, name if known else "none is set", todo)
+
+
+def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.nix.tool import find_nix
+
+    if find("nix-instantiate") is None:
+        todo = f"{NIX_HINT}; without it list, show, pick, audit and plan still work"
+        yield HealthCheck("Nix", "missing", "not installed", todo)
+        return
+    nix = find_nix()
+    yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
+    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
+    if not done.ok:
+        yield HealthCheck("Nix evaluation", "does not work", _output(done), "torchsmith eval needs it")
+    if nix.store:
+        todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
+        yield HealthCheck("Nix store", "warning", f"one of our own, {nix.store}", todo)
+    else:
+        store = os.environ.get("NIX_STORE_DIR", "/nix/store")
+        daemon = os.access("/nix/var/nix/daemon-socket/socket", os.W_OK) and store == "/nix/store"
+        yield HealthCheck("Nix store", "works", f"{store}, {'with' if daemon else 'without'} a daemon")
+    yield from _nix_settings(workspace, nix.show_config(seconds))
+
+
+def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
+    from torchsmith.nix.tool import read_settings
+
+    try:
+        value = read_settings(done.stdout)
+    except msgspec.DecodeError:
+        yield HealthCheck("Nix settings", "does not work", _output(done))
+        return
+    own = os.environ.get("NIX_CONF_DIR")
+    off = f"off, by {own}/nix.conf" if own else "off"
+    todo = "sandbox = true in nix.conf, or builds depend on what is installed on this machine"
+    yield _good("Nix sandbox", bool(value.get("sandbox")), "on" if value.get("sandbox") else off, todo)
+    features = [str(feature) for feature in value.get("system-features") or ()]
+    todo = "system-features = big-parallel ... in nix.conf; torch requires it"
+    listed = ", ".join(features) or "none"
+    yield _good("Nix features", "big-parallel" in features, listed, todo, "does not work")
+    trusted = [str(user) for user in value.get("trusted-users") or ()]
+    me = _user()
+    good = os.getuid() == 0 or me in trusted or "*" in trusted
+    todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
+    yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
+    yield from _cuda_caches(workspace, [str(address) for address in value.get("substituters") or ()])
+    yield from _ccache(workspace.settings.ccache, value)
+
+
+def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
+    """The public caches of nixpkgs with CUDA have builds for its default GPUs, and are of use if recipes take
+    those."""
+    if workspace.settings.narrow == "all":
+        return
+    hosts = [cache.host for cache in workspace.catalog.caches.values()]
+    there = [host for host in hosts if any(host in substituter for substituter in substituters)]
+    todo = f"extra-substituters = https://{hosts[0]} in nix.conf, with the key that its page states"
+    yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
+
+
+def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck]:
+    """The compile cache of torch: its folder, who may write there, and whether builds see it."""
+    if not folder:
+        return
+    group = str(settings.get("build-users-group") or "")
+    if not os.path.isdir(folder):
+        todo = f"mkdir -m 2770 {folder} && chgrp {group or 'nixbld'} {folder}, on every machine that builds"
+        yield HealthCheck("ccache", "does not work", f"{folder} is not a folder here", todo)
+        return
+    state = os.stat(folder)
+    try:
+        owner = grp.getgrgid(state.st_gid).gr_name
+    except KeyError:
+        owner = str(state.st_gid)
+    everybody, members = state.st_mode & 0o003 == 0o003, state.st_mode & 0o030 == 0o030
+    writable = everybody or (owner == group and members) if group else os.access(folder, os.W_OK)
+    todo = f"chgrp {group} {folder} && chmod 2770 {folder}: builds run as members of that group"
+    detail = f"{folder}, group {owner}, mode {state.st_mode & 0o7777:o}"
+    yield _good("ccache", writable, detail, todo, "does not work")
+    paths = settings.get("sandbox-paths")
+    known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
+    if not settings.get("sandbox"):
+        todo = "sandbox = true in nix.conf: else each cell has its own folder, and CUDA finds nothing"
+        yield HealthCheck("ccache in builds", "warning", "without a sandbox", todo)
+    else:
+        todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"
+        detail = "in the sandbox" if folder in known else "not in the sandbox"
+        yield _good("ccache in builds", folder in known, detail, todo, "does not work")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _flox(seconds: float) -> Iterator[HealthCheck]:
+    todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
+    yield _program("flox", "Flox", seconds, "missing", todo)
+
+
+def _room(workspace: Workspace) -> Iterator[HealthCheck]:
+    from torchsmith.building.plan import this_machine
+
+    machine = this_machine()
+    catalog = workspace.catalog
+    torch = [estimate for estimate in catalog.estimates.values() if estimate.package == catalog.torch.name]
+    memory = max((estimate.memory_gb for estimate in torch), default=0.0)
+    disk = max((estimate.build_gb + estimate.store_gb for estimate in torch), default=0.0)
+    detail = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
+    todo = f"a torch build takes {memory:.0f} GiB or so: fewer jobs, or a builder"
+    yield _good("memory", machine.memory_gb >= memory, detail, todo)
+    free = min(machine.store_gb, machine.scratch_gb)
+    todo = f"a torch build takes {disk:.0f} GiB or so"
+    yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
+
+
+def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
+    builders = configured(workspace.settings.builder)
+    detail = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine only"
+    todo = "torchsmith doctor --builders tests each" if builders else ""
+    yield HealthCheck("builders", "works", detail, todo)
+
+
+def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.host.resolve import capability_of, known_isas
+    from torchsmith.host.spec import HostSpec, gather
+
+    facts = gather((), HostSpec(), workspace.catalog, seconds)
+    host = capability_of(facts)
+    isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
+    todo = "no build of this matrix runs here"
+    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
+    if facts.gpus is None or not facts.gpus.value:
+        todo = "not needed to write recipes, build or verify; test uses a GPU if there is one"
+        yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
+        return
+    names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
+    if host.driver is None:
+        yield HealthCheck("GPU", "does not work", f"{names}, no driver", "install NVIDIA's driver")
+    else:
+        yield HealthCheck("GPU", "works", f"{names}, driver {host.driver}", "torchsmith pick names its build")
+
+
+def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
+    if workspace.root is None:
+        yield HealthCheck("workspace", "missing", "no torchsmith.toml here or above", "torchsmith init")
+        return
+    detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
+    yield HealthCheck("workspace", "works", detail)
+    yield from _state(workspace.home)
+
+
+def _state(root: Path) -> Iterator[HealthCheck]:
+    try:
+        folder = state_folder(root)
+    except Problem as problem:
+        yield HealthCheck("state", "does not work", problem.message, problem.hint)
+        return
+    unused = unused_state(root)
+    yield _good("state", not unused, unused.partition(";")[0] or str(folder), unused.partition("; ")[2])

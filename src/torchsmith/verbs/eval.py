@@ -1,46 +1,155 @@
-"""`torchsmith eval`: what recipes become."""
+"""`torchsmith eval`: the derivations that recipes become, and with --graph what is below them."""
 
 from __future__ import annotations
 
-from torchsmith.api.derivations import failures_of
-from torchsmith.api.evaluating import EvaluateReport, EvaluateRequest, evaluate
-from torchsmith.cli.console import answer, exit_if, next_build, paint, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.core.text import counted
-from torchsmith.verbs.evaluation import print_failed
-from torchsmith.verbs.graph import print_other_gpus
-from torchsmith.verbs.progress import Terminal
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from torchsmith.cli.console import answer, exit_if, next_build, paint, print_problem, tell, write
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Conflict, Exit, Problem
+from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import EvalResult, exit_of, failures_of
+from torchsmith.nix.graph import LongBuild, graph_of
+from torchsmith.nix.targets import ForeignTargets, foreign_targets
+from torchsmith.verbs.svg import check_svg, write_svg
+from torchsmith.workspace.proved import remember
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
+RECIPES_NAMED = 3  # more are counted
+Drawing = Literal["dot", "mermaid"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRequest:
+    """The recipes to evaluate, and how."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    nix: NixOptions = field(default_factory=NixOptions)
+    separate: Annotated[bool, Option("Evaluate each recipe in a process of its own.")] = False
+    graph: Annotated[bool, Option("Count the builds below recipes, and show the long ones they share.")] = (
+        False
+    )
+    other_gpus: Annotated[
+        bool, Option("Fail if a dependency is compiled for other GPUs than the recipe's.")
+    ] = False
+
+
+class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The derivations below recipes."""
+
+    recipes: Mapping[str, str]  # the derivation of each
+    derivations: int
+    downloads: int
+    long_builds: Sequence[LongBuild]
+    gpu_recipes: int  # recipes for one GPU
+    foreign_targets: Sequence[ForeignTargets]  # code for other GPUs than the recipe's own
+
+
+class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Recipes as Nix evaluates them."""
+
+    FORMAT: ClassVar[int] = 3
+    recipes: Sequence[EvalResult]
+    proved: int = 0  # cells that only this workspace claimed, and that evaluate
+    graph: GraphSummary | None = None  # with --graph or --other-gpus
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of(failures_of(self.recipes).values())
+
+
+def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateReport:
+    """Each recipe's derivation, or the cause of its failure; `reporter` gets the name of each."""
+    opened, chosen = open_recipes(request.recipes, request.workspace)
+    instantiate = request.graph or request.other_gpus
+    nix, ask = evaluation(
+        request.nix, workspace=opened, separate=request.separate, instantiate=instantiate, reporter=reporter
+    )
+    results = ask(chosen)
+    proved = 0
+    if opened.root is not None:
+        good = {result.name for result in results if result.ok}
+        proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
+    if not instantiate:
+        return EvaluateReport(recipes=results, proved=proved)
+    below = graph_of(nix, results)
+    own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
+    graph = GraphSummary(
+        recipes=below.recipes,
+        derivations=len(below.users),
+        downloads=below.downloads,
+        long_builds=below.long_builds(opened.catalog),
+        gpu_recipes=len(own.keys() & below.recipes.keys()),
+        foreign_targets=foreign_targets(below, own, opened.catalog),
+    )
+    return EvaluateReport(recipes=results, proved=proved, graph=graph)
 
 
 def run(
     *,
     request: EvaluateRequest,
+    format: Annotated[
+        Drawing | None, Option("With --graph: draw it, as dot for Graphviz or mermaid for Markdown.")
+    ] = None,
+    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Evaluate recipes to derivations, with the pinned nixpkgs or a tree of your own.
 
     A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
     reads only nixpkgs and files that git tracks, downloads only pinned tarballs, and builds nothing. The exit
-    code is 1 when a recipe fails, 3 when only downloads failed. With [bold]--other-gpus[/bold] the
-    derivations are added to the store, and the exit code is also 1 when MAGMA, NCCL or another dependency is
-    compiled for more GPUs than the recipe's own.
+    code is 1 when a recipe fails, 3 when only downloads failed.
+
+    [bold]eval --graph[/bold] counts the builds below recipes, and shows which long ones they share.
+    [bold]eval --other-gpus[/bold] exits with 1 when MAGMA, NCCL or another dependency is compiled for more
+    GPUs than the recipe's own. Both add the derivations to the store.
     """
+    _check_drawings(request, format, as_json=json, svg=svg is not None)
+    check_svg(svg)
     report = evaluate(request, Terminal())
-    answer(report, _print_results, as_json=json)
-    exit_if(report.exit)
-    next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
+    graph = report.graph
+    if graph is not None and format:
+        sys.stdout.write(DRAWINGS[format](graph))
+    else:
+        answer(report, _print_graph if request.graph else _print_results, as_json=json)
+    if graph is not None and svg is not None:
+        from torchsmith.webpage.document import SharedBuild
+        from torchsmith.webpage.pictures import shared_picture
+
+        shared = [SharedBuild(build.kind, build.name, build.recipes, True) for build in graph.long_builds]
+        write_svg(shared_picture(shared), svg)
+    print_failed(failures_of(report.recipes))
+    exit_if(report.exit or (request.other_gpus and graph is not None and bool(graph.foreign_targets)))
+    if not format:
+        next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
+
+
+def _check_drawings(request: EvaluateRequest, format: Drawing | None, *, as_json: bool, svg: bool) -> None:
+    if format and as_json:
+        raise Conflict("--format and --json cannot be combined", hint="leave one of them out")
+    if (format or svg) and not request.graph:
+        raise Conflict(f"{'--format' if format else '--svg'} draws the graph", hint="add --graph")
 
 
 def _print_results(report: EvaluateReport) -> None:
-    """Name, derivation, time and where the answer came from; failures with their cause."""
+    """Name, time and derivation of each recipe, then the counts."""
     good = [(result, result.evaluated.drv_path) for result in report.recipes if result.evaluated]
     width = max((len(result.name) for result, _ in good), default=0)
     for result, path in good:
         time = "cached" if result.cached else f"{result.seconds:.2f} s"
         write(f"{result.name:{width}}  {paint(f'{time:>8}  ', 'dim')}{path}")
-    print_failed(failures_of(report.recipes))
     builds = len({path for _, path in good})
     counts = [f"{len(good)} of {len(report.recipes)} recipes evaluate to {counted(builds, 'derivation')}"]
     if cached := sum(result.cached for result, _ in good):
@@ -50,5 +159,61 @@ def _print_results(report: EvaluateReport) -> None:
     tell(", ".join(counts))
     if report.proved:
         tell(f"proved to evaluate: {counted(report.proved, 'cell')} that only this workspace claimed")
-    if report.below:
-        print_other_gpus(report.below)
+    if report.graph:
+        _print_foreign_targets(report.graph)
+
+
+def print_failed(failed: Mapping[str, Cause]) -> None:
+    """The recipes that do not evaluate, by cause: one that several share is printed once."""
+    for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
+        recipes = paint(f" ({some_of(names, RECIPES_NAMED)})", "dim", sys.stderr)
+        print_problem(Problem(cause.message + recipes, where=cause.where))
+
+
+def _print_graph(report: EvaluateReport) -> None:
+    """The long builds, each with the recipes above it, and the sum of everything."""
+    graph = report.graph
+    assert graph is not None
+    kinds = max((len(build.kind) for build in graph.long_builds), default=0)
+    width = max((len(build.name) for build in graph.long_builds), default=0)
+    for build in graph.long_builds:
+        count = len(build.recipes)
+        users = ", ".join(build.recipes) if count <= RECIPES_NAMED else f"{count} recipes"
+        kind = paint(f"{build.kind:{kinds}}", "bold")
+        write(f"{kind}  {build.name:{width}}  {paint(f'below {users}', 'dim')}", hang=9)
+    counts = Counter(build.kind for build in graph.long_builds)
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    below = f"{counted(graph.derivations, 'derivation')} below {counted(len(graph.recipes), 'recipe')}"
+    tell(f"{below}, {counted(graph.downloads, 'download')}; long builds: {listed or 'none'}")
+    _print_foreign_targets(graph)
+
+
+def _print_foreign_targets(graph: GraphSummary) -> None:
+    """What below recipes for a GPU is compiled for others, and how many recipes have nothing of it."""
+    for row in graph.foreign_targets:
+        below = counted(len(row.recipes), "recipe")
+        tell(f"{row.name} is compiled for {', '.join(row.gpus)} too, below {below}")
+    if gpu_recipes := graph.gpu_recipes:
+        alone = gpu_recipes - len({name for row in graph.foreign_targets for name in row.recipes})
+        tell(f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU")
+
+
+def dot(graph: GraphSummary) -> str:
+    """The recipes and the long builds below them, for Graphviz."""
+    lines = ["digraph torchsmith {", "  rankdir=LR;", "  node [shape=box];"]
+    lines += [f'  "{build.drv_path}" [label="{build.name}", style=filled];' for build in graph.long_builds]
+    lines += [f'  "{name}" -> "{build.drv_path}";' for build in graph.long_builds for name in build.recipes]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def mermaid(graph: GraphSummary) -> str:
+    """The same for a page of Markdown."""
+    numbers = {name: f"r{at}" for at, name in enumerate(graph.recipes)}
+    lines = ["graph LR", *(f'  {number}["{name}"]' for name, number in numbers.items())]
+    for at, build in enumerate(graph.long_builds):
+        lines.append(f'  h{at}[("{build.name}")]')
+        lines += [f"  {numbers[name]} --> h{at}" for name in build.recipes]
+    return "\n".join(lines) + "\n"
+
+
+DRAWINGS: Mapping[str, Callable[[GraphSummary], str]] = {"dot": dot, "mermaid": mermaid}

@@ -1,17 +1,48 @@
-"""`torchsmith fix-hashes`: the hashes that sources really have, written where they belong."""
+"""`torchsmith fix-hashes`: the hashes that sources really have, written to the files that state them."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from typing import Annotated
 
-from torchsmith.api.repairing import FixHashesRequest, HashReport, fix_hashes
+from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_build, tell, warn
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
-from torchsmith.verbs.progress import Terminal
+from torchsmith.nix.tool import find_nix
+from torchsmith.repair.fix_hashes import HashFixer, HashFixes
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixHashesRequest:
+    """The recipes whose sources are fetched."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    nixpkgs: NixpkgsOption = ()
+    dry_run: Annotated[bool, Option("Write nothing; show the changes.")] = False
+    accept: Annotated[bool, Option("Also replace a hash that was right before.")] = False
+
+
+def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFixes:
+    """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
+    with workspace_record(request.workspace) as (opened, record):
+        trees = read_trees(request.nixpkgs)
+        fixer = HashFixer(find_nix(), opened, request.recipes, trees, record.proved())
+        with reporter.status("fetching sources"):
+            fixes = fixer.run(accept=request.accept, write=not request.dry_run)
+        reporter.note(fixes.recovered)
+        if not request.dry_run:
+            record.note_proved(fixes.proved)
+    return fixes
 
 
 def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
@@ -20,28 +51,28 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
     All mismatches are found in one pass and corrected together: for generated recipes in torchsmith.toml or
     the catalog folder of the workspace, in your own files in place. Only sources are fetched; nothing is
     compiled. A source whose hash cannot be located, for example because a function computes it, is named. The
-    exit code is 1 when something is left for you to do, 3 when only downloads failed.
+    exit code is 1 when something remains for you to do, 3 when only downloads failed.
     """
-    report = fix_hashes(request, Terminal())
-    answer(report, lambda report: _print(report, written=not request.dry_run), as_json=json)
-    if report.suspicious:
+    fixes = fix_hashes(request, Terminal())
+    answer(fixes, lambda fixes: _print(fixes, written=not request.dry_run), as_json=json)
+    if fixes.suspicious:
         raise Refused(
-            f"{len(report.suspicious)} changed hashes may be tampering and were not written",
-            hint="find out why the source changed; --accept writes them all the same",
+            f"{len(fixes.suspicious)} changed hashes may be tampering and were not written",
+            hint="find out why the source changed; --accept writes them",
         )
-    exit_if(report.exit)
+    exit_if(fixes.exit)
     next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
-def _print(report: HashReport, *, written: bool) -> None:
-    sys.stdout.write(report.diff)
-    for row in report.written:
+def _print(fixes: HashFixes, *, written: bool) -> None:
+    sys.stdout.write(fixes.diff)
+    for row in fixes.written:
         whose = row.recipes[0] if len(row.recipes) == 1 else f"{len(row.recipes)} recipes"
         tell(f"{row.where}: {row.got} {'written' if written else 'would be written'}, for {whose}")
-    for row in report.suspicious:
+    for row in fixes.suspicious:
         warn(f"▲ {row.where}: {row.source} now has {row.got}; {row.suspicion}")
-    for text in (*report.unplaced, *report.unchecked, *report.unseen):
+    for text in (*fixes.unplaced, *fixes.unchecked, *fixes.unfetched, *fixes.unseen):
         tell(f"✗ {text}", "red")
-    unseen = f", {len(report.unseen)} not seen" if report.unseen else ""
-    hashes, sources = counted(len(report.written), "hash", "hashes"), counted(len(report.proved), "source")
+    unseen = f", {len(fixes.unseen)} not checked" if fixes.unseen else ""
+    hashes, sources = counted(len(fixes.written), "hash", "hashes"), counted(len(fixes.proved), "source")
     tell(f"{hashes} corrected, {sources} proved{unseen}")

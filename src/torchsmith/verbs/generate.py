@@ -7,8 +7,8 @@ import sys
 from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.cli.console import exit_if, next_build, next_step, print_json, tell, write
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.verbs.plan_view import may_delete, print_changes
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith generate -w builds"
 

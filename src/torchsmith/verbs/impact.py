@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchsmith.api.derivations import ImpactReport, ImpactRequest, impact
 from torchsmith.cli.console import answer, exit_if, next_build, tell, write
 from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.terminal import Terminal
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
 

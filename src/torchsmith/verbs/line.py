@@ -7,8 +7,8 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, table, write
 from torchsmith.cli.group import Group
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.verbs.edit_view import print_edit
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
 PAIR = ("torchvision", "torchaudio")

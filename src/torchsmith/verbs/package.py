@@ -15,9 +15,9 @@ from torchsmith.api.editing import (
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.group import Group
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.verbs.edit_view import print_edit
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 app = Group(EXAMPLE)

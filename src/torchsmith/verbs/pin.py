@@ -5,8 +5,8 @@ from __future__ import annotations
 from torchsmith.api.editing import PinRequest, pin
 from torchsmith.cli.console import answer, exit_if, next_step
 from torchsmith.cli.options import JsonOption
+from torchsmith.cli.terminal import Terminal
 from torchsmith.verbs.edit_view import print_edit, print_refused
-from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = "torchsmith init builds && torchsmith pin 2.10 -w builds --rev 0182a36 --dry-run"
 

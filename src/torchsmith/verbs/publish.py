@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
-from torchsmith.api.building import PublishReport, PublishRequest, publish
+import msgspec
+
+from torchsmith.building.backends import require_flox
+from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.verbs.progress import Terminal
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Incomplete
+from torchsmith.core.state import state_folder
+from torchsmith.publishing.committed import unpublishable
+from torchsmith.publishing.publish import PublishedRow, Publisher
+from torchsmith.publishing.verified import why_unverified
+from torchsmith.workspace.checkout import choose
+from torchsmith.workspace.journal import finish_stopped
 
 EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 # NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
@@ -16,6 +33,65 @@ CUDA_TERMS = (
     " application and under its terms; not the compiler, the driver or the toolkit as such"
 )
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishRequest:
+    """Which builds to publish, and under which organisation."""
+
+    recipes: Recipes = ()
+    org: Annotated[
+        str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
+    ] = ""
+    workspace: WorkspaceOption = None
+    push: Annotated[bool, Option("Commit what changed, and push what is verified.")] = False
+    checkout_credentials: Annotated[
+        bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
+    ] = False
+    force: Annotated[bool, Option("Also publish what is not verified.")] = False
+    dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
+    nixpkgs: NixpkgsOption = ()
+
+
+class PublishReport(msgspec.Struct, frozen=True):
+    """The packages, and which of them were published."""
+
+    packages: Sequence[PublishedRow]
+
+    @property
+    def ok(self) -> bool:
+        return not any(row.standing in ("failed", "not verified") for row in self.packages)
+
+
+def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
+    """Publish built and verified packages with Flox; `reporter` gets what a stopped run had left. Raises
+    Incomplete if no organisation is known, MissingRequirement without Flox."""
+    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
+        org = request.org or opened.settings.org
+        if not org:
+            hint = 'give --org, or write org = "..." into torchsmith.toml'
+            raise Incomplete("no organisation to publish under", hint=hint)
+        reporter.note("" if request.dry_run else finish_stopped(opened.home, "publish"))
+        chosen = choose(request.recipes, opened, opened.home).recipes
+        logs = state_folder(opened.home) / "logs" / "publish"
+        check = partial(
+            unpublishable,
+            record=record,
+            workspace=opened,
+            trees=read_trees(request.nixpkgs),
+            why_unverified=partial(why_unverified, record, opened.catalog),
+        )
+        publisher = Publisher(
+            require_flox(),
+            org,
+            record,
+            logs,
+            check,
+            force=request.force,
+            push=request.push,
+            credentials=request.checkout_credentials,
+        )
+        return PublishReport(publisher.publish(chosen, dry_run=request.dry_run))
 
 
 def run(*, request: PublishRequest, json: JsonOption = False) -> None:
@@ -50,5 +126,5 @@ def _print_rows(report: PublishReport) -> None:
     if counts["published"]:
         tell(
             "builds stay in the store while the state folder links them, and in a cache (build --cache)"
-            " until somebody deletes them; Flox keeps what was published as the organisation's plan says"
+            " until they are deleted; Flox keeps what was published as the organisation's plan says"
         )

@@ -1,22 +1,186 @@
-"""`torchsmith rehearse`: in minutes what a build of hours would stumble over, and what it would take."""
+"""`torchsmith rehearse`: finds in minutes what would stop a build of hours, and estimates its time."""
 
 from __future__ import annotations
 
-from torchsmith.api.rehearsing import Rehearsed, RehearseReport, RehearseRequest, rehearse
-from torchsmith.artifact.commands import CompilerUse
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from torchsmith.artifact.check import Check, passed
+from torchsmith.artifact.commands import CompilerUse, read_commands, uses
+from torchsmith.artifact.objects import check_objects
+from torchsmith.building.jobs import outputs_of
+from torchsmith.building.plan import Resources
+from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
+from torchsmith.building.start import BuildSpec, Prepared, workspace_record
+from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import answer, exit_if, next_step, write
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Exit, Incomplete, MissingRequirement
 from torchsmith.core.text import counted, duration
-from torchsmith.verbs.build_view import BuildTerminal, print_broken
-from torchsmith.verbs.diagnose import print_diagnosis
-from torchsmith.verbs.progress import Terminal
+from torchsmith.matrix import Variant
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import exit_of
+from torchsmith.record import Past
+from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.verbs.verify import print_checks
+from torchsmith.verbs.build import prepare_build, run_prepared
+from torchsmith.verbs.diagnose import print_diagnosis
+from torchsmith.verbs.eval import print_failed
 
 EXAMPLE = (
     "torchsmith init b && torchsmith generate -w b &&"
     " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
 )
 FLAGS_SHOWN = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearseRequest:
+    """Which recipes to rehearse, and with what."""
+
+    recipes: Recipes = ()
+    workspace: WorkspaceOption = None
+    every: Annotated[
+        bool, Option("--all", "Rehearse all recipes of the workspace; those that configure alike once.")
+    ] = False
+    dry_run: Annotated[bool, Option("Show what would be rehearsed and stop.")] = False
+    jobs: Annotated[
+        int | None,
+        Option("--jobs", "-j", "Parallel rehearsals on this machine; 0: remote builders only.", min=0),
+    ] = None
+    cores: Annotated[int | None, Option("Cores, for all rehearsals together.", min=1)] = None
+    nixpkgs: NixpkgsOption = ()
+    local: Annotated[bool, Option("Use this machine only.")] = False
+    timeout: Annotated[int, Option("Stop a rehearsal after this many seconds.", min=0)] = 0
+
+
+class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+    """One rehearsal: what was compiled, what it shows, and what the whole would take."""
+
+    name: str
+    represents: tuple[str, ...]  # all recipes that configure alike, this one among them
+    derivation: str
+    output: str
+    figures: RehearsalFigures
+    whole: WholeBuild
+    compilers: tuple[CompilerUse, ...]
+    checks: tuple[Check, ...]
+
+
+class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was rehearsed, what failed and why, what needs its torch first, and what does not evaluate."""
+
+    FORMAT: ClassVar = 2
+    rehearsals: list[Rehearsed]
+    failed: dict[str, Diagnosis]
+    waiting: dict[str, str]
+    broken: dict[str, Cause]
+    planned: dict[str, str]  # with --dry-run: names and their derivations
+    alike: dict[str, tuple[str, ...]]  # all that each name represents
+    exit: Exit
+    stopped: bool = False
+
+
+def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseReport:
+    """Configure builds as they are, compile a sample of each, and record what the whole would take.
+    Raises MissingRequirement for a companion whose torch is not built, unless `every` is set."""
+    if not request.recipes and not request.every:
+        raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
+    spec = BuildSpec(
+        selectors=tuple(request.recipes),
+        trees=read_trees(request.nixpkgs),
+        small=takes_sample(request.nixpkgs),
+        resources=Resources(request.jobs, request.cores, None),
+        local=request.local,
+        timeout=request.timeout,
+        rehearse=True,
+    )
+    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
+        ready = prepare_build(spec, opened, record, reporter)
+        chosen, graph = ready.rehearsals, ready.graph
+        assert chosen is not None
+        assert graph is not None
+        if chosen.waiting and not request.every:
+            name, torch = next(iter(chosen.waiting.items()))
+            variant = Variant.parse(name.rpartition("/")[2], opened.catalog)
+            raise MissingRequirement(
+                f"{name} is compiled against {torch}, which is not built yet",
+                hint=f"rehearse and build {variant.of(opened.catalog.torch).name} first",
+            )
+        planned = {name.removeprefix(PREFIX): path for name, path in graph.recipes.items()}
+        report = RehearseReport(
+            rehearsals=[],
+            failed={},
+            waiting=dict(chosen.waiting),
+            broken=dict(ready.plan.broken),
+            planned=planned,
+            alike=dict(chosen.alike),
+            exit=exit_of(ready.plan.broken.values()),
+        )
+        if request.dry_run:
+            return report
+        finished = run_prepared(ready, reporter)
+        failed = {name.removeprefix(PREFIX): why for name, why in finished.failed.items()}
+        stopped = finished.state == "stopped"
+        ended = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
+        rehearsals = [] if stopped else [_rehearsed(name, ready) for name in ended]
+        for rehearsal in rehearsals:
+            _record(rehearsal, ready)
+    right = all(passed(rehearsal.checks) for rehearsal in rehearsals)
+    return msgspec.structs.replace(
+        report,
+        rehearsals=rehearsals,
+        failed=failed,
+        planned={},
+        exit=finished.exit if right else Exit.CHECK_FAILED,
+        stopped=stopped,
+    )
+
+
+def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
+    graph, nix, chosen = ready.graph, ready.nix, ready.rehearsals
+    assert graph is not None
+    assert nix is not None
+    assert chosen is not None
+    path = graph.recipes[PREFIX + name]
+    output = nix.store_file(outputs_of(graph.derivations[path])[0])
+    figures = read_figures(output)
+    commands = read_commands(output / "compile_commands.json")
+    catalog = ready.workspace.catalog
+    variant = Variant.parse(name.rpartition("/")[2], catalog)
+    return Rehearsed(
+        name=name,
+        represents=chosen.alike[name],
+        derivation=path,
+        output=str(output),
+        figures=figures,
+        whole=whole_build(figures, ready.plan.share.cores),
+        compilers=tuple(uses(commands)),
+        checks=tuple(check_objects(output / "objects", commands, variant, catalog)),
+    )
+
+
+def _record(rehearsal: Rehearsed, ready: Prepared) -> None:
+    """Record the estimated time of every recipe that this one represents."""
+    catalog = ready.workspace.catalog
+    for name in rehearsal.represents:
+        variant = Variant.parse(name.rpartition("/")[2], catalog)
+        past = Past(
+            name=name,
+            package=variant.package.name,
+            gpu=variant.toolkit is not None,
+            system=catalog.isas[variant.isa].platform,
+            cores=rehearsal.whole.cores,
+            seconds=rehearsal.whole.seconds,
+            rehearsed=True,
+        )
+        ready.record.note_rehearsed(rehearsal.derivation, past)
 
 
 def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
@@ -30,7 +194,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     if json:
         report = rehearse(request, Terminal())
     else:
-        with BuildTerminal(plan=False) as terminal:
+        with BuildTerminal() as terminal:
             report = rehearse(request, terminal)
     answer(report, _print, as_json=json)
     if report.stopped:
@@ -41,10 +205,10 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
 
 
 def _print(report: RehearseReport) -> None:
-    print_broken(report.broken)
+    print_failed(report.broken)
     for name, path in report.planned.items():
         more = len(report.alike[name]) - 1
-        write(name + (f" (stands for {more} more that configure alike)" if more else ""))
+        write(name + (f" (represents {more} more that configure alike)" if more else ""))
         write(f"  {path}", "dim")
     for rehearsal in report.rehearsals:
         _print_rehearsal(rehearsal)
@@ -55,11 +219,11 @@ def _print(report: RehearseReport) -> None:
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:
-    """What a person wants to know before hours are spent."""
+    """What to know before a build of hours."""
     figures, estimate = rehearsal.figures, rehearsal.whole
     write(rehearsal.name, "bold")
-    if len(rehearsal.stands_for) > 1:
-        write(f"  stands for {counted(len(rehearsal.stands_for), 'recipe')} configured alike")
+    if len(rehearsal.represents) > 1:
+        write(f"  represents {counted(len(rehearsal.represents), 'recipe')} configured alike")
     write(
         f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
         f" {counted(figures.objects, 'object')} in {figures.compile_seconds:.0f} s"

@@ -17,7 +17,7 @@ from torchsmith import __version__
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.repo import TORCH_SECTION
 from torchsmith.auditing.run import audit
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import TORCH, Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
@@ -59,7 +59,7 @@ def collect(request: PageInput) -> PageReport:
         profile=request.workspace.profile if request.with_matrix else "",
         cells=(*(cell for cell, _ in known), *_impossible(known, request)),
         findings=findings.all,
-        shared=tuple(_shared(request.graph, recipes.values())),
+        shared=tuple(_shared(request.graph, recipes.values(), request.workspace.catalog)),
         runs=past.runs,
         history=tuple(revisions(request.root, [repository.root for repository in repositories])),
         cover=request.cover,
@@ -210,11 +210,11 @@ def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[Page
                 yield _with_axes(cell, variant, catalog)
 
 
-def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[SharedBuild]:
+def _shared(graph: Graph | None, recipes: Iterable[RecipeFile], catalog: Catalog) -> Iterator[SharedBuild]:
     """Long builds by derivation; without derivations the torch that recipes have in common by their text."""
     if graph is not None:
-        for build in graph.heavy:
-            yield SharedBuild(build.kind, build.derivation.name, build.users, sure=True)
+        for build in graph.long_builds(catalog):
+            yield SharedBuild(build.kind, build.name, build.recipes, sure=True)
         return
     sections = grouped(
         (re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE), recipe)
@@ -224,7 +224,7 @@ def _shared(graph: Graph | None, recipes: Iterable[RecipeFile]) -> Iterator[Shar
     for own in sections.values():
         first = own[0].variant
         name = f"torch of {first.cell}" if first else "torch"
-        yield SharedBuild("torch", name, tuple(recipe.name for recipe in own), sure=False)
+        yield SharedBuild(TORCH, name, tuple(recipe.name for recipe in own), sure=False)
 
 
 def below(root: Path, path: Path | str) -> str:

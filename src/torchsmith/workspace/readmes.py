@@ -10,7 +10,7 @@ from torchsmith.catalog import Catalog, Line, Package
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.driver import NIX_LOOKS, linking
+from torchsmith.core.driver import DRIVER_DIR, driver_link_command
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.cells import gpu_of, gpu_title, toolkit_title
@@ -170,11 +170,11 @@ def _use(name: str, cell: Cell, catalog: Catalog) -> str:
     linux = catalog.isas[cell.variant.isa].platform.endswith("-linux")
     image = f"    $(nix-build -A images.{name}) | docker load\n" if linux else ""
     driver = (
-        f"""Nix's programs look for the driver's `libcuda.so.1` in `{NIX_LOOKS}`, which NixOS has. Elsewhere
+        f"""Nix's programs look for the driver's `libcuda.so.1` in `{DRIVER_DIR}`, which NixOS has. Elsewhere
 lay links to the driver's files there, and to nothing else of their folder; `torchsmith test` says whether a
 build finds the driver, and prints this line with the right folder:
 
-    {linking("/usr/lib/x86_64-linux-gnu")}
+    {driver_link_command("/usr/lib/x86_64-linux-gnu")}
 
 """
         if cell.variant.cuda
@@ -287,7 +287,7 @@ Recipes import nixpkgs {", ".join(f"`{pin}`" for pin in pins) or "from the Flox 
 {table(["variant", "GPU", "CPU"], variants)}
 
 ## When a build fails
-{table(["in the log", "cause", "cure"], [[error.title, error.cause, error.cure] for error in errors])}
+{table(["in the log", "cause", "fix"], [[error.title, error.cause, error.fix] for error in errors])}
 """
     return _page(body, name.removeprefix("docs/"))
 

@@ -274,7 +274,7 @@
     else {
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
       parts.push(command(`torchsmith verify ${name}`));
-      if (cell.s === "failed") parts.push(command(`torchsmith log ${name}`), command(`torchsmith diagnose ${name}`));
+      if (cell.s === "failed") parts.push(command(`torchsmith runs log ${name}`), command(`torchsmith diagnose ${name}`));
     }
     const builds = (shares.get(cell.n) || []).filter((build) => build[3].length > 1);
     if (builds.length) {

@@ -1,31 +1,23 @@
-"""A build for people and programs: its plan, a live table or plain lines as it goes, and how it ended."""
+"""A build as it runs: a live table on a terminal, else a line for each event, or JSON."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
-from torchsmith.api.build_plan import BuildPlanReport
-from torchsmith.api.building import BuildRequest
 from torchsmith.building import events
 from torchsmith.building.job import Tell
-from torchsmith.building.report import BuildReport
-from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, Printer, command, laid_out, paint, tell, write
-from torchsmith.core.text import counted, duration, grouped, printable, some_of
-from torchsmith.verbs.diagnose import print_diagnosis
-from torchsmith.verbs.progress import Terminal
-from torchsmith.verbs.remaining import Remaining, cut, moment
-from torchsmith.workspace.load import open_workspace
+from torchsmith.building.plan import BuildPlan
+from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, laid_out, paint, tell
+from torchsmith.cli.terminal import Terminal, cut
+from torchsmith.core.text import counted, duration, printable
 
-MAX_JOBS_LISTED = 40  # jobs of a plan
-MAX_SHOWN = 6  # results, and recipes above a job that failed
+MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
 NAME_COLUMNS = 24  # that a name needs to be unique: CUDA, GPU and instruction set
@@ -86,6 +78,48 @@ class PlainView:
 
 
 @dataclass
+class Remaining:
+    """What is left of each job, in seconds; finished siblings correct what is expected of the others."""
+
+    expected: dict[str, float]
+    packages: dict[str, str]
+    slots: int
+    ratios: dict[str, list[float]] = field(default_factory=dict)
+
+    def finished(self, key: str, seconds: float) -> None:
+        """A job is done, and took this long."""
+        expected = self.expected.pop(key, 0.0)
+        if expected > 0 and seconds > 0:
+            self.ratios.setdefault(self.packages.get(key, ""), []).append(seconds / expected)
+
+    def dropped(self, key: str) -> None:
+        """A job failed or was skipped."""
+        self.expected.pop(key, None)
+
+    def of(self, key: str, elapsed: float = 0.0, done: int = 0, total: int = 0) -> float:
+        """Of one job; ninja's steps count for more than any estimate."""
+        if total and done >= total * MIN_STEP_SHARE:
+            return elapsed * (total - done) / done
+        from statistics import median  # many commands show progress, and few come here
+
+        learnt = self.ratios.get(self.packages.get(key, ""), [])
+        return max(0.0, self.expected.get(key, 0.0) * (median(learnt) if learnt else 1.0) - elapsed)
+
+    def rest(self, running: dict[str, tuple[float, int, int]]) -> float:
+        """Of all: the work spread over the slots, and no less than the longest that runs."""
+        now = [self.of(key, *progress) for key, progress in running.items()]
+        waiting = [self.of(key) for key in self.expected if key not in running]
+        return max([(sum(now) + sum(waiting)) / max(1, self.slots), *now, *waiting])
+
+
+def moment(seconds: float, now: float) -> str:
+    """A time of day, with the day if that is not today: `03:40`, `Tue 17 Nov 03:40`."""
+    then, today = time.localtime(now + seconds), time.localtime(now)
+    same = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
+    return time.strftime("%H:%M" if same else "%a %d %b %H:%M", then)
+
+
+@dataclass
 class _Shown:
     name: str
     started: float
@@ -112,7 +146,7 @@ class LiveView:
     """A table of what runs, and one line for all of it."""
 
     foot: Foot
-    plan: BuildPlanReport
+    plan: BuildPlan
     slots: int = 1
     began: float = field(default_factory=time.monotonic)
     running: dict[str, _Shown] = field(default_factory=dict)
@@ -121,7 +155,7 @@ class LiveView:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        expected = {job.key: job.expected.seconds for job in self.plan.jobs}
+        expected = {key: cost.seconds for key, cost in self.plan.expected.items()}
         packages = {job.key: job.package for job in self.plan.jobs}
         self.remaining = Remaining(expected, packages, self.slots)
 
@@ -198,11 +232,13 @@ class LiveView:
 
 
 class BuildTerminal(Terminal):
-    """A run as it goes: JSON when asked for, live on a terminal, lines elsewhere."""
+    """Shows a run: as JSON if requested, else live on a terminal or as lines; its plan with `print_plan`."""
 
-    def __init__(self, *, as_json: bool = False, plan: bool = True) -> None:
+    def __init__(
+        self, *, as_json: bool = False, print_plan: Callable[[BuildPlan], None] = lambda plan: None
+    ) -> None:
         self.as_json = as_json
-        self._shows_plan = plan and not as_json
+        self._print_plan = print_plan
         self._stack = ExitStack()
         self._show: Tell = tell_json if as_json else lambda event: None
 
@@ -212,10 +248,11 @@ class BuildTerminal(Terminal):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def planned(self, plan: BuildPlanReport, slots: int) -> None:
-        if self._shows_plan:
-            print_plan(plan, tell)
-        if plan.problem is not None or self.as_json:
+    def planned(self, plan: BuildPlan, slots: int) -> None:
+        if self.as_json:
+            return
+        self._print_plan(plan)
+        if plan.problem is not None:
             return
         if sys.stderr.isatty():
             self._show = LiveView(self._stack.enter_context(Foot()), plan, slots).tell
@@ -224,121 +261,6 @@ class BuildTerminal(Terminal):
 
     def event(self, event: events.Event | events.Tick) -> None:
         self._show(event)
-
-
-def print_plan(plan: BuildPlanReport, line: Printer = write) -> None:
-    """A row a job, then the sums."""
-    stream = sys.stdout if line is write else sys.stderr
-    users = Counter(need for job in plan.jobs for need in job.needs)
-    if plan.jobs:
-        line("   hours   memory     disk  job (~: a guess)", "cyan")
-    # What was requested comes first, and of the rest what takes longest.
-    jobs = sorted(plan.jobs, key=lambda job: (not job.recipes, 0 if job.recipes else -job.expected.seconds))
-    for job in jobs[:MAX_JOBS_LISTED]:
-        cost = job.expected
-        hours, memory, disk = (
-            f"{'~' if name in cost.guesses else ''}{figure}"
-            for name, figure in (
-                ("seconds", f"{cost.seconds / 3600:.2f}"),
-                ("memory_gb", f"{max(cost.memory_gb, 1):.0f}"),
-                ("build_gb", f"{max(cost.build_gb, 1):.0f}"),
-            )
-        )
-        unknown = cost.basis == "not estimated"
-        hours = "?" if unknown else hours
-        facts = [
-            f"{job.builds} builds" if job.builds > 1 else "",
-            counted(cost.steps, "step") if cost.steps else "",
-            job.system,
-            f"needed by {users[job.name]} jobs" if users[job.name] > 1 else "",
-            cost.basis if unknown else f"by {cost.basis}" if cost.basis != "a guess" else "",
-        ]
-        about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
-        line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
-    if len(plan.jobs) > MAX_JOBS_LISTED:
-        line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
-    to_build = sum(len(job.recipes) for job in plan.jobs)
-    to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
-    line(
-        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache{to_fetch}"
-    )
-    print_broken({recipe.name: recipe.why for recipe in plan.broken}, line)
-    if plan.jobs:
-        _print_sums(plan, line)
-    if plan.own_store:
-        line(
-            f"you may not use the machine's Nix store: results go to {plan.own_store}, where verify reads"
-            " them, but cannot be imported (torchsmith doctor says what to change)",
-            "yellow",
-        )
-
-
-def _print_sums(plan: BuildPlanReport, line: Printer) -> None:
-    if plan.builds_below:
-        counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
-        are = "is" if plan.own_builds == 1 else "are"
-        line(f"{counts} below {are} this workspace's own; the public cache of nixpkgs can have the others")
-    costs = [job.expected for job in plan.jobs]
-    if cached := sum(cost.cached_seconds for cost in costs):
-        line(f"a compile cache saves {duration(cached)} of that, if all builders share one")
-    if guessed := sum(bool(cost.guesses) for cost in costs):
-        line(f"guesses stand in the costs of {counted(guessed, 'job')}; finished builds replace them", "dim")
-    scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
-    known = [cost.seconds for cost in costs if cost.basis != "not estimated"]
-    without = f" without the {len(costs) - len(known)} not estimated" if len(known) < len(costs) else ""
-    line(
-        f"{counted(len(plan.jobs), 'job')}, {duration(sum(known))} of work one after the other{without};"
-        f" {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
-        f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
-        f"{plan.per_core_gb:.1f} GB of memory for each compiler"
-    )
-
-
-def print_broken(broken: Mapping[str, str], line: Printer = write) -> None:
-    """Recipes that do not evaluate; the same reason is told once."""
-    for why, names in grouped((why, name) for name, why in broken.items()).items():
-        line(f"✗ {some_of(names)}: {why}", "red")
-
-
-def print_end(report: BuildReport, request: BuildRequest) -> None:
-    """Failures with their causes, what is there now, and what to do with it."""
-    for name, diagnosis in report.failed.items():
-        print_diagnosis(diagnosis, name, tell)
-        if users := report.above.get(name):
-            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
-        tell(f"  {command('log', name, workspace=request.workspace)}", "dim", whole=True)
-    if report.skipped:
-        tell(f"not tried, because what they need failed: {', '.join(report.skipped)}")
-    for name, why in report.wrong.items():
-        tell(f"{name} is built, but verify does not accept it: {why}", "red")
-    settled = counted(len(report.settled), "recipe")
-    there = f"; {settled} there already or fetched" if report.settled else ""
-    tell(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
-    if report.results:
-        _print_results(report.results, request)
-    if report.state == "stopped":
-        tell(f"stopped; {command('build', '--resume', workspace=request.workspace)} goes on")
-
-
-def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
-    """Where builds are, and what is done with them next."""
-    tell("results, kept from garbage collection:")
-    for path in list(results.values())[:MAX_SHOWN]:
-        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", whole=True)
-    first, place = next(iter(results.items()))
-    if len(results) > MAX_SHOWN:
-        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", whole=True)
-    # Of several, publish tells itself which are ready.
-    publish = [["publish", *(results if len(results) == 1 else ())]]
-    org = open_workspace(request.workspace).settings.org
-    test = [["test", first]] if place.is_symlink() else []  # in a store of torchsmith's own nothing runs
-    steps = [["verify", first], *test, *(publish if org else ())]
-    steps = steps[request.verify :]
-    if steps:
-        tell("next:")
-    for step in steps:
-        tell(f"  {command(*step, workspace=request.workspace)}", whole=True)
 
 
 def _promise(event: events.RecipeVerified) -> str:

@@ -1,0 +1,178 @@
+"""`torchsmith runs`: the last run, earlier builds, and their logs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from torchsmith.building.by_name import last_log
+from torchsmith.building.start import workspace_record
+from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.group import Group
+from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.core.text import counted, duration
+from torchsmith.record import JobRow, RunRow
+
+EXAMPLE = "torchsmith init builds && torchsmith runs -w builds"
+LOG_EXAMPLE = "torchsmith init builds && torchsmith runs log -w builds"
+STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow", "lost": "yellow", "running": "cyan"}
+STATES = {
+    "running": "is running",
+    "done": "is done",
+    "failed": "ended with failures",
+    "stopped": "was stopped",
+    "killed": "was killed",
+}
+app = Group(EXAMPLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsRequest:
+    """The jobs of the last run, or with `history` the builds that have ended."""
+
+    name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = ""
+    history: Annotated[bool, Option("Show the builds that have ended, of all runs, newest first.")] = False
+    limit: Annotated[int, Option("--limit", "-n", "With --history: show at most this many.", min=1)] = 20
+    workspace: WorkspaceOption = None
+
+
+class RunsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The last run with its jobs; with `history` builds that have ended, newest first."""
+
+    FORMAT: ClassVar = 2
+    run: RunRow | None  # null with --history, and before the first run
+    state: Literal["", "running", "done", "failed", "stopped", "killed"] = ""  # of the run
+    jobs: Sequence[JobRow]
+    missing: Sequence[str] = ()  # results of the run that are no longer in the store
+
+
+def runs(request: RunsRequest) -> RunsReport:
+    """The jobs of the last run, or the builds that have ended."""
+    with workspace_record(request.workspace, read_only=True) as (_, record):
+        if request.history:
+            return RunsReport(run=None, jobs=record.history(request.name, request.limit))
+        last = next(iter(record.runs(1)), None)
+        if last is None:
+            return RunsReport(run=None, jobs=())
+        jobs = [job for job in record.jobs(last.id) if request.name in ("", job.name)]
+    killed = last.state == "running" and not last.alive
+    return RunsReport(run=last, state="killed" if killed else last.state, jobs=jobs, missing=_missing(jobs))
+
+
+def _missing(jobs: Sequence[JobRow]) -> list[str]:
+    """Results that were collected as garbage, or deleted."""
+    from torchsmith.nix.tool import stored
+
+    outputs = [path for job in jobs if job.state == "done" for path in job.outputs[:1]]
+    return [path for path in outputs if not os.path.lexists(stored(path))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRequest:
+    """A job whose log is printed; without a name, the jobs that have a log."""
+
+    name: Annotated[
+        str, Argument("A job's name; without it, the names that have a log.", metavar="[NAME]")
+    ] = ""
+    workspace: WorkspaceOption = None
+
+
+def log(request: LogRequest) -> Path | list[str]:
+    """The log of a job's last build; without a name, the names of all jobs that have one."""
+    with workspace_record(request.workspace, read_only=True) as (opened, record):
+        return last_log(record, request.name, opened) if request.name else record.logged_names()
+
+
+@app.default
+def run(*, request: RunsRequest, json: JsonOption = False) -> None:
+    """Show the last run: what is done, running, failed and remaining, with the results.
+
+    [bold]runs --history[/bold] shows the builds of all runs: how long they took, where, and why they failed;
+    later runs are estimated from them. [bold]runs log NAME[/bold] prints the log of a job's last build.
+    """
+    report = runs(request)
+    if json:
+        print_json(report)
+    elif request.history:
+        _print_history(report.jobs)
+    else:
+        _print_run(report, request.workspace)
+
+
+def _print_run(report: RunsReport, workspace: Path | None) -> None:
+    last, jobs, missing = report.run, report.jobs, report.missing
+    if last is None:
+        write("nothing has been built in this workspace yet")
+        next_build(workspace=workspace)
+        return
+    selection = " ".join(last.selection) or "everything"
+    write(f"run {last.id} ({selection}, {last.backend}) of {_when(last.started)} {STATES[report.state]}")
+    for job in jobs:
+        facts = [duration(job.seconds) if job.seconds else "", job.builder, job.error]
+        write(f"{_state(job)}{job.name}{_joined(facts)}")
+        if job.state == "done" and job.outputs and not job.name.endswith(" more"):
+            if job.outputs[0] in missing:
+                write(f"        {job.outputs[0]} is no longer in the store", "yellow")
+            else:
+                write(f"        {job.outputs[0]}", "dim")
+    counts = Counter(job.state for job in jobs)
+    write(", ".join(f"{count} {state}" for state, count in counts.items()))
+    if report.state not in ("done", "running"):
+        next_step("build", "--resume", workspace=workspace, why="builds what remains")
+    elif missing:
+        next_step("build", *last.selection, workspace=workspace, why="builds what is missing again")
+
+
+def _print_history(builds: Sequence[JobRow]) -> None:
+    if not builds:
+        write("no build has finished here yet")
+    for job in builds:
+        facts = [
+            job.builder and f"on {job.builder}",
+            counted(job.cores, "core") if job.cores else "",
+            job.error,
+        ]
+        ended = paint(f"{_when(job.ended or 0)}  ", "dim")
+        write(f"{ended}{_state(job)}{duration(job.seconds):>12}  {job.name}{_joined(facts)}")
+
+
+@app.command("log", LOG_EXAMPLE)
+def print_log(
+    *,
+    request: LogRequest,
+    path: Annotated[bool, Option("Print the path of the log.")] = False,
+) -> None:
+    """Print the log of a job's last build."""
+    from torchsmith.core.files import read_text
+    from torchsmith.core.text import printable
+    from torchsmith.nix.errors import plain
+
+    found = log(request)
+    if isinstance(found, Path):
+        text = f"{found}\n" if path else printable(plain(read_text(found, lenient=True)), "\n\t")
+    else:
+        text = "".join(f"{name}\n" for name in found)
+    sys.stdout.write(text)
+    if not found:
+        warn("nothing has been built in this workspace yet")
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def _state(job: JobRow) -> str:
+    return paint(f"{job.state:8}", STYLES.get(job.state, ""))
+
+
+def _joined(facts: Sequence[str]) -> str:
+    return paint(f"  {', '.join(filter(None, facts))}", "dim") if any(facts) else ""
