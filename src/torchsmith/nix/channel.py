@@ -1,8 +1,7 @@
-"""The newest nixpkgs of a channel: its revision from a git server, its files downloaded once into the store."""
+"""The newest nixpkgs of a channel: its revision from a git server, its files downloaded into the store."""
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from torchsmith.core.git import git
 from torchsmith.core.problem import Conflict, Invalid, MissingRequirement, NotFound
@@ -63,12 +63,10 @@ def head_of(channel: str, remote: str = GIT_REMOTE) -> str:
 
 
 def check_reachable(address: str) -> None:
-    """Raise MissingRequirement within seconds if no connection to an address, or to its proxy, can be made."""
+    """Raise MissingRequirement within seconds if neither an address nor its proxy accepts a connection."""
     url = urlsplit(address)
-    proxy = (
-        os.environ.get(f"{url.scheme}_proxy") or os.environ.get("all_proxy") or os.environ.get("ALL_PROXY")
-    )
-    through = urlsplit(proxy) if proxy else url
+    proxy = {} if url.hostname and proxy_bypass(url.hostname) else getproxies()
+    through = urlsplit(proxy.get(url.scheme) or proxy.get("all") or address)
     if not through.hostname or through.scheme not in PORTS:
         return  # a path of this machine, or a protocol that git knows better
     try:
