@@ -179,8 +179,8 @@ def generate(
 ) -> ChangeReport:
     """Write recipes and all files around them. Raises Refused where files would be deleted, unless the
     request says `yes` or `confirm` agrees."""
-    root = open_workspace(request.workspace, request.profile).home
     dry_run = request.check or request.diff or request.dry_run
+    root = open_workspace(request.workspace, request.profile, recover=not dry_run).home
 
     def changes() -> tuple[list[WantedRepo], list[Change], ChangeReport]:
         opened = open_workspace(request.workspace, request.profile)
@@ -234,7 +234,7 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm =
     if request.dry_run:
         return report()[1]
     git.require_git()
-    root = open_workspace(request.workspace, request.profile).home
+    root = open_workspace(request.workspace, request.profile, recover=True).home
     with writing(root, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
         workspace_plan, planned = report()
