@@ -16,6 +16,7 @@ from tests.cli.conftest import Call
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
 
+NEWEST = next(iter(builtin_catalog().wheels.values())).torch  # the file has the newest first
 ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
 
 
@@ -101,22 +102,22 @@ def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call
 
 
 @pytest.mark.parametrize(
-    ("machine", "cuda", "loss"),
+    ("machine", "torch", "cuda", "loss"),
     [
-        (ZEN4, "12.8", "sm86"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), "13.0", "5 other"),
-        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "12.6", "6 other"),
-        (("--cpu", "zen4", "--gpu", "none"), "", "x86_64"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), "", "idle"),
+        (ZEN4, "2.10.0", "12.8", "sm86"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), NEWEST, "13.2", "5 other"),
+        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "2.10.0", "12.6", "6 other"),
+        (("--cpu", "zen4", "--gpu", "none"), NEWEST, "", "x86_64"),
+        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), NEWEST, "", "idle"),
     ],
 )
 def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
-    machine: tuple[str, ...], cuda: str, loss: str, call: Call
+    machine: tuple[str, ...], torch: str, cuda: str, loss: str, call: Call
 ) -> None:
     [stock] = json.loads(call("pick", "--json", *machine).out)["wheels"]
     assert stock["cuda"] == cuda
     assert any(loss in text for text in stock["losses"])
-    assert stock["command"].startswith("pip install torch==2.10.0")
+    assert stock["command"].startswith(f"pip install torch=={torch}")
 
 
 def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(call: Call) -> None:
