@@ -244,7 +244,7 @@ def test_a_mac_gets_its_own_build_and_wheel(call: Call) -> None:
     assert result.code == 0
     assert [row["name"] for row in report["choice"]] == ["pytorch-python313-darwin-mps"]
     assert [(row["gpu"], row["command"]) for row in report["wheels"]] == [
-        ("MPS", "pip install torch==2.10.0")
+        ("MPS", f"pip install torch=={NEWEST}")
     ]
 
 
