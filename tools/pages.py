@@ -33,7 +33,6 @@ from torchsmith.api.covering import CoverReport
 from torchsmith.api.describing import GpuReport
 from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
-from torchsmith.api.writing import ChangeReport
 from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
@@ -44,6 +43,7 @@ from torchsmith.matrix.describe import Description, Explanation
 from torchsmith.page.document import PageReport
 from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.verbs.plan import ChangeReport
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent

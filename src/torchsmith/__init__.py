@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from torchsmith.api.evaluating import EvaluateReport as EvaluateReport
     from torchsmith.api.evaluating import EvaluateRequest as EvaluateRequest
     from torchsmith.api.evaluating import evaluate as evaluate
-    from torchsmith.api.writing import ApplyRequest as ApplyRequest
-    from torchsmith.api.writing import ChangeReport as ChangeReport
-    from torchsmith.api.writing import GenerateRequest as GenerateRequest
-    from torchsmith.api.writing import PlanRequest as PlanRequest
-    from torchsmith.api.writing import apply as apply
-    from torchsmith.api.writing import generate as generate
-    from torchsmith.api.writing import plan as plan
     from torchsmith.artifact.smoke_test import SmokeTest as TestReport
     from torchsmith.auditing.run import AuditReport as AuditReport
     from torchsmith.building.report import BuildReport as BuildReport
@@ -45,6 +38,11 @@ if TYPE_CHECKING:
     from torchsmith.cli.nix_options import NixOptions as NixOptions
     from torchsmith.cli.reporter import Reporter as Reporter
     from torchsmith.core.problem import Problem as Problem
+    from torchsmith.verbs.apply import ApplyRequest as ApplyRequest
+    from torchsmith.verbs.apply import apply as apply
+    from torchsmith.verbs.plan import ChangeReport as ChangeReport
+    from torchsmith.verbs.plan import PlanRequest as PlanRequest
+    from torchsmith.verbs.plan import plan as plan
     from torchsmith.workspace.load import Workspace as Workspace
     from torchsmith.workspace.load import open_workspace as open_workspace
 
@@ -52,10 +50,10 @@ __version__ = "0.2.0"
 
 # Each public name, and where it is: a module, or a module and the name that it has there.
 _PLACES = {
-    "ApplyRequest": "api.writing",
+    "ApplyRequest": "verbs.apply",
     "AuditReport": "auditing.run",
     "AuditRequest": "api.auditing",
-    "ChangeReport": "api.writing",
+    "ChangeReport": "verbs.plan",
     "BuildPlanReport": "api.build_plan",
     "BuildReport": "building.report",
     "BuildRequest": "api.building",
@@ -63,12 +61,11 @@ _PLACES = {
     "CoverRequest": "api.covering",
     "EvaluateReport": "api.evaluating",
     "EvaluateRequest": "api.evaluating",
-    "GenerateRequest": "api.writing",
     "MachineOptions": "cli.machine_options",
     "NixOptions": "cli.nix_options",
     "PickReport": "api.choosing",
     "PickRequest": "api.choosing",
-    "PlanRequest": "api.writing",
+    "PlanRequest": "verbs.plan",
     "Problem": "core.problem",
     "PublishReport": "api.building",
     "PublishRequest": "api.building",
@@ -78,15 +75,14 @@ _PLACES = {
     "VerifyRequest": "api.artifact",
     "Reporter": "cli.reporter",
     "Workspace": "workspace.load",
-    "apply": "api.writing",
+    "apply": "verbs.apply",
     "audit": "api.auditing",
     "build": "api.building",
     "cover": "api.covering",
     "evaluate": "api.evaluating",
-    "generate": "api.writing",
     "open_workspace": "workspace.load",
     "pick": "api.choosing",
-    "plan": "api.writing",
+    "plan": "verbs.plan",
     "plan_build": "api.building",
     "publish": "api.building",
     "test": "api.artifact",

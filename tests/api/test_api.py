@@ -64,7 +64,7 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
     assert len(program.splitlines()) <= 10
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/torchsmith.toml").write_text('format = 1\nprofile = "real"\n')
-    torchsmith.generate(torchsmith.GenerateRequest(workspace=tmp_path / "recipes"))
+    torchsmith.apply(torchsmith.ApplyRequest(workspace=tmp_path / "recipes"))
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
     )

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import load_catalog
 from torchsmith.core.process import run
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
 NAME = "pytorch-python312-cuda12_8-sm90-avx2"
@@ -30,7 +30,7 @@ isa = ["avx2"]
 def test_the_hash_of_a_tarball_is_learnt_from_a_server(tmp_path: Path, nix_here: Path) -> None:
     (workspace := tmp_path / "here").mkdir()
     (workspace / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=workspace, git=False))
+    apply(ApplyRequest(workspace=workspace, git=False))
     (tree := tmp_path / "served/nixpkgs").mkdir(parents=True)
     (tree / "default.nix").write_text("{ }")
     run(["tar", "-C", tree.parent, "-czf", tree.parent / "nixpkgs.tar.gz", "nixpkgs"])

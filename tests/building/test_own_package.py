@@ -47,7 +47,7 @@ def test_a_package_of_a_workspace_goes_all_the_way_by_data_alone(
 ) -> None:
     listed = json.loads(call(*place.words("list", "--json")).out)["cells"]
     assert {MIX, SORT} <= {cell["name"] for cell in listed}
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     judged = call("audit", str(place.root), "--eval", "--json")
     assert (judged.code, json.loads(judged.out)["findings"]) == (0, []), judged.out
     built = call(*place.words("build"))
@@ -70,7 +70,7 @@ def machine() -> tuple[str, ...]:
 
 
 def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) -> None:
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     graph = json.loads(call(*place.words("graph", "--json")).out)
     torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
     assert torch == [{place.torch, place.vision, MIX}], "one torch for all that need it, none for the rest"

@@ -93,7 +93,7 @@ def test_recipes_of_others_that_a_package_does_not_touch_are_not_in_its_way(
 ) -> None:
     own = 'packages = ["pytorch"]\nline = "2.10"\npython = ["3.12"]\ncuda = ["cpu"]\n'
     (root / "torchsmith.toml").write_text(f'{TOML}[[matrix]]\n{own}isa = ["{ISA}"]\n')
-    assert call("generate", "-w", str(root)).code == 0
+    assert call("apply", "-w", str(root)).code == 0
     for recipe in (root / "build-pytorch/.flox/pkgs").glob("*.nix"):
         recipe.write_text(recipe.read_text().partition("\n")[2])
     added = call("package", "add", "torchmix", "--json", "-w", str(root))
@@ -110,7 +110,7 @@ def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Ca
     settings.write_bytes(settings.read_bytes().replace(b"\n", b"\r\n"))
     (root / "catalog").mkdir()
     (root / "catalog/pins.toml").write_bytes(b'"6a030d5".unproved = "ours" # \r\n')
-    assert call("generate", "-w", str(root)).code == 0
+    assert call("apply", "-w", str(root)).code == 0
     before = files(root)
     sort = ("cudasort", "--gpu-list", "variable:CUDASORT_ARCHS:90")
     assert call("package", "add", *sort, "-w", str(root)).code == 0
@@ -203,13 +203,13 @@ def test_a_bad_request_is_refused_before_nix_is_asked(
 
 def test_cells_that_are_named_one_by_one_go_with_their_package(tmp_path: Path, call: Call) -> None:
     cell = ("--cell", f"pytorch-{CELL}")
-    assert call("init", str(tmp_path), *cell).code == call("generate", "-w", str(tmp_path)).code == 0
+    assert call("init", str(tmp_path), *cell).code == call("apply", "-w", str(tmp_path)).code == 0
     removed = call("package", "remove", "torchvision", "-w", str(tmp_path))
     assert (removed.code, removed.err) == (0, "1 recipe deleted\n")
     asked = tomllib.loads((tmp_path / "torchsmith.toml").read_text())
     assert asked["include"] == [f"pytorch-{CELL}", f"torchaudio-{CELL}"]
     assert not [*tmp_path.glob("build-torchvision/.flox/pkgs/*.nix")]
-    assert call("generate", "-w", str(tmp_path), "--check").code == 0
+    assert call("apply", "-w", str(tmp_path), "--check").code == 0
 
 
 def test_a_package_that_another_needs_stays(root: Path, call: Call) -> None:

@@ -50,7 +50,7 @@ def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytes
     result = call("pick", "--org", "acme", *ZEN4)
     assert result.code == 0
     assert f"flox install acme/{CELL}\n" in result.out
-    made = f"torchsmith init mine --cell {CELL} && torchsmith generate -w mine"
+    made = f"torchsmith init mine --cell {CELL} && torchsmith apply -w mine"
     assert f"build {made} && torchsmith build -w mine {CELL} " in " ".join(result.out.split())
     assert "torchvision-python313-cuda12_8-sm89-avx512" in result.out
     Path("mine").mkdir()
@@ -62,10 +62,10 @@ def test_the_commands_of_an_answer_run_from_here(call: Call, monkeypatch: pytest
     call("init", "mine", "--cell", CELL)
     with_tools(monkeypatch, "nix-build", "flox")
     out = call("pick", "-w", "mine", *ZEN4).out
-    assert f"  build   torchsmith generate -w mine &&\n          torchsmith build -w mine {CELL}\n" in out
+    assert f"  build   torchsmith apply -w mine &&\n          torchsmith build -w mine {CELL}\n" in out
     assert "nix-build" not in out
     monkeypatch.setenv("PATH", path)
-    assert call("generate", "-w", "mine").code == 0
+    assert call("apply", "-w", "mine").code == 0
     with_tools(monkeypatch, "nix-build", "flox")
     out = call("pick", "-w", "mine", *ZEN4).out
     assert f"  build   torchsmith build -w mine {CELL}\n" in out
@@ -80,13 +80,13 @@ def test_the_commands_of_an_answer_run_from_here(call: Call, monkeypatch: pytest
 def test_no_command_is_shown_that_cannot_run_here(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     with_tools(monkeypatch)
     out = call("pick", "--profile", "wide", *ZEN4).out
-    assert f"  write   torchsmith init mine --cell {CELL} &&\n          torchsmith generate -w mine\n" in out
+    assert f"  write   torchsmith init mine --cell {CELL} &&\n          torchsmith apply -w mine\n" in out
     for word in ("nix-build", "flox", "torchsmith build", "ORG"):
         assert word not in out
     assert "torchsmith doctor" in out
     with_tools(monkeypatch, "flox")
     flox = f"          flox build -d mine/build-pytorch {CELL}\n"
-    assert f"generate -w mine &&\n{flox}" in call("pick", *ZEN4).out
+    assert f"apply -w mine &&\n{flox}" in call("pick", *ZEN4).out
 
 
 def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call) -> None:
@@ -174,7 +174,7 @@ def test_what_a_workspace_is_told_to_add_can_be_generated(call: Call) -> None:
     assert "to include" in call(*v100).out
     name = json.loads(call(*v100, "--json").out)["create"][0]["name"]
     file.write_text(file.read_text().replace("include = []", f'include = ["{name}"]'))
-    assert call("generate").code == 0
+    assert call("apply").code == 0
     assert list(Path().rglob(f"{name}.nix"))
 
 

@@ -50,7 +50,7 @@ def test_every_verb_with_json_is_described(verb: str) -> None:
         ("host", []),
         ("pick", ["--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580.65.06"]),
         ("cover", ["sample", "--curve", "2"]),
-        ("generate", ["--dry-run"]),
+        ("apply", ["--dry-run"]),
         ("plan", []),
         ("audit", [str(BY_HAND)]),
         ("audit --explain", ["--explain", "TS401"]),
@@ -84,8 +84,8 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
 
 def test_the_codes_of_errors_stay_as_they_are() -> None:
     codes = """bad-name busy cannot-build cannot-read cannot-write conflict contradiction damaged empty exists
-        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error too-large
-        unreadable usage"""
+        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error
+        too-large unreadable usage"""
     assert sorted(kind.code() for kind in kinds()) == codes.split()
 
 

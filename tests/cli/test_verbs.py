@@ -275,7 +275,7 @@ def test_builders_are_checked_where_nothing_is_to_be_built(
 def test_a_word_that_is_no_path_is_not_only_called_a_selector(call: Call, tmp_path: Path) -> None:
     toml = 'format = 1\ninclude = ["pytorch-python313-cpu-avx2"]\n'
     (tmp_path / "torchsmith.toml").write_text(toml)
-    assert call("generate", cwd=tmp_path).code == 0
+    assert call("apply", cwd=tmp_path).code == 0
     refused = call("audit", "nowhere")
     assert (refused.error, "no such path" in refused.err) == ("not-known", True)
 
@@ -293,7 +293,7 @@ def test_the_commands_that_learn_a_line_s_hashes_work_as_typed(call: Call, tmp_p
         return str(next(row["next"] for row in rows if row["name"] == "2.11"))
 
     steps = [step.split()[1:] for step in command().split(" && ")]
-    assert [step[0] for step in steps] == ["init", "generate", "fix-hashes"]
+    assert [step[0] for step in steps] == ["init", "apply", "fix-hashes"]
     for step in steps[:2]:
         assert call(*step).code == 0
     assert list(tmp_path.glob("mine-2.11/build-pytorch/.flox/pkgs/pytorch211-*.nix"))

@@ -11,12 +11,12 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.api import editing
 from torchsmith.api.starting import InitRequest, init
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.edit.line import add_line, line_rows, propose_line
 from torchsmith.edit.pin import Move
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
 
@@ -35,7 +35,7 @@ NEW = ("2.29", Move("2.10", torch="2.29.1", versions=PAIRS))
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     return tmp_path
 
 
@@ -51,7 +51,7 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     cells = open_workspace(workspace).matrix.cells
     assert {cell.line for cell in cells} == {"2.29"}
     assert all(cell.warnings for cell in cells)
-    generate(GenerateRequest(workspace=workspace, git=False, yes=True))
+    apply(ApplyRequest(workspace=workspace, git=False, yes=True))
     name = "pytorch-python313-cuda13_0-sm120-avx2"
     text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert '"2.29.1"' in text
@@ -164,7 +164,7 @@ def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> 
     real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
     assert cells["2.29"] == sum(real.values()) > 0
     assert cells["2.10"] == 6  # what was there stays, under its own names
-    generate(GenerateRequest(workspace=workspace, git=False))
+    apply(ApplyRequest(workspace=workspace, git=False))
     assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
 
 

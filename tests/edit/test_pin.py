@@ -12,7 +12,6 @@ import pytest
 from tests.cli.conftest import Call
 from tests.recipe.conftest import MINI
 from torchsmith.api.editing import PinRequest, pin
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
@@ -20,6 +19,7 @@ from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Conflict, Empty, Problem
 from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, carry_out, learnt, propose
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -44,7 +44,7 @@ isa = ["avx2"]
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     return tmp_path
 
 

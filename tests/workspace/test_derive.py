@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.text import products_of
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace, read_as
 from torchsmith.workspace.start import derive_workspace, write_derived
 
@@ -47,7 +47,7 @@ def repository(folder: Path, *names: str, manner: str = "other-ways-to-configure
 
 def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     before = open_workspace(tmp_path).matrix.cells
     (tmp_path / "torchsmith.toml").unlink()
     derived = derive_workspace(sorted(tmp_path.glob("build-*")))

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.problem import Problem
 from torchsmith.edit.pin import Move, carry_out
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace
@@ -91,7 +91,7 @@ def master(tmp_path: Path) -> Path:
     root = tmp_path / "master"
     root.mkdir()
     (root / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=root, git=False))
+    apply(ApplyRequest(workspace=root, git=False))
     return root
 
 
@@ -152,7 +152,7 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
     repo = root / "build-pytorch"
 
     def work() -> object:
-        return apply(ApplyRequest(workspace=root, adopt=True, yes=True))
+        return apply(ApplyRequest(workspace=root, adopt=("all",), yes=True))
 
     def log() -> list[str]:
         return git(repo, "log", "--format=%s %T").splitlines()

@@ -78,7 +78,7 @@ def list_cells(request: ListRequest) -> ListReport:
     if cells and opened.root is None:
         step = ("init", "builds", *(("-p", request.profile) if request.profile else ()))
     elif cells and opened.root and not any(opened.root.glob("build-*")):
-        step = ("generate",)
+        step = ("apply",)
     return ListReport(
         cells=[_row(cell, catalog) for cell in cells],
         packages=[package.name for package in matrix.packages(catalog)],

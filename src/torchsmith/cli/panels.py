@@ -15,8 +15,8 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("pick", "cover", "host", "list", "show", "explain"),
     ),
     "Write": (
-        "plan shows what would change, generate and apply write it",
-        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
+        "plan shows what would change, apply writes it",
+        ("init", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",

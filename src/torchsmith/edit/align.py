@@ -162,7 +162,7 @@ def _made(alignment: Alignment, gap: Gap, writer: RecipeWriter) -> MissingRecipe
 
 def write_missing(alignment: Alignment, made: Sequence[MissingRecipe]) -> list[Path]:
     """Write what could be made; nothing that exists is touched. A workspace asks from then on for the new
-    cells and those that the repositories had, so that `generate` keeps all of them; without one, each
+    cells and those that the repositories had, so that `apply` keeps all of them; without one, each
     repository gets all of its recipes or none."""
     todo = [recipe for recipe in made if recipe.cell and not recipe.path.exists()]
     changes = [Change("create", str(recipe.path), after=recipe.text, recipe=True) for recipe in todo]
@@ -196,5 +196,5 @@ def _matrix_edit(workspace: Workspace, cells: Sequence[Cell], present: Sequence[
     lacking = [cell.name for cell in cells if cell.name not in wanted]
     if lacking:
         hint = "torchsmith.toml leaves it out: change exclude or usable there"
-        raise Conflict(f"{lacking[0]} would not be kept by torchsmith generate", hint=hint)
+        raise Conflict(f"{lacking[0]} would not be kept by torchsmith apply", hint=hint)
     return Change("rewrite", str(file), before=before, after=after)

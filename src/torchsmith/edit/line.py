@@ -32,7 +32,7 @@ from torchsmith.matrix.describe import state_of
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.run import carry_out
+from torchsmith.workspace.write import write_changes
 
 DEFAULT_CUDA = "13.0"  # of profile `real`
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
@@ -92,7 +92,7 @@ def add_line(
     """Write the line into the workspace's own catalog."""
     with writing(open_workspace(workspace).home, "line add", wait_seconds) as writer:
         added = propose_line(workspace, name, like, matrix=matrix)
-        carry_out(writer, (), (), edits=added.edits, tell_git=False)
+        write_changes(writer, (), (), edits=added.edits, add=False)
     return added
 
 

@@ -35,7 +35,7 @@ from torchsmith.nix.tool import Nix
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.run import carry_out
+from torchsmith.workspace.write import write_changes
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
@@ -229,5 +229,5 @@ def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0
         for edit in change.edits:
             if _text(writer.root, edit.path) != edit.before:
                 raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
-        carry_out(writer, change.repos, change.changes, edits=change.edits)
+        write_changes(writer, change.repos, change.changes, edits=change.edits)
     return replace(change, recovered=writer.recovered)

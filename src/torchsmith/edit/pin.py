@@ -30,8 +30,8 @@ from torchsmith.workspace.change import Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import carry_out as write_changes
 from torchsmith.workspace.wanted import wanted_repos
+from torchsmith.workspace.write import write_changes
 
 BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
@@ -323,5 +323,5 @@ def carry_out(
                 f"recipes that are not torchsmith's would stay on the old pin: {some_of(names, 3)}",
                 hint="--adopt takes them over; nothing was written",
             )
-        write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)
+        write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, add=False)
     return replace(proposal, recovered=writer.recovered)

@@ -179,7 +179,7 @@ def _hashes_of(line: Line, catalog: Catalog) -> str:
     if cell is None:
         return "torchsmith fix-hashes"
     folder = f"mine-{line.name}"
-    steps = (f"init {folder} --cell {cell}", f"generate -w {folder}", f"fix-hashes -w {folder}")
+    steps = (f"init {folder} --cell {cell}", f"apply -w {folder}", f"fix-hashes -w {folder}")
     return " && ".join(f"torchsmith {step}" for step in steps)
 
 

@@ -12,7 +12,7 @@ from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_j
 from torchsmith.cli.options import JsonOption
 from torchsmith.core.text import counted, grouped, printable
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith align builds"
 MISSING, CANNOT = "-", "x"
 
 

@@ -8,7 +8,7 @@ from torchsmith.cli.options import JsonOption
 from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b && torchsmith diff-drv -w b --nixpkgs sample"
+    "torchsmith init b && torchsmith apply -w b && torchsmith diff-drv -w b --nixpkgs sample"
     " pytorch-python313-cpu-avx2 pytorch-python313-cpu-avx512"
 )
 

@@ -7,7 +7,7 @@ from torchsmith.cli.console import answer, exit_if, next_build, tell, write
 from torchsmith.cli.options import JsonOption
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith impact -w b --nixpkgs sample"
 
 
 def run(*, request: ImpactRequest, json: JsonOption = False) -> None:

@@ -18,7 +18,7 @@ def run(*, request: InitRequest, json: JsonOption = False) -> None:
     """
     report = init(request)
     answer(report, _print_report, as_json=json)
-    next_step("plan" if request.existing else "generate", workspace=report.file.parent)
+    next_step("plan" if request.existing else "apply", workspace=report.file.parent)
 
 
 def _print_report(report: InitReport) -> None:
@@ -33,7 +33,7 @@ def _print_report(report: InitReport) -> None:
         for row in rows:
             write(f"  {row}")
     if report.elsewhere:
-        write("at another nixpkgs than their line; torchsmith generate --adopt moves them to it:")
+        write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
     for block, count in report.elsewhere.items():
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():

@@ -75,7 +75,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
             " where another line has the same cell; then:"
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
-    next_step("generate", workspace=request.workspace)
+    next_step("apply", workspace=request.workspace)
     next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
     if report.to_learn:
         next_step("fix-hashes", workspace=request.workspace, why="learns the hashes before a build")

@@ -10,7 +10,7 @@ from torchsmith.cli.options import JsonOption
 from torchsmith.publishing.sbom import CUDA_TERMS
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
 
 

@@ -11,9 +11,7 @@ from torchsmith.verbs.evaluation import print_failed
 from torchsmith.verbs.progress import Terminal
 
 PACKAGES_NAMED = 6  # packages under a free licence that are named; the rest is counted
-EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b && torchsmith sbom -w b sm120 avx512 --nixpkgs sample"
-)
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith sbom -w b sm120 avx512 --nixpkgs sample"
 
 
 def run(*, request: GraphRequest, json: JsonOption = False) -> None:

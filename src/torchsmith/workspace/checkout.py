@@ -194,7 +194,7 @@ def discover(
         word = selectors[0] if selectors else ""
         wrong = "is not a recipe" if word and Path(word).exists() else "is neither a path nor a recipe"
         named = f"{word} {wrong}; " if word else ""
-        hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
+        hint = "torchsmith apply writes them; recipes are .nix files below .flox/pkgs"
         raise NotFound(f"{named}there is no recipe in {', '.join(map(str, paths))}", hint=hint)
     return checkout.select(selectors)
 
