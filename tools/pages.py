@@ -30,7 +30,6 @@ from torchsmith.api.artifact import VerifyReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.choosing import PickReport
 from torchsmith.api.covering import CoverReport
-from torchsmith.api.describing import GpuReport
 from torchsmith.api.listing import LeftOutReport, ListReport
 from torchsmith.api.starting import InitReport
 from torchsmith.artifact.smoke_test import SmokeTest
@@ -39,11 +38,12 @@ from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import HostFacts
-from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.matrix.describe import Explanation
 from torchsmith.page.document import PageReport
 from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.verbs.plan import ChangeReport
+from torchsmith.verbs.show import GpuReport
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent
@@ -70,14 +70,12 @@ def pages() -> dict[str, str]:
 DOCUMENTS: dict[str, Any] = {
     "list": ListReport,
     "list --left-out": LeftOutReport,
-    "show": Description,
-    "explain": Explanation,
-    "show gpu, explain gpu": GpuReport,
+    "show": Explanation,
+    "show gpu": GpuReport,
     "host": HostFacts,
     "pick": PickReport,
     "cover": CoverReport,
     "init": InitReport,
-    "generate": ChangeReport,
     "audit": AuditReport,
     "audit --explain": RuleReport,
     "plan": ChangeReport,

@@ -79,5 +79,5 @@ def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) ->
 
 def test_what_needs_cuda_has_no_cell_without_it(place: Place, call: Call) -> None:
     name = f"cudasort-python313-cpu-{CELL.split('-')[-1]}"
-    answer = json.loads(call(*place.words("explain", name, "--json")).out)
+    answer = json.loads(call(*place.words("show", name, "--json")).out)
     assert (answer["verdict"], answer["codes"]) == ("rejected", ["package-needs-cuda"])

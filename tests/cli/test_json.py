@@ -46,7 +46,6 @@ def test_every_verb_with_json_is_described(verb: str) -> None:
         ("list", ["sm120"]),
         ("list --left-out", ["--left-out", "--profile", "real"]),
         ("show", [NAME]),
-        ("explain", [NAME]),
         ("host", []),
         ("pick", ["--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580.65.06"]),
         ("cover", ["sample", "--curve", "2"]),

@@ -152,7 +152,7 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
     repo = root / "build-pytorch"
 
     def work() -> object:
-        return apply(ApplyRequest(workspace=root, adopt=("all",), yes=True))
+        return apply(ApplyRequest(workspace=root, adopt=("all",), yes=True, commit=True))
 
     def log() -> list[str]:
         return git(repo, "log", "--format=%s %T").splitlines()

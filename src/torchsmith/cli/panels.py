@@ -11,8 +11,8 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show describes a cell, explain says why it can be built or not",
-        ("pick", "cover", "host", "list", "show", "explain"),
+        "show describes a cell, and why it can or cannot be built",
+        ("pick", "cover", "host", "list", "show"),
     ),
     "Write": (
         "plan shows what would change, apply writes it",
