@@ -9,12 +9,13 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist.plugin -p _hypothesis_pytestplugin \
 	-n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help matrix test test-all check lint pages site golden facts flips verify-real mutations faults load bench clean
+.PHONY: help matrix test test-all test-lowest check lint pages site golden facts flips verify-real mutations faults load bench clean
 
 help:
 	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them; a few minutes"
 	@echo "make test-all the same with the long tests (random, mutations, farms), as CI does"
+	@echo "make test-lowest  the tests that depend on libraries, with the lowest versions that pyproject.toml allows"
 	@echo "make check    lint, types, and whether generated pages are fresh"
 	@echo "make facts    prove the catalog against ptxas, gcc, archspec and LLVM"
 	@echo "make flips    a thousand wrong facts put into the catalog, and which check catches each"
@@ -32,7 +33,7 @@ $(VENV)/.installed: pyproject.toml tools/venv.sh
 	touch $@
 
 $(VENV)/.test-installed: pyproject.toml tools/venv.sh
-	sh tools/venv.sh $(PYTHON) $(VENV) '[facts,test]'
+	sh tools/venv.sh $(PYTHON) $(VENV) '[test]'
 	touch $(VENV)/.installed $@
 
 $(VENV)/.dev-installed: pyproject.toml tools/venv.sh
@@ -47,6 +48,19 @@ matrix: $(VENV)/.installed
 test: $(VENV)/.test-installed
 	sh tools/system-parts.sh
 	$(PYTEST) -m 'not long'
+
+# Where versions matter: structs, decoding, parsing of Nix and TOML, the solver, GPU and CPU code.
+LOWEST_TESTS := tests/core tests/matrix tests/catalog/test_builtin.py tests/recipe/test_template.py tests/recipe/read \
+	tests/workspace/test_settings.py tests/host/test_cover.py tests/host/test_detect.py tests/artifact/test_verdict.py \
+	tests/artifact/test_bundle.py tests/record tests/page/test_document.py
+
+$(VENV)-lowest/.installed: pyproject.toml $(VENV)/.dev-installed
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-lowest
+	$(BIN)/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct --editable '.[test]'
+	touch $@
+
+test-lowest: $(VENV)-lowest/.installed
+	$(subst $(BIN),$(VENV)-lowest/bin,$(PYTEST)) -m 'not long' $(LOWEST_TESTS)
 
 test-all: $(VENV)/.dev-installed
 	sh tools/system-parts.sh
@@ -75,7 +89,7 @@ golden: $(VENV)/.test-installed
 	TORCHSMITH_GOLDEN=write $(BIN)/python -m pytest tests/recipe/test_golden.py
 
 facts: $(VENV)/.test-installed
-	$(BIN)/torchsmith facts
+	$(BIN)/python -m tools.proof
 
 flips: $(VENV)/.test-installed
 	$(BIN)/python -m tools.flips
@@ -96,4 +110,4 @@ bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) workspace dist site
+	rm -rf $(VENV) $(VENV)-lowest workspace dist site

@@ -63,7 +63,7 @@ python3Packages.buildPythonApplication {
     with python3Packages;
     [
       (python3Packages.backports-zstd or null) # Python 3.14 has it
-      highspy
+      highspy # for cover; pip has it in the extra [fleet]
       iced-x86
       msgspec
       tree-sitter

@@ -59,7 +59,7 @@ def _start_up() -> float:
     """Seconds until a new process could begin to generate."""
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", "import torchsmith.cli.parser, torchsmith.workspace.run"], check=True
+        [sys.executable, "-c", "import torchsmith.cli.parser, torchsmith.workspace.write"], check=True
     )
     return time.perf_counter() - start
 

@@ -70,6 +70,7 @@ def _nobodys_own_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     config = tmp_path_factory.mktemp("git") / "config"
     config.write_text(f"[safe]\ndirectory = {Path(__file__).parent.parent}\n")
     os.environ |= {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "NIX_USER_CONF_FILES": ""}
+    os.environ["TORCHSMITH_STATE"] = str(tmp_path_factory.mktemp("state"))
     for role in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{role}_NAME": "Test", f"GIT_{role}_EMAIL": "test@example.org"}
     # A shell's job in the background ignores Ctrl-C, and so would all that tests start and interrupt.

@@ -13,7 +13,7 @@ OWN_FACTS = Path(__file__).with_name("own_facts.md")
 INTRODUCTION = """# The catalog
 
 The facts that torchsmith rests on live in `src/torchsmith/catalog/data/*.toml`, each with its source.
-`torchsmith facts` proves those that a tool can check.
+`make facts` in a checkout of torchsmith proves those that a tool can check.
 """
 
 

@@ -16,11 +16,11 @@ from itertools import islice
 from typing import Any
 
 from tests.catalog.second import differences
+from tools.proof.checks import check_catalog
+from tools.proof.readings import Readings, read_tools
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import check
 from torchsmith.catalog.load import DATA, KINDS, Layer
-from torchsmith.catalog.proof.checks import check_catalog
-from torchsmith.catalog.proof.readings import Readings, read_tools
 from torchsmith.core.problem import Problem
 
 # Words for people, and the wheel that a reading was taken from, which is a source.

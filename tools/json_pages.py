@@ -15,7 +15,7 @@ from torchsmith.workspace.readmes import table
 
 REFERENCE = re.compile(r'"#/\$defs/([^"]+)"|"\$ref": "[^"]*/([^"/]+)"')
 SHARED = "shared"
-WITHOUT_FORMAT = ("build", "sbom")
+WITHOUT_FORMAT = ("build",)
 COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
 FACT = re.compile(r"Fact_(?:tuple_|frozenset_)?(?:[a-z.]*\.)?([A-Za-z]+)_")
 JSON_NAMES = {

@@ -20,7 +20,6 @@ from torchsmith.api import (
     editing,
     evaluating,
     health,
-    proving,
     recording,
     rehearsing,
     repairing,
@@ -40,7 +39,6 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.page.document import PageReport
-from torchsmith.publishing.sbom import Bom
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.verbs.plan import ChangeReport
 from torchsmith.verbs.show import GpuReport
@@ -89,7 +87,6 @@ DOCUMENTS: dict[str, Any] = {
     "eval": evaluating.EvaluateReport,
     "graph": derivations.GraphReport,
     "page": PageReport,
-    "diff-drv": derivations.DiffReport,
     "impact": derivations.ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
@@ -102,9 +99,7 @@ DOCUMENTS: dict[str, Any] = {
     "test": SmokeTest,
     "compare": BuildComparison,
     "rehearse": rehearsing.RehearseReport,
-    "sbom": Bom,
     "publish": building.PublishReport,
-    "facts": proving.FactsReport,
     "doctor": health.DoctorReport,
 }
 
@@ -113,8 +108,7 @@ JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages t
 object with a `format` number. New fields do not change the number; a field that is removed or changes its
 meaning raises it.
 
-`build --json` prints one event per line, as objects without a format; `sbom --json` prints CycloneDX, whose
-`specVersion` is its format. An error is a document too,
+`build --json` prints one event per line, as objects without a format. An error is a document too,
 `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
 [code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
 instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
@@ -130,6 +124,7 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
 - 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
   and `left` of `apply`, and `skipped` was `blocked`;
+- 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
 - 2 of `pick`: `commands` by tool were `install` and `build`, or `steps`; `wheels` were `stock` and

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.artifact import toolkit
+from tools.proof.readings import download_wheel
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import CHUNK, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
-from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.core.files import cache_dir
 
 X86_313 = ("--platform", "manylinux_2_28_x86_64", "--python-version", "3.13")

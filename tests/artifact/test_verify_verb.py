@@ -11,6 +11,7 @@ import pytest
 
 from tests.artifact import elves
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 from torchsmith.record import Built, VerificationRow, open_record
 
 NAME = "torchvision-python313-cuda13_0-sm120-avx2"
@@ -36,7 +37,7 @@ def built(root: Path, *entries: bytes) -> Path:
 def verdict(root: Path) -> VerificationRow | None:
     record = open_record(root, read_only=True)
     try:
-        return record.verdict(str(root / "store"))
+        return record.verdict(str(root / "store"), "/nix/store/a.drv", NAME)
     finally:
         record.close()
 
@@ -74,7 +75,7 @@ def test_a_cell_that_was_verified_is_written_down(call: Call, tmp_path: Path) ->
     found = verdict(tmp_path)
     assert found is not None
     assert (found.ok, found.derivation) == (True, "/nix/store/a.drv")
-    report = json.loads((tmp_path / f".torchsmith/reports/{NAME}.json").read_text())
+    report = json.loads((state_folder(tmp_path) / f"reports/{NAME}.json").read_text())
     assert (list(report["targets"]), report["used"]) == (["cubin 120"], ["cubin 120"])
 
 
@@ -94,4 +95,4 @@ def test_what_does_not_judge_all_that_the_name_promises_is_not_written_down(
     words = [half, NAME] if half == "--variant" else [half]
     assert call("verify", NAME, *words, "-w", str(tmp_path)).code == 0
     assert verdict(tmp_path) is None
-    assert not (tmp_path / ".torchsmith/reports").exists()
+    assert not (state_folder(tmp_path) / "reports").exists()

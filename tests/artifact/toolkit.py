@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.proof.readings import download_wheel
 from torchsmith.artifact.container import Container
 from torchsmith.catalog import CudaToolkit, GpuTarget, builtin_catalog
-from torchsmith.catalog.proof.readings import download_wheel
 from torchsmith.core.files import cache_dir, exclusive
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run

@@ -19,6 +19,7 @@ import yaml
 from tests.building.conftest import MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.core.process import run
+from torchsmith.core.state import state_folder
 
 ADDRESS = "git+https://example.org/torchsmith@0123456789abcdef"
 CI = f'[ci]\ntorchsmith = "{ADDRESS}"\n'
@@ -97,10 +98,10 @@ def test_a_workspace_below_its_repository_is_where_the_steps_run(workspace: Path
     workflow = yaml.safe_load(file.read_text())
     assert (file.stem, workflow["name"]) == ("torchsmith-repository", "torchsmith-repository")
     assert workflow["defaults"]["run"]["working-directory"] == "repository"
-    [logs] = [
-        step["with"]["path"] for step in workflow["jobs"]["build"]["steps"] if "path" in step.get("with", {})
-    ]
-    assert logs == "repository/.torchsmith/logs"
+    steps = workflow["jobs"]["build"]["steps"]
+    [state] = [step["env"]["TORCHSMITH_STATE"] for step in steps if "env" in step]
+    [logs] = [step["with"]["path"] for step in steps if "path" in step.get("with", {})]
+    assert logs == f"{state}/workspaces/*/logs"
     spec = json.loads(call("ci", "hydra", "--spec", "https://example.invalid/b.git", "-w", workspace).out)
     assert spec["nixexprpath"] == "repository/release.nix"
 
@@ -120,7 +121,7 @@ def test_every_step_of_the_workflow_works_as_it_is_written(place: Place, nix_her
     for script in steps:
         done = run(["bash", "-e", "-c", script], cwd=place.root, env=env, timeout=240)
         assert done.ok, (script, done.stdout, done.stderr)
-    assert (place.root / ".torchsmith/results" / place.vision).exists()
+    assert (state_folder(place.root) / "results" / place.vision).exists()
 
 
 @pytest.mark.parametrize("ends", ["exit 0", "exit 1", "kill -TERM $PPID; sleep 0.2"])

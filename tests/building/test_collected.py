@@ -14,6 +14,7 @@ import pytest
 from tests.building.conftest import Place
 from tests.cli.conftest import Call
 from torchsmith.building.start import BuildSpec, prepare, workspace_record
+from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.tool import find_nix
@@ -53,7 +54,7 @@ def test_a_collection_between_evaluation_and_the_first_job_takes_nothing(
         collect()
         finished = ready.run(lambda _: None)
     assert (finished.state, finished.failed) == ("done", {})
-    assert not (place.root / ".torchsmith/roots").exists(), "what kept it ends with the run"
+    assert not (state_folder(place.root) / "roots").exists(), "what kept it ends with the run"
 
 
 def test_a_build_goes_well_while_garbage_is_collected_all_the_time(

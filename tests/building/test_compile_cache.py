@@ -18,6 +18,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.plan import BuildPlan, Share
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.catalog import builtin_catalog
+from torchsmith.core.state import state_folder
 from torchsmith.record import Expected
 from torchsmith.record.estimate import Basis, estimate_row
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -159,14 +160,14 @@ class Cells:
 
     def forget(self, name: str) -> None:
         """Take a build out of the store."""
-        outputs = (self.root / ".torchsmith/results" / name).resolve()
+        outputs = (state_folder(self.root) / "results" / name).resolve()
         drv = subprocess.run(
             ["nix-store", "-q", "--deriver", outputs], capture_output=True, text=True, check=True
         )
         paths = subprocess.run(
             ["nix-store", "-q", "--outputs", drv.stdout.strip()], capture_output=True, text=True, check=True
         )
-        shutil.rmtree(self.root / ".torchsmith")
+        shutil.rmtree(state_folder(self.root))
         subprocess.run(["nix-store", "--delete", *paths.stdout.split()], check=True, capture_output=True)
 
 

@@ -28,6 +28,7 @@ from torchsmith.building.job import Job
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Invalid, Problem, Where
 from torchsmith.core.process import Finished, run
+from torchsmith.core.state import state_folder
 from torchsmith.record import open_record
 from torchsmith.workspace.settings import BuilderSettings
 
@@ -171,7 +172,7 @@ def test_a_builder_that_dies_costs_its_job_a_second_try_and_nothing_else(
     use(place, "one", "two")
 
     def kill_the_one_that_builds_torch() -> None:
-        log = place.root / f".torchsmith/logs/1/{place.torch}.log"
+        log = state_folder(place.root) / f"logs/1/{place.torch}.log"
         while killing.is_set():
             text = log.read_text() if log.exists() else ""
             if "[1/" in text:

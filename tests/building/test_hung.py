@@ -17,6 +17,7 @@ import pytest
 from tests.building.conftest import Place, title, use
 from tests.building.farm import LoopbackBuilder, descendants
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 from torchsmith.record import JobRow, open_record
 
 pytestmark = pytest.mark.needs("nix")
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.needs("nix")
 @contextmanager
 def once_torch_compiles(place: Place, act: Callable[[str], None]) -> Iterator[None]:
     """Do something, once, when the first step of torch's first attempt is told; with its log."""
-    log = place.root / f".torchsmith/logs/1/{place.torch}.log"
+    log = state_folder(place.root) / f"logs/1/{place.torch}.log"
     over = threading.Event()
 
     def watch() -> None:

@@ -21,6 +21,7 @@ from torchsmith.api.verified import why_unverified
 from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, resumed
 from torchsmith.catalog import builtin_catalog
+from torchsmith.core.state import state_folder
 from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")
@@ -54,7 +55,7 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     assert f"done    {place.torch}" in status.out
     output = next(line.strip() for line in status.out.splitlines() if line.strip().endswith(f"{CELL}-2.10.0"))
     assert Path(output).is_dir()
-    assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(output)
+    assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(output)
     record = open_record(place.root)
     assert why_unverified(record, builtin_catalog(), place.torch) == "", (
         "what was built keeps the promise of its name"
@@ -200,13 +201,13 @@ def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
     words = place.words("build", place.torch, "--cache", cache, "--sign", str(secret), "--json")
     plan = json.loads(call(*words, "--dry-run").out)
     assert (plan["fetched"], plan["jobs"]) == ([place.torch], [])
-    shutil.rmtree(place.root / ".torchsmith")
+    shutil.rmtree(state_folder(place.root))
     fetched = call(*words)
     assert fetched.code == 0, fetched.err
     noted = open_record(place.root).built(place.torch)
     assert noted is not None, "whoever built it"
     assert Path(noted.outputs[0]).is_dir()
-    assert (place.root / ".torchsmith/results" / place.torch).resolve() == Path(noted.outputs[0])
+    assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(noted.outputs[0])
     assert why_unverified(open_record(place.root), builtin_catalog(), place.torch) == ""
 
 
@@ -245,7 +246,7 @@ def test_collecting_garbage_in_the_middle_of_a_run_takes_nothing_that_it_needs(
     assert child.wait() == 0, rest
     names = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
     assert {place.torch, place.vision} <= set(names)
-    assert not (place.root / ".torchsmith/roots").exists(), "what was shared can be collected afterwards"
+    assert not (state_folder(place.root) / "roots").exists(), "what was shared can be collected afterwards"
 
 
 def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
@@ -334,21 +335,21 @@ def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call
     assert built.code == 0, built.err
     told = [event for event in events(built.out) if event["kind"] == "verified"]
     assert told == [{"kind": "verified", "at": told[0]["at"], "name": place.torch, "ok": True}]
-    output = str((place.root / ".torchsmith/results" / place.torch).resolve())
+    output = str((state_folder(place.root) / "results" / place.torch).resolve())
     record = open_record(place.root)
-    verdict = record.verdict(output)
     noted = record.built(place.torch)
-    assert verdict is not None
     assert noted is not None
-    assert (verdict.ok, verdict.derivation) == (True, noted.derivation)
+    verdict = record.verdict(output, noted.derivation, place.torch)
+    assert verdict is not None
+    assert verdict.ok
     record.close()
-    shutil.rmtree(place.root / ".torchsmith")  # a new record: nobody knows who built it
+    shutil.rmtree(state_folder(place.root))  # a new record: nobody knows who built it
     there = call(*place.words("build", place.torch, "--verify"))
     assert there.code == 0, there.err
     assert f"{place.torch}: verified" in there.err
     assert "0 of 0 jobs done; 1 recipe there already or fetched" in there.err
     assert f"torchsmith verify {place.torch}" not in there.err, "that has been done"
-    again = open_record(place.root).verdict(output)
+    again = open_record(place.root).verdict(output, noted.derivation, place.torch)
     assert again is not None
     assert again.ok
 
@@ -364,7 +365,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
     for part in ("store", "var"):
         subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
         shutil.rmtree(own_store / part)
-    shutil.rmtree(place.root / ".torchsmith")
+    shutil.rmtree(state_folder(place.root))
     fetched = call(*words, "--sign", str(secret))
     assert fetched.code == 0, fetched.err
     told = events(fetched.out)
@@ -372,14 +373,14 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
     assert {event["name"] for event in told if event["kind"] == "verified"} == {place.torch, place.vision}
     record = open_record(place.root)
     for name in (place.torch, place.vision):
-        link = place.root / ".torchsmith/results" / name
+        link = state_folder(place.root) / "results" / name
         noted = record.built(name)
         assert noted is not None
         assert str(link.resolve()) == noted.outputs[0]
         assert link.resolve().is_dir()
         assert why_unverified(record, builtin_catalog(), name) == ""
     subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
-    assert all((place.root / ".torchsmith/results" / name).exists() for name in (place.torch, place.vision))
+    assert all((state_folder(place.root) / "results" / name).exists() for name in (place.torch, place.vision))
 
 
 def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
@@ -401,7 +402,7 @@ def test_recipes_that_are_one_derivation_each_keep_it(place: Place, own_store: P
     twin.write_text(recipe.read_text())
     done = call(*place.words("build", place.torch, "another-name"))
     assert done.code == 0, done.err
-    results = place.root / ".torchsmith/results"
+    results = state_folder(place.root) / "results"
     assert (results / "another-name").resolve() == (results / place.torch).resolve()
     (results / place.torch).unlink()
     for more in results.glob(f"{place.torch}-*"):

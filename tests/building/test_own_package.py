@@ -9,6 +9,7 @@ import pytest
 
 from tests.building.conftest import CELL, SMALL, TOML, Place
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 
 pytestmark = pytest.mark.needs("nix")
 PACKAGES = """\
@@ -53,12 +54,12 @@ def test_a_package_of_a_workspace_goes_all_the_way_by_data_alone(
     built = call(*place.words("build"))
     assert built.code == 0, built.err
     for name in (MIX, SORT):
-        result = str(place.root / ".torchsmith/results" / name)
+        result = str(state_folder(place.root) / "results" / name)
         report = json.loads(call(*place.words("verify", result, "--json")).out)["report"]
         assert (report["variant"], report["ok"]) == (name, True), report["checks"]
         gpu = next(check for check in report["checks"] if check["id"] == "gpu")
         assert gpu["status"] == "right"
-    tried = call(*place.words("test", str(place.root / ".torchsmith/results" / SORT)))
+    tried = call(*place.words("test", str(state_folder(place.root) / "results" / SORT)))
     assert tried.code == 0, tried.out + tried.err
     picked = call(*place.words("pick", "--package", "torchmix", "--names", *machine()))
     assert picked.out.split() == [MIX]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.building.conftest import CELL, SMALL, TOML, Place
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 
 BLEND = f"torchblend-{CELL}"
 SOURCE = ("--source", "github:example/mix", "--version", "1.2.0")
@@ -85,7 +86,7 @@ def test_it_goes_all_the_way(tmp_path: Path, nix_here: Path, call: Call) -> None
     torch = [set(one["recipes"]) for one in graph["heavy"] if one["kind"] == "torch"]
     assert torch == [{place.torch, place.vision, BLEND}], "one torch, as for any package"
     assert call(*place.words("build", BLEND)).code == 0
-    result = str(place.root / ".torchsmith/results" / BLEND)
+    result = str(state_folder(place.root) / "results" / BLEND)
     report = json.loads(call(*place.words("verify", result, "--json")).out)["report"]
     gpu = next(check for check in report["checks"] if check["id"] == "gpu")
     assert (report["variant"], gpu["status"]) == (BLEND, "right")

@@ -55,7 +55,7 @@ def test_nix_says_what_a_package_needs_and_recipes_evaluate(root: Path, nix_here
     assert tomllib.loads((root / "catalog/pins.toml").read_text())["6a030d5"]["torchmix"] == "0.3.0"
     settings = (root / "torchsmith.toml").read_text()
     listed = 'packages = ["pytorch", "torchvision", "torchaudio", "torchmix"]\n'
-    assert settings == TOML.replace('"standalone"\n', f'"standalone"\n{listed}')
+    assert settings == TOML.replace("# mine\n", f"# mine\n{listed}")
     result = call("eval", "package:torchmix", "--json", "-w", str(root))
     assert (result.code, len(json.loads(result.out)["recipes"])) == (0, 2), result.out
     judged = call("audit", str(root), "--eval", "--json")

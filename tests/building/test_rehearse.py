@@ -24,7 +24,8 @@ from torchsmith.building.rehearsal import (
 )
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import run
-from torchsmith.nix.derivation import Derivation, Output
+from torchsmith.nix.derivation import Derivation, Output, show_derivations
+from torchsmith.nix.tool import find_nix
 from torchsmith.record import open_record
 
 nix = pytest.mark.needs("nix")
@@ -85,8 +86,14 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
 
 @nix
 def test_it_differs_from_the_build_in_the_build_phase_alone(place: Place, nix_here: Path, call: Call) -> None:
-    done = call(*place.words("diff-drv", place.torch, f"rehearsal-of-{place.torch}", "--json"))
-    assert [one["what"] for one in json.loads(done.out)["differences"]] == ["buildPhase"]
+    (own,) = json.loads(call(*place.words("graph", place.torch, "--json")).out)["recipes"].values()
+    planned = json.loads(call(*place.words("rehearse", place.torch, "--dry-run", "--json")).out)["planned"]
+    shown = show_derivations(find_nix(), [own, planned[place.torch]])
+    build, rehearsal = shown[own], shown[planned[place.torch]]
+    names = build.env.keys() | rehearsal.env.keys()
+    different = {name for name in names if build.env.get(name) != rehearsal.env.get(name)}
+    assert different - build.outputs.keys() == {"buildPhase"}
+    assert (build.inputs, build.sources, build.args) == (rehearsal.inputs, rehearsal.sources, rehearsal.args)
 
 
 @nix

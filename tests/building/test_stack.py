@@ -10,6 +10,7 @@ import pytest
 
 from tests.building.conftest import ARM, ISA, SMALL, Place
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 
 pytestmark = pytest.mark.needs("nix")
 SHIPPED = ["xformers", "flash-attn", "bitsandbytes", "torchsde", "onnxruntime"]
@@ -57,7 +58,7 @@ def test_each_is_compiled_for_its_own_gpu_alone(place: Place, nix_here: Path, ca
     built = call(*place.words("build"))
     assert built.code == 0, built.err
     for package in ("xformers", "flash-attn", "bitsandbytes", "vllm", "onnxruntime"):
-        result = place.root / ".torchsmith/results" / f"{package}-{CELL}"
+        result = state_folder(place.root) / "results" / f"{package}-{CELL}"
         report = json.loads(call(*place.words("verify", str(result), "--json")).out)["report"]
         assert report["variant"] == f"{package}-{CELL}"
         gpu = next(check for check in report["checks"] if check["id"] == "gpu")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
-from torchsmith.catalog.proof import readings as proof_readings
-from torchsmith.catalog.proof.checks import (
+from tools.proof import readings as proof_readings
+from tools.proof.__main__ import main
+from tools.proof.checks import (
     FactCheck,
     check_catalog,
     check_cpu,
@@ -19,7 +19,8 @@ from torchsmith.catalog.proof.checks import (
     check_isa,
     check_targets,
 )
-from torchsmith.catalog.proof.readings import Absent, Readings, read_ptxas_help, read_tools
+from tools.proof.readings import Absent, Readings, read_ptxas_help, read_tools
+from torchsmith.catalog import CudaVersion, GpuTarget, builtin_catalog
 
 CATALOG = builtin_catalog()
 READ = ("12.8", "12.9", "13.0")  # `make facts` reads them all
@@ -162,3 +163,12 @@ def test_cpus_are_not_checked_without_archspec() -> None:
     cpu = next(cpu for cpu in CATALOG.cpus.values() if cpu.archspec)
     (check,) = (check for check in check_cpu(cpu, CATALOG, readings) if check.tool == "archspec")
     assert (check.outcome, check.detail) == ("not checked", absent.why)
+
+
+def test_the_command_counts_what_no_tool_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--offline", "--cuda", "13.0"]) == 0
+    *_, counts, left = capsys.readouterr().out.splitlines()
+    assert ", 0 wrong, " in counts
+    assert left.startswith("not looked at: ")
+    assert main(["--cuda", "12.7"]) == 2
+    assert "12.7" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith.api.building import BuildRequest
 from torchsmith.building.report import BuildReport
+from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, open_record
 from torchsmith.verbs.build_view import print_end
 
@@ -31,7 +32,7 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
     record.note_built(Built(name=NAME, outputs=(str(output),)))
     record.close()
     by_record = json.loads(call(*words).out)
-    results = place / ".torchsmith/results"
+    results = state_folder(place) / "results"
     results.mkdir()
     (results / NAME).symlink_to(output)
     by_link = json.loads(call(*words).out)
@@ -68,7 +69,7 @@ def test_a_build_that_is_gone_is_named_without_nix_too(
 
 
 def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
-    log = place / ".torchsmith/logs/job.log"
+    log = state_folder(place) / "logs/job.log"
     log.parent.mkdir(parents=True)
     log.write_text("c++: fatal error: Killed signal terminated program cc1plus\n")
     words = ("diagnose", NAME, "--json", "-w", str(place))

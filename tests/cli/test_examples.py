@@ -20,9 +20,9 @@ from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
-ASKING_NIX = ("eval", "sbom", "graph", "diff-drv", "impact", "build", "rehearse", "fix-hashes")
+ASKING_NIX = ("eval", "graph", "impact", "build", "rehearse", "fix-hashes")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.
-NO_NEXT = """pick host show schema ci sbom facts history log compare page diff-drv
+NO_NEXT = """pick host show ci history log compare page
     align test diagnose farm line package pin impact publish"""
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")

@@ -17,6 +17,7 @@ from tests.building.conftest import nix_here as nix_here
 from tests.building.conftest import place as place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 from torchsmith.record import JobRow, open_record
 
 
@@ -127,7 +128,7 @@ def test_log_prints_no_file_but_the_workspace_s_own(
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("private key\n")
-    logs = place.root / ".torchsmith/logs"
+    logs = state_folder(place.root) / "logs"
     logs.mkdir(parents=True)
     (logs / "link.log").symlink_to(secret)
     paths = {"absolute": secret, "upwards": logs / "../../../secret", "link": logs / "link.log"}
@@ -152,5 +153,5 @@ def test_log_prints_no_file_but_the_workspace_s_own(
     )
     for verb in ("log", "diagnose"):
         answer = call(*place.words(verb, "torch"))
-        assert (answer.code, answer.error) == (1, "refused")
+        assert answer.error == "not-found"
         assert "private" not in answer.out + answer.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -514,3 +515,14 @@ def test_a_wheel_that_leaves_a_gpu_idle_is_named_with_its_release(call: Call) ->
     machine = ("pick", "--cpu", "zen3", "--gpu", "GTX 1080", "--driver", "470.82", "--json")
     [wheel] = json.loads(call(*machine).out)["wheels"]
     assert any(wheel["torch"] in loss for loss in wheel["losses"])
+
+
+def test_cover_without_its_solver_says_what_to_install_before_it_reads(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    monkeypatch.setattr("torchsmith.api.covering.find_spec", lambda name: None)
+    result = call("cover", "nowhere.csv")
+    assert (result.code, result.out) == (3, "")
+    assert "pip install highspy" in result.err
+    assert call("pick", "--gpu", "sm90", "--names").out

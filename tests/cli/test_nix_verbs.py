@@ -149,7 +149,6 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
         assert result.code == 3, result.err
         assert "1" * 40 in result.err
         assert AVX512 in result.out
-    assert call("sbom", "pytorch").code == 3
     assert call("rehearse", "pytorch", "--dry-run").code == 3
     wrong = workspace / f"build-pytorch/.flox/pkgs/{AVX512}.nix"
     wrong.write_text(wrong.read_text().replace("pname =", "pname = pkgs.nonsense; was ="))
@@ -159,7 +158,7 @@ def test_where_all_that_failed_are_downloads_the_environment_lacks_them(
 
 def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for words in (["eval"], ["graph"], ["sbom"], ["diff-drv", AVX2, AVX512], ["impact"]):
+    for words in (["eval"], ["graph"], ["impact"]):
         result = call(*words)
         assert result.code == 3
         assert "nix-bin" in result.err
@@ -170,7 +169,7 @@ def test_without_nix_the_verbs_say_so(workspace: Path, call: Call, monkeypatch: 
 @pytest.mark.parametrize(
     ("words", "next"),
     [
-        (["rehearse", AVX2, "--dry-run"], f"diff-drv {AVX2} rehearsal-of-{AVX2} --nixpkgs sample -w builds"),
+        (["rehearse", AVX2, "--dry-run"], f"rehearse {AVX2} --nixpkgs sample -w builds"),
     ],
 )
 def test_commands_to_copy_name_the_workspace_and_the_tree(
@@ -192,16 +191,6 @@ def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
 
 
 @pytest.mark.needs("nix")
-def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
-    result = call("diff-drv", AVX2, AVX512)
-    assert '-export CXXFLAGS="-mavx2' in result.out
-    drv = json.loads(call("eval", "--json", AVX2).out)["recipes"][0]["evaluated"]["drv_path"]
-    for one in (AVX2, drv):
-        told = json.loads(call("diff-drv", one, AVX2, "--json").out)
-        assert (told["a"], told["b"], told["differences"]) == (drv, drv, [])
-
-
-@pytest.mark.needs("nix")
 @pytest.mark.parametrize(
     ("words", "code", "error", "named"),
     [
@@ -210,8 +199,6 @@ def test_diff_drv_tells_causes(workspace: Path, call: Call) -> None:
         (["eval", "sm90"], 2, "empty", "sm90"),
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
         (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is not a recipe"),
-        (["diff-drv", "cpu", AVX2], 2, "conflict", "cpu"),
-        (["diff-drv", AVX2, "/nix/store/x.drv"], 3, "failed", "/nix/store/x.drv"),
         (["impact", "--against", "nothing"], 2, "not-found", "has no commit yet"),
         (["impact", "--against=--output=stolen"], 2, "invalid", "--output=stolen"),
     ],

@@ -66,7 +66,7 @@ def test_a_folder_that_may_not_be_written_is_named(words: tuple[str, ...], place
     assert "denied" in done.stderr or "unable to open" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("list",), ("status",), ("history",), ("facts",)])
+@pytest.mark.parametrize("words", [("list",), ("status",), ("history",)])
 def test_what_only_tells_needs_neither_a_home_nor_a_right_to_write(
     words: tuple[str, ...], theirs: Path
 ) -> None:

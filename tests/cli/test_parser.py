@@ -22,7 +22,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
-from torchsmith.cli.panels import PAGE, PANELS, VERBS
+from torchsmith.cli.panels import PAGE, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.core.problem import Usage
 
@@ -280,3 +280,11 @@ def test_a_verb_that_may_end_with_1_says_when(verb: str) -> None:
 def test_every_verb_has_a_module() -> None:
     for name in VERBS:
         assert importlib.import_module(f"torchsmith.verbs.{name.replace('-', '_')}").EXAMPLE
+
+
+@pytest.mark.parametrize("verb", REMOVED)
+def test_a_verb_that_is_gone_says_what_to_use_instead(verb: str, call: Call) -> None:
+    result = call(verb, "--json")
+    assert (result.code, result.error) == (2, "usage")
+    assert REMOVED[verb] in " ".join(result.err.split())
+    assert verb not in VERBS

@@ -9,6 +9,7 @@ from tests.building.conftest import Place
 from tests.building.conftest import _pattern as _pattern
 from tests.building.conftest import place as place
 from tests.cli.conftest import Call
+from torchsmith.core.state import state_folder
 from torchsmith.record import JobRow, open_record
 
 
@@ -30,7 +31,7 @@ def test_status_says_which_results_the_store_no_longer_has(place: Place, tmp_pat
 
 def test_page_says_on_the_terminal_that_a_record_is_damaged(place: Place, tmp_path: Path, call: Call) -> None:
     open_record(place.root).close()
-    file = next((place.root / ".torchsmith").glob("*.sqlite*"))
+    file = next((state_folder(place.root)).glob("*.sqlite*"))
     file.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     answer = call(*place.words("page", "-o", str(tmp_path / "page.html")))
     assert answer.code == 0

@@ -147,7 +147,6 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
         (("test", "no/where"), "not-found", "no/where"),
         (("diagnose", "nothing"), "not-found", "give the file of a log"),
         (("undo",), "usage", "torchsmith --help lists them"),
-        (("facts", "--cuda", "12.7"), "not-known", "'12.7'"),
         (("init", "--profile", "raal"), "not-known", "real"),
         (("--install-completion", "nope"), "not-known", "--install-completion"),
         (("apply", "--wait", "-1"), "usage", "--wait"),

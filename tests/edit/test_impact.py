@@ -106,7 +106,7 @@ def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> N
     apply(ApplyRequest(workspace=tmp_path))
     with pytest.raises(Problem) as caught:
         impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
-    assert "generate --commit" in caught.value.hint
+    assert "apply --commit" in caught.value.hint
 
 
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:

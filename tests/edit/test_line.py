@@ -14,6 +14,7 @@ from torchsmith.api.starting import InitRequest, init
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
+from torchsmith.core.state import state_folder
 from torchsmith.edit.line import add_line, line_rows, propose_line
 from torchsmith.edit.pin import Move
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -124,7 +125,7 @@ def test_an_evaluation_settles_what_only_the_workspace_claims(workspace: Path) -
     warned = {cell.name for cell in open_workspace(workspace).matrix.cells if cell.warnings}
     assert len(warned) == len(opened.matrix.cells) - 1
     assert name not in warned
-    (workspace / ".torchsmith/evaluated").write_text(f"{name} 2.29 0182a36\n")  # at another nixpkgs
+    (state_folder(workspace) / "evaluated").write_text(f"{name} 2.29 0182a36\n")  # at another nixpkgs
     assert all(cell.warnings for cell in open_workspace(workspace).matrix.cells)
 
 

@@ -251,7 +251,7 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         "build": f"torchsmith apply -w 'a b' && torchsmith build -w 'a b' {variant}"
     }
     assert build_commands(variant, Environment(nix=False, flox=False, folder=".")) == {
-        "write": "torchsmith generate"
+        "write": "torchsmith apply"
     }
     assert install_command(variant, "") == ""
 

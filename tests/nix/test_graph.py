@@ -8,7 +8,7 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tests.recipe.conftest import Make, make  # noqa: F401
-from torchsmith.nix.derivation import Derivation, Output, compare, show_derivations
+from torchsmith.nix.derivation import Derivation, Output, show_derivations
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, kind_of
 from torchsmith.nix.tool import Nix
@@ -79,42 +79,6 @@ def test_a_download_is_never_a_long_build() -> None:
     assert kind_of(drv("torch-2.10.0", pname="torch", digest="44")) is None
 
 
-def test_differences_are_told_where_they_begin() -> None:
-    old_patch, new_patch = (
-        drv("magma-2", pname="magma", patches="a.patch"),
-        drv("magma-2", pname="magma", patches=""),
-    )
-    old, new = drv("torch", old_patch, flags="-mavx2"), drv("torch", new_patch, flags="-mavx512f")
-    words = [str(one) for one in compare(old, new, by_path(old_patch, new_patch, old, new))]
-    assert words == ["flags: -mavx2 -> -mavx512f", "magma-2: patches: a.patch -> (empty)"]
-
-
-def test_a_hash_in_a_store_path_is_a_consequence_and_not_told() -> None:
-    dep_a, dep_b = drv("dep", x="1"), drv("dep", x="2")
-    a = drv("top", dep_a, buildInputs="/nix/store/0123456789abcdfghijklmnpqrsvwxyz-dep")
-    b = drv("top", dep_b, buildInputs="/nix/store/zyxwvsrqpnmlkjihgfdcba9876543210-dep")
-    assert [str(one) for one in compare(a, b, by_path(dep_a, dep_b, a, b))] == ["dep: x: 1 -> 2"]
-
-
-def test_long_lists_and_scripts_are_told_by_what_changed() -> None:
-    a = drv("x", list="a b c d e f", script="one\ntwo\nthree")
-    b = drv("x", list="a b c d e g", script="one\n2\nthree")
-    words = [str(one) for one in compare(a, b, by_path(a, b))]
-    assert words == ["list: without f, with g", "script: \n    -two\n    +2"]
-
-
-def test_new_and_lost_inputs_are_told() -> None:
-    dep, other = drv("dep"), drv("other")
-    a, b = drv("x", dep, v="1"), drv("x", other, v="1")
-    words = [str(one) for one in compare(a, b, by_path(dep, other, a, b))]
-    assert words == ["input is gone: dep", "input is new: other"]
-
-
-def test_a_derivation_does_not_differ_from_itself() -> None:
-    one = drv("x")
-    assert compare(one, one, by_path(one)) == ()
-
-
 @pytest.mark.needs("nix")
 def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix) -> None:  # noqa: F811
     folder: Path = make(CELLS)
@@ -124,13 +88,6 @@ def test_companions_share_their_torch_and_isas_share_magma(make: Make, nix: Nix)
     graph = Graph(show_derivations(nix, list(drvs.values()), recursive=True), drvs)
     users = [(one.kind, len(one.users)) for one in graph.heavy]
     assert users == [("torch", 3), ("torch", 3), ("magma", 6), ("triton", 6), ("nccl", 6), ("opencv", 2)]
-    avx2, avx512 = (
-        graph.derivations[drvs[f"pytorch-python313-cuda13_0-sm120-{isa}"]] for isa in ("avx2", "avx512")
-    )
-    told = "\n".join(str(one) for one in compare(avx2, avx512, graph.derivations))
-    assert '-export CXXFLAGS="-mavx2' in told
-    assert '+export CXXFLAGS="-mavx512f' in told
-    assert "magma" not in told
 
 
 def test_a_source_that_a_command_puts_together_is_no_long_build() -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.page.conftest import Open, write_page
 from tests.page.test_answers import picked
+from torchsmith.core.state import state_folder
 from torchsmith.host.spec import HostSpec
 from torchsmith.record import Attempt, JobRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -27,7 +28,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     (folder / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
     apply(ApplyRequest(workspace=folder))
-    log = folder / ".torchsmith/logs/1/failed.log"
+    log = state_folder(folder) / "logs/1/failed.log"
     log.parent.mkdir(parents=True)
     log.write_text("ninja: [7/9]\nc++: fatal error: Killed signal terminated program\n")
     record = open_record(folder)

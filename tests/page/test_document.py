@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.page import html
 from torchsmith.page.collect import PageInput, collect
 from torchsmith.page.document import PageCell, PageReport
@@ -106,7 +107,7 @@ def record_of(folder: Path, log: Path, *attempts: Attempt) -> None:
 
 def test_a_failed_build_has_its_error_and_the_end_of_its_log(builds: Path) -> None:
     generated(builds)
-    log = builds / ".torchsmith/logs/1/a.log"
+    log = state_folder(builds) / "logs/1/a.log"
     log.parent.mkdir(parents=True)
     log.write_text("one\n\x1b[31mtwo\x1b[0m\n")
     record_of(builds, log, Attempt(state="failed", error="killed"))
@@ -121,7 +122,7 @@ def test_a_run_at_work_is_building_and_a_killed_one_is_not(builds: Path) -> None
     generated(builds)
     record_of(builds, builds / "none.log")
     assert cells(builds)[FIRST].state == "building"
-    file = builds / ".torchsmith/record.sqlite"
+    file = state_folder(builds) / "record.sqlite"
     with sqlite3.connect(file) as database:
         database.execute("update runs set process = 4194305")
     assert cells(builds)[FIRST].state == "generated"
@@ -214,8 +215,10 @@ def watch(into: list[str]) -> None:
 
 def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
     generated(builds)
-    (builds / ".torchsmith").mkdir(exist_ok=True)
-    (builds / ".torchsmith/record.sqlite").write_bytes(b"no database at all, but long enough to be read" * 50)
+    make_state_folder(builds)
+    (state_folder(builds) / "record.sqlite").write_bytes(
+        b"no database at all, but long enough to be read" * 50
+    )
     found = document(builds)
     assert found.notes
     assert found.cells
@@ -259,7 +262,7 @@ def test_the_gpu_code_that_verify_kept_is_told(builds: Path) -> None:
     source = source_hash(recipe(builds))
     record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", source=source, outputs=("/nix/x",)))
     record.close()
-    kept = builds / f".torchsmith/reports/{FIRST}.json"
+    kept = state_folder(builds) / f"reports/{FIRST}.json"
     kept.parent.mkdir(parents=True)
     kept.write_text('{"targets": {"cubin 90": 100, "cubin 80": 300}, "used": ["cubin 90"]}')
     sizes = cells(builds)[FIRST].sizes

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.page.conftest import Open, write_page
+from torchsmith.core.state import state_folder
 from torchsmith.page.markup import escape, tag
 from torchsmith.record import Attempt, JobRow, open_record
 
@@ -43,7 +44,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (pkgs / f"{good}.nix").write_text(
         "\n".join(f"# L40S {words}" for words in BAD).replace("\0", "") + "\n{}\n"
     )
-    log = root / ".torchsmith/logs/1/a.log"
+    log = state_folder(root) / "logs/1/a.log"
     log.parent.mkdir(parents=True)
     log.write_text("\n".join(BAD))
     record = open_record(root)

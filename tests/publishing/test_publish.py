@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -14,10 +17,15 @@ import pytest
 from tests.building.conftest import MINI, Place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call, Result
+from torchsmith.building.backends import require_flox
+from torchsmith.core.state import state_folder
 from torchsmith.nix.fetch import tree_hash
 from torchsmith.nix.tool import find_nix
-from torchsmith.publishing.publish import missing
+from torchsmith.publishing.clone import is_address, make_clone, source_of
+from torchsmith.publishing.publish import Publisher, missing
 from torchsmith.record import Record, VerificationRow, open_record
+from torchsmith.workspace.checkout import RecipeFile, choose
+from torchsmith.workspace.load import open_workspace
 
 TOKEN = "floxhub-very-secret-token"
 
@@ -38,16 +46,27 @@ def catalog(tmp_path: Path) -> list[list[str]]:
 
 
 @pytest.fixture
-def ready(place: Place, tmp_path: Path, call: Call) -> Place:
-    """Built, verified, with a lock file and a remote in each repository; nothing is committed yet."""
-    assert call(*place.words("build", "--backend", "flox")).code == 0
+def ready(place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A workspace whose pin is the miniature, by its hash. Built and verified, with a lock file and a remote
+    in each repository; nothing is committed yet."""
+    tree = tmp_path / "nixpkgs"
+    shutil.copytree(MINI, tree, ignore=shutil.ignore_patterns("__pycache__"))
+    (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{tree_hash(find_nix(), tree)}"\n')
+    assert call(*place.words("apply")).code == 0
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
+    assert call(*place.words("build")).code == 0
     record = open_record(place.root)
     for name in (place.torch, place.vision):
-        built = record.built(name)
-        assert built is not None
-        record.note_verdict(VerificationRow(output=built.outputs[0], name=name, ok=True))
+        note_verified(record, name)
     with_remotes(place, tmp_path)
     return place
+
+
+@pytest.fixture
+def pinned(ready: Place) -> Place:
+    """The same, committed and pushed."""
+    commit_all(ready)
+    return ready
 
 
 def with_remotes(place: Place, tmp_path: Path) -> None:
@@ -68,13 +87,13 @@ def test_everything_that_is_missing_is_told_at_once_and_nothing_leaves(
 ) -> None:
     answer = call(*place.words("publish", "--org", "us"))
     assert answer.code == 1
-    for repo, recipe in (("build-pytorch", place.torch), ("build-torchvision", place.vision)):
+    for repo in ("build-pytorch", "build-torchvision"):
         assert f"{repo}:" in answer.err
-        lacks = [one.lack for one in missing(place.root / repo, [place.recipe(recipe)])]
-        assert lacks == ["lock", "commit", "remote"]
+        assert [one.lack for one in missing(place.root / repo)] == ["commit", "source"]
     assert catalog(tmp_path) == []
 
 
+@pytest.mark.needs("nix")
 def test_one_commit_and_push_then_every_package_from_that_commit(
     ready: Place, tmp_path: Path, call: Call
 ) -> None:
@@ -83,16 +102,13 @@ def test_one_commit_and_push_then_every_package_from_that_commit(
     assert answer.code == 0, answer.err
     published = catalog(tmp_path)
     assert [row[:2] for row in published] == [["us", ready.torch], ["us", ready.vision]]
-    log = subprocess.run(
-        ["git", "-C", ready.root / "build-pytorch", "log", "--format=%H", "@{upstream}"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert log.stdout.split() == [published[0][2]]
+    assert git(tmp_path / "build-pytorch.git", "log", "--format=%H", "main").split() == [published[0][2]]
     again = call(*ready.words("publish", "--org", "us", "--json"))
     assert set(standings(again).values()) == {"published before"}
     assert len(catalog(tmp_path)) == 2
 
 
+@pytest.mark.needs("nix")
 def test_a_run_that_was_cut_off_goes_on_where_it_stopped(
     ready: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,21 +121,18 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(
     assert standings(second) == {ready.torch: "published before", ready.vision: "published"}
 
 
+@pytest.mark.needs("nix")
 def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path, call: Call) -> None:
-    record = open_record(ready.root)
-    built = record.built(ready.vision)
-    assert built is not None
-    record.note_verdict(
-        VerificationRow(output=built.outputs[0], name=ready.vision, ok=False, detail="no code for its GPU")
-    )
+    note_verified(open_record(ready.root), ready.vision, ok=False)
     answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
     assert answer.code == 1
     assert standings(answer) == {ready.torch: "published", ready.vision: "not verified"}
     assert [row[1] for row in catalog(tmp_path)] == [ready.torch]
-    assert call(*ready.words("publish", "--org", "us", "--force")).code == 0
+    assert call(*ready.words("publish", "--org", "us", "--force", "--push")).code == 0
     assert len(catalog(tmp_path)) == 2
 
 
+@pytest.mark.needs("nix")
 def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, call: Call) -> None:
     answer = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--json"))
     assert answer.code == 0, answer.err
@@ -127,58 +140,34 @@ def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, ca
     assert catalog(tmp_path) == []
 
 
+@pytest.mark.needs("nix")
 def test_the_token_reaches_no_log_no_report_and_no_database(ready: Place, tmp_path: Path, call: Call) -> None:
     answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
     assert answer.code == 0
     assert TOKEN not in answer.out + answer.err
-    log = ready.root / f".torchsmith/logs/publish/{ready.torch}.log"
+    log = state_folder(ready.root) / f"logs/publish/{ready.torch}.log"
     assert "using token [FLOX_FLOXHUB_TOKEN]" in log.read_text(), "Flox did say it"
-    for file in (ready.root / ".torchsmith").rglob("*"):
+    for file in (state_folder(ready.root)).rglob("*"):
         if file.is_file():
             assert TOKEN.encode() not in file.read_bytes(), file
+
+
+def note_verified(record: Record, name: str, *, ok: bool = True) -> None:
+    built = record.built(name)
+    assert built is not None
+    record.note_verdict(
+        VerificationRow(output=built.outputs[0], name=name, ok=ok, derivation=built.derivation)
+    )
+
+
+def git(repo: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", repo, *words], capture_output=True, text=True, check=True).stdout
 
 
 def commit_all(place: Place) -> None:
     for repo in ("build-pytorch", "build-torchvision"):
         subprocess.run(["git", "-C", place.root / repo, "commit", "-qam", "changed"], check=False)
-        subprocess.run(["git", "-C", place.root / repo, "push", "-q", "-u", "origin", "HEAD"], check=True)
-
-
-def test_a_recipe_that_changed_after_flox_built_it_is_not_published(
-    ready: Place, tmp_path: Path, call: Call
-) -> None:
-    recipe = ready.recipe(ready.torch)
-    recipe.write_text(recipe.read_text() + "# one byte more is another recipe\n")
-    commit_all(ready)
-    answer = call(*ready.words("publish", "--org", "us", "--json"))
-    assert (answer.code, standings(answer)[ready.torch]) == (1, "not verified")
-    assert [row[1] for row in catalog(tmp_path)] == [ready.vision]
-
-
-@pytest.fixture
-def pinned(
-    place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> Place:
-    """A workspace whose pin is the miniature, by its hash. Built, verified, committed and pushed."""
-    tree = tmp_path / "nixpkgs"
-    shutil.copytree(MINI, tree, ignore=shutil.ignore_patterns("__pycache__"))
-    (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{tree_hash(find_nix(), tree)}"\n')
-    assert call(*place.words("apply")).code == 0
-    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
-    assert call(*place.words("build")).code == 0
-    record = open_record(place.root)
-    for name in (place.torch, place.vision):
-        note_verified(record, name)
-    with_remotes(place, tmp_path)
-    commit_all(place)
-    return place
-
-
-def note_verified(record: Record, name: str) -> None:
-    built = record.built(name)
-    assert built is not None
-    verdict = VerificationRow(output=built.outputs[0], name=name, ok=True, derivation=built.derivation)
-    record.note_verdict(verdict)
+        git(place.root / repo, "push", "-q", "-u", "origin", "HEAD")
 
 
 def publish(call: Call, place: Place, *words: str) -> tuple[int, str]:
@@ -271,28 +260,240 @@ def test_a_result_that_the_store_has_not_as_it_was_built_is_not_published(
     assert publish(call, pinned) == (1, "not verified"), "no output of that derivation"
     record.note_built(built)
     assert publish(call, pinned, "--dry-run") == (0, "would be published")
-    shutil.rmtree(pinned.root / ".torchsmith/results")
+    shutil.rmtree(state_folder(pinned.root) / "results")
     subprocess.run(["nix-collect-garbage"], check=True, capture_output=True)
     assert publish(call, pinned) == (1, "not verified")
     assert catalog(tmp_path) == []
 
 
-def test_a_branch_of_this_repository_is_no_remote_and_a_rewound_remote_has_not_the_commit(
-    place: Place, tmp_path: Path, call: Call
+@pytest.mark.needs("nix")
+def test_a_remote_that_does_not_have_the_commit_or_does_not_answer_is_refused(
+    pinned: Place, tmp_path: Path, call: Call
 ) -> None:
-    with_remotes(place, tmp_path)
-    commit_all(place)
-    repo, recipes = place.root / "build-pytorch", [place.recipe(place.torch)]
-    (repo / "note").write_text("more\n")
-    for words in (("add", "note"), ("commit", "-qm", "more"), ("branch", "side"), ("branch", "-u", "side")):
-        subprocess.run(["git", "-C", repo, *words], check=True, capture_output=True)
-    assert [one.lack for one in missing(repo, recipes)] == ["upstream"]
-    subprocess.run(["git", "-C", repo, "push", "-q", "-u", "origin", "HEAD"], check=True)
-    assert list(missing(repo, recipes)) == []
-    remote = tmp_path / "build-pytorch.git"
-    before = subprocess.run(["git", "-C", repo, "rev-parse", "HEAD~1"], capture_output=True, text=True).stdout
-    subprocess.run(["git", "-C", remote, "update-ref", "refs/heads/main", before.strip()], check=True)
-    assert [one.lack for one in missing(repo, recipes)] == ["pushed"]
-    assert publish(call, place) == (1, "refused")
+    repo, remote = pinned.root / "build-pytorch", tmp_path / "build-pytorch.git"
+    git(repo, "commit", "-q", "--allow-empty", "-m", "more")
+    assert publish(call, pinned) == (1, "refused")
+    git(repo, "branch", "side")
+    git(repo, "branch", "-u", "side")
+    assert publish(call, pinned) == (1, "refused"), "a branch of this repository is not a remote"
     remote.rename(tmp_path / "gone")
-    assert [one.lack for one in missing(repo, recipes)] == ["remote"]
+    answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch, "--push"))
+    assert (answer.code, answer.error) == (1, "refused")
+    assert "--checkout-credentials" in answer.err
+    assert catalog(tmp_path) == []
+
+
+# Ways in which a checkout once had published what was not verified.
+
+
+def sneak(place: Place) -> str:
+    """Another recipe in the work tree; returns the right text."""
+    recipe = place.recipe(place.torch)
+    right = recipe.read_text()
+    recipe.write_text(right.replace("preConfigure = ", 'sneaked = "in"; preConfigure = '))
+    assert recipe.read_text() != right
+    return right
+
+
+@pytest.mark.needs("nix")
+def test_a_replaced_commit_is_published_as_it_is_named(pinned: Place, tmp_path: Path, call: Call) -> None:
+    repo = pinned.root / "build-pytorch"
+    good = git(repo, "rev-parse", "HEAD").strip()
+    right = sneak(pinned)
+    commit_all(pinned)
+    git(repo, "replace", git(repo, "rev-parse", "HEAD").strip(), good)
+    pinned.recipe(pinned.torch).write_text(right)
+    git(repo, "reset", "-q")
+    assert git(repo, "status", "--porcelain") == ""
+    assert publish(call, pinned) == (1, "refused"), "the work tree is not what the commit has"
+    git(repo, "update-index", "--assume-unchanged", ".flox/pkgs/" + pinned.recipe(pinned.torch).name)
+    assert publish(call, pinned) == (1, "not verified")
+    assert catalog(tmp_path) == []
+
+
+@pytest.mark.needs("nix")
+def test_attributes_of_the_checkout_do_not_change_what_is_evaluated(
+    pinned: Place, tmp_path: Path, call: Call
+) -> None:
+    repo, recipe = pinned.root / "build-pytorch", pinned.recipe(pinned.torch)
+    right = recipe.read_text()
+    recipe.write_text(right.replace("preConfigure = ", 'sneaked = "$Id$"; preConfigure = '))
+    commit_all(pinned)
+    (repo / ".git/info/attributes").write_text("* ident\n")
+    recipe.unlink()
+    git(repo, "checkout", "--", ".")
+    assert "$Id: " in recipe.read_text()
+    assert call(*pinned.words("build", pinned.torch)).code == 0
+    note_verified(open_record(pinned.root), pinned.torch)
+    assert publish(call, pinned) == (1, "not verified")
+    assert catalog(tmp_path) == []
+
+
+@pytest.mark.needs("nix")
+def test_a_head_that_moves_after_the_check_is_not_what_is_published(pinned: Place, tmp_path: Path) -> None:
+    repo = pinned.root / "build-pytorch"
+    good = git(repo, "rev-parse", "HEAD").strip()
+
+    def check(recipes: Sequence[RecipeFile]) -> Mapping[str, str]:
+        sneak(pinned)
+        commit_all(pinned)
+        assert git(repo, "rev-parse", "HEAD").strip() != good
+        return {}
+
+    flox = require_flox()
+    publisher = Publisher(flox, "us", open_record(pinned.root), tmp_path / "logs", check)
+    recipes = choose([pinned.torch], open_workspace(pinned.root), pinned.root).recipes
+    rows = publisher.publish(recipes)
+    assert [(row.standing, row.revision) for row in rows] == [("published", good)]
+    assert catalog(tmp_path) == [["us", pinned.torch, good]]
+
+
+@pytest.mark.needs("nix")
+def test_a_second_recipe_of_the_same_name_that_the_work_tree_hides_is_seen(
+    pinned: Place, tmp_path: Path, call: Call
+) -> None:
+    repo, recipe = pinned.root / "build-pytorch", pinned.recipe(pinned.torch)
+    second = recipe.with_suffix("") / "default.nix"
+    second.parent.mkdir()
+    second.write_text(recipe.read_text())
+    git(repo, "add", ".")
+    commit_all(pinned)
+    git(repo, "update-index", "--skip-worktree", str(second.relative_to(repo)))
+    shutil.rmtree(second.parent)
+    assert git(repo, "status", "--porcelain") == ""
+    assert publish(call, pinned) == (1, "not verified")
+    assert catalog(tmp_path) == []
+
+
+READS = {
+    "a folder": 'builtins.concatStringsSep "" (map (f: builtins.readFile (../parts + "/${f}"))'
+    " (builtins.attrNames (builtins.readDir ../parts)))",
+    "a computed path": 'builtins.readFile (../parts + ("/" + "one"))',
+}
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("reads", READS)
+def test_a_file_that_a_recipe_reads_in_any_way_counts_also_for_builds_by_flox(
+    pinned: Place, tmp_path: Path, call: Call, reads: str
+) -> None:
+    repo, recipe = pinned.root / "build-pytorch", pinned.recipe(pinned.torch)
+    parts = recipe.parents[1] / "parts"
+    parts.mkdir()
+    (parts / "one").write_text("verified\n")
+    text = recipe.read_text()
+    recipe.write_text(text.replace("preConfigure = ", f"part = {READS[reads]}; preConfigure = "))
+    git(repo, "add", ".")
+    assert call(*pinned.words("build", pinned.torch)).code == 0
+    record = open_record(pinned.root)
+    built = record.built(pinned.torch)
+    assert built is not None
+    by_flox = msgspec.structs.replace(built, derivation="")  # Flox reports none
+    with closing(sqlite3.connect(record.path)) as database:
+        database.execute("delete from built")
+        database.commit()
+    record.note_built(by_flox)
+    note_verified(record, pinned.torch)
+    commit_all(pinned)
+    assert publish(call, pinned, "--dry-run") == (0, "would be published")
+    (parts / "one").write_text("not verified\n")
+    commit_all(pinned)
+    assert publish(call, pinned) == (1, "not verified")
+    assert catalog(tmp_path) == []
+
+
+@pytest.mark.needs("nix")
+def test_a_build_whose_derivation_nobody_knows_is_refused(ready: Place, tmp_path: Path, call: Call) -> None:
+    assert call(*ready.words("build", "--backend", "flox", ready.torch)).code == 0
+    record = open_record(ready.root)
+    with closing(sqlite3.connect(record.path)) as database:
+        database.execute("delete from built where derivation != ''")
+        database.commit()
+    note_verified(record, ready.torch)
+    assert publish(call, ready, "--push") == (1, "not verified")
+    assert catalog(tmp_path) == []
+
+
+@pytest.mark.needs("nix")
+def test_push_pushes_nothing_if_nothing_is_verified(ready: Place, tmp_path: Path, call: Call) -> None:
+    sneak(ready)
+    assert publish(call, ready, "--push") == (1, "not verified")
+    assert git(tmp_path / "build-pytorch.git", "for-each-ref") == ""
+
+
+@pytest.mark.needs("nix")
+def test_a_recipe_whose_derivation_depends_on_its_folder_is_refused(
+    pinned: Place, tmp_path: Path, call: Call
+) -> None:
+    recipe = pinned.recipe(pinned.torch)
+    text = recipe.read_text().replace("preConfigure = ", "here = toString ./.; preConfigure = ")
+    recipe.write_text(text)
+    commit_all(pinned)
+    assert call(*pinned.words("build", pinned.torch)).code == 0
+    note_verified(open_record(pinned.root), pinned.torch)
+    answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch))
+    assert (answer.code, standings(answer)[pinned.torch]) == (1, "not verified")
+    assert "depends on its folder" in json.loads(answer.out)["packages"][0]["words"]
+
+
+@pytest.mark.needs("nix")
+def test_a_shallow_checkout_is_refused_with_the_command_that_completes_it(
+    pinned: Place, tmp_path: Path, call: Call
+) -> None:
+    repo = pinned.root / "build-pytorch"
+    git(repo, "commit", "-q", "--allow-empty", "-m", "more")
+    git(repo, "push", "-q")
+    shutil.rmtree(repo)
+    git(tmp_path, "clone", "-q", "--depth=1", "-b", "main", f"file://{tmp_path}/build-pytorch.git", str(repo))
+    answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch))
+    assert (answer.code, answer.error) == (1, "refused")
+    assert f"git -C {repo} fetch --unshallow" in answer.err
+    git(repo, "fetch", "-q", "--unshallow")
+    assert publish(call, pinned) == (0, "published")
+
+
+@pytest.mark.parametrize(
+    ("address", "good"),
+    [
+        ("https://example.org/a.git", True),
+        ("ssh://git@example.org/a.git", True),
+        ("git@example.org:a/b.git", True),
+        ("/srv/a.git", True),
+        ("file:///srv/a.git", True),
+        ("ext::sh -c id", False),
+        ("git://example.org/a", False),
+        ("--upload-pack=id", False),
+        ("ssh://-oProxyCommand=id/a", False),
+        ("ssh://git@-oProxyCommand=id/a", False),
+        ("git@-oProxyCommand=id:a", False),
+        ("-oProxyCommand=id:a", False),
+        ("https://example.org/a\nb", False),
+    ],
+)
+def test_only_known_addresses_are_given_to_git(address: str, good: bool) -> None:
+    assert is_address(address) is good
+
+
+@pytest.mark.needs("nix")
+def test_settings_of_the_checkout_reach_the_clone_only_as_credentials_that_the_user_takes(
+    pinned: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = pinned.root / "build-pytorch"
+    git(repo, "config", "http.https://example.org/.extraheader", "AUTHORIZATION: basic c2VjcmV0")
+    git(repo, "config", "core.sshCommand", "ssh -i key")
+    git(repo, "config", "url./nowhere/.insteadOf", str(tmp_path))
+    git(repo, "config", "core.hooksPath", "hooks")
+    source = source_of(repo)
+    plain, taken = (
+        make_clone(source, tmp_path / str(number), credentials=bool(number)) for number in range(2)
+    )
+    for clone in (plain, taken):
+        settings = git(clone.folder, "config", "--local", "--list")
+        assert not any(word in settings for word in ("extraheader", "sshcommand", "insteadof", "hookspath"))
+        assert clone.folder.name == "build-pytorch"
+        assert clone.remote_commit() == clone.commit
+    assert plain.settings == ()
+    keys = {"http.https://example.org/.extraheader", "core.sshcommand"}
+    assert {key for key, _ in taken.settings} == keys
+    assert keys <= {*taken.environment.values()}
+    assert publish(call, pinned, "--checkout-credentials") == (0, "published")

@@ -10,11 +10,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Exit, Problem
+from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
 from torchsmith.record.database import FIRST, trouble
 
@@ -77,13 +79,13 @@ def test_killing_the_writer_at_any_moment_leaves_a_record_that_opens(tmp_path: P
         runs = open_record(tmp_path).runs(10_000)
         assert runs
         assert all(run.state in ("done", "stopped") for run in runs[1:])
-        with sqlite3.connect(tmp_path / ".torchsmith/record.sqlite") as db:
+        with sqlite3.connect(state_folder(tmp_path) / "record.sqlite") as db:
             assert db.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
 def test_a_record_of_a_newer_torchsmith_is_refused_and_left_alone(record: Record, tmp_path: Path) -> None:
     record.close()
-    file = tmp_path / ".torchsmith/record.sqlite"
+    file = state_folder(tmp_path) / "record.sqlite"
     with sqlite3.connect(file) as db:
         db.execute("pragma user_version = 99")
     with pytest.raises(Problem) as caught:
@@ -105,10 +107,20 @@ def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> Non
 def test_the_newest_verdict_of_an_output_counts(record: Record) -> None:
     record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=False, detail="no sm120"))
     record.note_verdict(VerificationRow(output="/nix/store/x", name="a", ok=True))
-    found = record.verdict("/nix/store/x")
+    found = record.verdict("/nix/store/x", "", "a")
     assert found is not None
     assert found.ok
-    assert record.verdict("/nix/store/y") is None
+    assert record.verdict("/nix/store/y", "", "a") is None
+
+
+def test_a_verdict_belongs_to_an_output_a_derivation_and_a_name(record: Record) -> None:
+    own = VerificationRow(output="/nix/store/x", name="a", ok=True, derivation="/nix/store/a.drv")
+    record.note_verdict(own)
+    other = msgspec.structs.replace(own, name="b", ok=False)
+    record.note_verdict(other)
+    found = [record.verdict("/nix/store/x", "/nix/store/a.drv", name) for name in "ab"]
+    assert [row.ok for row in found if row] == [True, False]
+    assert record.verdict("/nix/store/x", "/nix/store/b.drv", "a") is None
 
 
 def test_an_estimate_prefers_the_same_build_then_its_kind_then_the_catalog() -> None:
@@ -158,7 +170,7 @@ def test_builds_on_record_count_in_core_seconds() -> None:
 
 
 def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path) -> None:
-    file = tmp_path / ".torchsmith/record.sqlite"
+    file = state_folder(tmp_path) / "record.sqlite"
     file.parent.mkdir()
     old = sqlite3.connect(file)
     old.executescript(FIRST)

@@ -13,6 +13,7 @@ import pytest
 
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Exit, NotFound, Problem, Refused
+from torchsmith.core.state import state_folder
 from torchsmith.recipe.header import owner_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
@@ -171,7 +172,7 @@ def test_check_diff_and_dry_run_write_nothing(root: Path) -> None:
     report = run(root, dry_run=True)
     assert len(report.pending) == len(report.changes) > 20
     assert set(tree(root)) == {"torchsmith.toml"}
-    assert not (root / ".torchsmith").exists()
+    assert not (state_folder(root)).exists()
 
 
 def test_only_writes_what_the_selector_picks_and_deletes_nothing(root: Path) -> None:
@@ -316,7 +317,7 @@ def test_killed_at_any_moment_every_file_is_old_or_new_and_a_second_run_finishes
                 assert text in (finals[0][path], finals[1][path]), path
     run(root, git=False)
     assert tree(root) == finals[1]
-    assert not (root / ".torchsmith/journal.json").exists()
+    assert not (state_folder(root) / "journal.json").exists()
     assert killed > 3, "the runs must not all have ended before they were killed"
 
 

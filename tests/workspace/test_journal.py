@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -15,10 +16,11 @@ import msgspec
 import pytest
 
 from torchsmith.core.problem import Problem
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.edit.pin import Move, carry_out
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import Journal, stopped_halfway, writing
+from torchsmith.workspace.journal import FileStep, Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace
 
 KILLS = 50
@@ -244,7 +246,7 @@ def test_what_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
         writer.write(changes)
     assert (tmp_path / "a").read_text() == "old"
     assert not list(tmp_path.rglob(f".{DRAFT}"))
-    assert not (tmp_path / ".torchsmith/journal.json").exists()
+    assert not (state_folder(tmp_path) / "journal.json").exists()
 
 
 def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
 
     for moments in range(200):
         killed_after(moments, tmp_path, work)
-        journal = tmp_path / ".torchsmith/journal.json"
+        journal = state_folder(tmp_path) / "journal.json"
         if journal.exists() and '"decided":true' in journal.read_text():
             break
     (tmp_path / "a").write_text("by hand")
@@ -270,11 +272,17 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(tmp_path: Path) -> None:
     whole = 'format = 1\nprofile = "plan"\n'
     (tmp_path / "torchsmith.toml").write_text("[")
-    (tmp_path / ".torchsmith").mkdir()
     (tmp_path / ".torchsmith.toml.torchsmith-new").write_text(whole)
     with pytest.raises(Problem):
         open_workspace(tmp_path)
-    journal = Journal(verb="pin", decided=True, writes=["torchsmith.toml"], deletes=[])
-    (tmp_path / ".torchsmith/journal.json").write_bytes(msgspec.json.encode(journal))
-    assert open_workspace(tmp_path).profile == "plan"
+    text = (tmp_path / "torchsmith.toml").read_text()
+    step = FileStep(*(hashlib.sha256(part.encode()).hexdigest() for part in (text, whole)))
+    inode = tmp_path.stat().st_ino
+    journal = Journal(verb="pin", folder=inode, decided=True, files={"torchsmith.toml": step})
+    make_state_folder(tmp_path)
+    (state_folder(tmp_path) / "journal.json").write_bytes(msgspec.json.encode(journal))
+    with pytest.raises(Problem) as refused:
+        open_workspace(tmp_path)
+    assert "torchsmith apply" in refused.value.hint, "whoever only reads recovers nothing"
+    assert open_workspace(tmp_path, recover=True).profile == "plan"
     assert not stopped_halfway(tmp_path)

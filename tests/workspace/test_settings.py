@@ -184,3 +184,12 @@ def test_the_nearest_workspace_above_is_found(tmp_path: Path, monkeypatch: pytes
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
     assert open_workspace(None).root == tmp_path
+
+
+@pytest.mark.parametrize("cells", [(), ("pytorch-python313-cuda13_0-sm90-avx2",)])
+def test_a_new_file_names_the_schema_beside_it(cells: tuple[str, ...], tmp_path: Path) -> None:
+    file = start_workspace(tmp_path, "real", cells=cells)
+    first = file.read_text().splitlines()[0]
+    named = tmp_path / first.removeprefix("#:schema ")
+    assert json.loads(named.read_text()) == json.loads(json.dumps(schema(builtin_catalog())))
+    jsonschema.validate(tomllib.loads(file.read_text()), json.loads(named.read_text()))

@@ -29,11 +29,12 @@ from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes
 from torchsmith.cli.options import WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Conflict, Incomplete, Refused
-from torchsmith.publishing.committed import differences
+from torchsmith.core.state import state_folder
+from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import choose
-from torchsmith.workspace.journal import STATE, finish_stopped
+from torchsmith.workspace.journal import finish_stopped
 from torchsmith.workspace.load import Workspace
 
 
@@ -112,7 +113,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 @contextmanager
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
-        reporter.note(finish_stopped(opened.home, "build"))
+        reporter.note("" if read_only else finish_stopped(opened.home, "build"))
         spec = request.spec(record)
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
@@ -146,7 +147,10 @@ class PublishRequest:
         str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
     ] = ""
     workspace: WorkspaceOption = None
-    push: Annotated[bool, Option("Commit and push each repository first.")] = False
+    push: Annotated[bool, Option("Commit what changed, and push what is verified.")] = False
+    checkout_credentials: Annotated[
+        bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
+    ] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
     dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
     nixpkgs: NixpkgsOption = ()
@@ -165,17 +169,29 @@ class PublishReport(msgspec.Struct, frozen=True):
 def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
     """Publish built and verified packages with Flox; `reporter` is told what a stopped run had left. Raises
     Incomplete where no organisation is known, MissingRequirement without Flox."""
-    with workspace_record(request.workspace) as (opened, record):
+    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
             hint = 'give --org, or write org = "..." into torchsmith.toml'
             raise Incomplete("no organisation to publish under", hint=hint)
-        reporter.note(finish_stopped(opened.home, "publish"))
+        reporter.note("" if request.dry_run else finish_stopped(opened.home, "publish"))
         chosen = choose(request.recipes, opened, opened.home).recipes
-        verified = partial(why_unverified, record, opened.catalog)
-        logs = opened.home / STATE / "logs" / "publish"
-        trees = read_trees(request.nixpkgs)
-        changed = partial(differences, record=record, workspace=opened, trees=trees)
-        flox = require_flox()
-        publisher = Publisher(flox, org, record, logs, verified, changed, request.force, request.push)
+        logs = state_folder(opened.home) / "logs" / "publish"
+        check = partial(
+            unpublishable,
+            record=record,
+            workspace=opened,
+            trees=read_trees(request.nixpkgs),
+            why_unverified=partial(why_unverified, record, opened.catalog),
+        )
+        publisher = Publisher(
+            require_flox(),
+            org,
+            record,
+            logs,
+            check,
+            force=request.force,
+            push=request.push,
+            credentials=request.checkout_credentials,
+        )
         return PublishReport(publisher.publish(chosen, dry_run=request.dry_run))

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, MissingRequirement, NotFound, Refused, did_you_mean
+from torchsmith.core.problem import Exit, MissingRequirement, NotFound, did_you_mean
 from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -27,10 +27,10 @@ def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a 
 
     if not is_name(named) or workspace.root is None:
         return stored(_existing(named, hint))
+    from torchsmith.core.state import state_folder
     from torchsmith.record import open_record
-    from torchsmith.workspace.journal import STATE
 
-    link = workspace.home / STATE / "results" / named.name
+    link = state_folder(workspace.home) / "results" / named.name
     if (place := stored(link)).exists():
         return place
     with closing(open_record(workspace.root, read_only=True)) as record:
@@ -90,18 +90,15 @@ def log_named(named: Path, workspace: Workspace) -> Path:
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:
-    """Where a job's last log is. Raises NotFound where there is none, Refused where the record names a file
-    outside of the workspace's own folder."""
-    from torchsmith.workspace.journal import STATE
+    """Where a job's last log is. Raises NotFound if there is none."""
+    from torchsmith.core.state import log_file
 
     row = record.last_log(name)
     if row is None:
         known = record.logged_names()
         hint = did_you_mean(name, known) if known else "nothing has been built in this workspace yet"
         raise NotFound(f"{name} has never been built here", hint=hint)
-    log = Path(row.log)
-    if not log.resolve().is_relative_to((workspace.home / STATE).resolve()):
-        raise Refused(f"the log of {name} on record, {log}, is not a log of this workspace")
-    if not log.is_file():
+    log = log_file(workspace.home, row.log)
+    if log.is_symlink() or not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.ENVIRONMENT)
     return log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,7 +14,7 @@ from torchsmith.catalog.axes import DriverVersion
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import ProfileOption, Selectors, WorkspaceOption
-from torchsmith.core.problem import by_name
+from torchsmith.core.problem import MissingRequirement, by_name
 from torchsmith.host.bill import Bill
 from torchsmith.host.commands import build_commands, stand_here
 from torchsmith.host.cover import Cover, FleetPlan, Served
@@ -122,7 +123,11 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cover(request: CoverRequest) -> CoverReport:
-    """The fewest variants that serve every machine, or the best `best` of them, with the proof."""
+    """The fewest variants that serve every machine, or the best `best` of them, with the proof.
+    Raises MissingRequirement, before anything is read, if the solver is not installed."""
+    if find_spec("highspy") is None:
+        hint = "pip install highspy (the extra [fleet])"
+        raise MissingRequirement("cover needs the solver highspy", hint=hint)
     opened = open_workspace(request.workspace, request.profile, alone="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)

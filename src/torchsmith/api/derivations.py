@@ -1,4 +1,4 @@
-"""What Nix makes of recipes, compared and counted: graphs, differences, what a change does, what is in it."""
+"""What Nix makes of recipes, counted and compared: graphs, and what a change does."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.building.rehearsal import PREFIX, phases_of
 from torchsmith.catalog import Catalog
-from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.core.problem import CannotBuild, Conflict, Exit
+from torchsmith.core.problem import CannotBuild, Exit
 from torchsmith.core.text import grouped
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
 from torchsmith.matrix import Variant
 from torchsmith.matrix.estimate import estimate_of
-from torchsmith.nix.derivation import Difference, compare, show_derivations
 from torchsmith.nix.evaluate import EvalResult, exit_of
-from torchsmith.nix.graph import graph_of, inventory_of
+from torchsmith.nix.graph import graph_of
 from torchsmith.nix.targets import strangers
-from torchsmith.publishing.sbom import Bom, Terms, cyclonedx, terms
 from torchsmith.workspace.load import open_workspace
 
 
@@ -116,56 +113,6 @@ def graph(request: GraphRequest, reporter: Reporter = SILENT) -> GraphReport:
     )
 
 
-DerivationArgument = Annotated[
-    str, Argument("A recipe's name or path, rehearsal-of-NAME, or a derivation in the store (.drv).")
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiffRequest:
-    """Two recipes or derivations to compare."""
-
-    a: DerivationArgument
-    b: DerivationArgument
-    workspace: WorkspaceOption = None
-    nix: NixOptions = field(default_factory=NixOptions)
-
-
-class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Two derivations and what differs between them."""
-
-    a: str
-    b: str
-    differences: Sequence[Difference]
-
-
-def diff_derivations(request: DiffRequest, reporter: Reporter = SILENT) -> DiffReport:
-    """The causes of a difference, not the hashes that follow from them. Raises Conflict for a name that is
-    several recipes, CannotBuild for one that does not evaluate."""
-    opened = open_workspace(request.workspace)
-    phases: dict[str, str] = {}
-    nix, ask = evaluation(request.nix, workspace=opened, instantiate=True, phases=phases, reporter=reporter)
-    paths: list[str] = []
-    for name in (request.a, request.b):
-        if name.endswith(".drv"):
-            paths.append(name)
-            continue
-        _, chosen = open_recipes([name.removeprefix(PREFIX)], request.workspace)
-        if len(chosen) != 1:
-            raise Conflict(f"{name} is {len(chosen)} recipes", hint="name one recipe on each side")
-        phases.clear()
-        if name.startswith(PREFIX):
-            phases |= phases_of(chosen, opened.catalog)
-        [result] = ask(chosen)
-        if result.evaluated is None:
-            cause = result.cause
-            raise CannotBuild(cause.message if cause else "it fails", where=cause.where if cause else None)
-        paths.append(result.evaluated.drv_path)
-    known = show_derivations(nix, sorted(set(paths)), recursive=True)
-    differences = compare(known[paths[0]], known[paths[1]], known)
-    return DiffReport(a=paths[0], b=paths[1], differences=differences)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImpactRequest:
     """A workspace, and the revision of it to compare with."""
@@ -207,36 +154,3 @@ def _hours(name: str, catalog: Catalog) -> float:
         return 0.0
     row = estimate_of(variant, catalog)
     return row.hours + row.gpu_hours if row else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SbomReport:
-    """The packages that go into recipes: `bom` is what --json prints, where every recipe evaluates."""
-
-    title: str
-    bom: Bom
-    terms: Sequence[Terms]  # those that are not free come first
-    packages: int
-    built: bool  # what the results in the store hold, not what recipes name
-    failed: Mapping[str, str]
-
-    @property
-    def exit(self) -> Exit:
-        return exit_of(self.failed.values())
-
-
-def sbom(request: GraphRequest, reporter: Reporter = SILENT) -> SbomReport:
-    """Name, version and licence of every package that goes into recipes."""
-    opened, chosen = open_recipes(request.recipes, request.workspace)
-    nix, ask = evaluation(request.nix, workspace=opened, inventory=True, reporter=reporter)
-    results = ask(chosen)
-    inventory = inventory_of(nix, results)
-    title = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} recipes"
-    return SbomReport(
-        title=title,
-        bom=cyclonedx(inventory, title),
-        terms=terms(inventory),
-        packages=len(inventory.components) + len(inventory.strangers),
-        built=inventory.built,
-        failed=failures_of(results),
-    )

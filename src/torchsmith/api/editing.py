@@ -121,7 +121,7 @@ class PinRequest:
 def pin(request: PinRequest, reporter: Reporter = SILENT) -> EditReport:
     """Move every recipe of a line, or none; raises Refused where one of them is somebody else's."""
     workspace, writing = request.workspace, request.writing
-    opened = open_workspace(workspace)
+    opened = open_workspace(workspace, recover=not writing.dry_run)
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that may not be written is named before anything is downloaded or asked

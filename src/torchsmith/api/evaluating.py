@@ -34,7 +34,7 @@ class EvaluateRequest:
 class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Recipes as Nix evaluates them."""
 
-    FORMAT: ClassVar[int] = 2
+    FORMAT: ClassVar[int] = 3
     recipes: Sequence[EvalResult]
     proved: int = 0  # cells that only this workspace claimed, and that evaluate
     below: GraphReport | None = None  # with --other-gpus

@@ -21,6 +21,7 @@ from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import Empty, NotFound, Problem
 from torchsmith.core.process import Finished, find
+from torchsmith.core.state import accept_state, state_folder, unused_state
 from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -64,9 +65,17 @@ def check_farm(request: FarmCheckRequest) -> FarmReport:
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorRequest:
-    """The workspace whose needs count."""
+    """The workspace whose needs count, and records that it takes over."""
 
     workspace: WorkspaceOption = None
+    accept_state: Annotated[
+        Path | None,
+        Option(
+            "Take over records, logs and reports: those in an old .torchsmith folder, or of the folder that"
+            " this workspace was moved from.",
+            metavar="FOLDER",
+        ),
+    ] = None
 
 
 Health = Literal["works", "warning", "does not work", "missing"]
@@ -95,8 +104,12 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
 
 def doctor(request: DoctorRequest) -> DoctorReport:
-    """Everything that torchsmith uses, asked in turn; nothing is changed."""
-    return DoctorReport(list(examine(open_workspace(request.workspace))))
+    """Everything that torchsmith uses, asked in turn. Nothing is changed, but records are taken over if the
+    request names a folder. Raises NotFound, Exists."""
+    opened = open_workspace(request.workspace)
+    if request.accept_state is not None:
+        accept_state(opened.home, request.accept_state)
+    return DoctorReport(list(examine(opened)))
 
 
 def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[HealthCheck]:
@@ -307,3 +320,14 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
         return
     detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
     yield HealthCheck("workspace", "works", detail)
+    yield from _state(workspace.home)
+
+
+def _state(root: Path) -> Iterator[HealthCheck]:
+    try:
+        folder = state_folder(root)
+    except Problem as problem:
+        yield HealthCheck("state", "does not work", problem.message, problem.hint)
+        return
+    unused = unused_state(root)
+    yield _good("state", not unused, unused.partition(";")[0] or str(folder), unused.partition("; ")[2])

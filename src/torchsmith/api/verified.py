@@ -11,20 +11,20 @@ from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, write_atomic
 from torchsmith.core.problem import Problem
+from torchsmith.core.state import state_folder
 from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
 from torchsmith.page.past import REPORTS
 from torchsmith.page.pictures import sizes_of
-from torchsmith.record import Record, VerificationRow, open_record
-from torchsmith.workspace.journal import STATE
+from torchsmith.record import Built, Record, VerificationRow, open_record
 
 
-def why_unverified(record: Record, catalog: Catalog, name: str) -> str:
-    """Why a package's last build does not count as verified; empty where it does."""
-    built = record.built(name)
+def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
+    """Why a package's build, by default its last, does not count as verified; empty if it does."""
+    built = built or record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
-    verdict = record.verdict_on(built.outputs[0], built.derivation)
+    verdict = record.verdict(built.outputs[0], built.derivation, name)
     if verdict is None:
         verdict = judge(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
@@ -35,7 +35,8 @@ def judge(name: str, output: Path, catalog: Catalog, derivation: str = "") -> Ve
     """Verify an output; what cannot be read is not right."""
     try:
         drv = str(stored(derivation)) if derivation else ""
-        report = verify(stored(output), Variant.parse(name, catalog), catalog, derivation=drv)
+        variant = Variant.parse(name.rpartition("/")[2], catalog)
+        report = verify(stored(output), variant, catalog, derivation=drv)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
@@ -67,7 +68,7 @@ def keep(report: Report, name: str, root: Path, catalog: Catalog) -> str:
             if built is None or Path(report.path).resolve() not in outputs:
                 return ""
             record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(root, f"{STATE}/{REPORTS}/{name}.json"), sizes)
+        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
     except Problem as problem:
         return problem.message
     return ""

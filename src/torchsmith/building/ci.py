@@ -62,7 +62,6 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folde
     values |= {
         "NAME": workflow_name(folder),
         "FOLDER": json.dumps(str(folder)),
-        "LOGS": json.dumps(str(folder / ".torchsmith/logs")),
         "TORCHSMITH": install,
         "ROWS": lines,
     }

@@ -47,6 +47,7 @@ from torchsmith.building.run import Run
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Empty, Invalid
+from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, Listener
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
@@ -56,7 +57,6 @@ from torchsmith.nix.tool import Nix, find_nix, stored, systems_and_features
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.git import head
-from torchsmith.workspace.journal import STATE
 from torchsmith.workspace.load import Workspace, open_workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
@@ -107,7 +107,7 @@ def resumed(record: Record) -> BuildSpec:
 @contextmanager
 def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
     """A workspace with its record; `read_only` for verbs that only show it."""
-    workspace = open_workspace(path)
+    workspace = open_workspace(path, recover=not read_only)
     with closing(open_record(workspace.home, read_only=read_only)) as record:
         yield workspace, record
 
@@ -133,7 +133,7 @@ class Prepared:
     @property
     def folder(self) -> Path:
         """Where the workspace's record and logs are."""
-        return self.workspace.home / STATE
+        return state_folder(self.workspace.home)
 
     def check(self) -> None:
         """Refuse what cannot work, with reasons and numbers."""
@@ -235,7 +235,7 @@ class Prepared:
         """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""
         if self.verifier is None or not recipe.outputs:
             return ""
-        verdict = self.record.verdict_on(recipe.outputs[0], recipe.derivation)
+        verdict = self.record.verdict(recipe.outputs[0], recipe.derivation, recipe.name)
         if verdict is None:
             verdict = self.verifier(recipe.name, recipe.outputs[0])
             if verdict is None:

@@ -8,7 +8,7 @@ import sys
 import warnings
 
 from torchsmith.cli.console import print_problem, print_problem_json, warn
-from torchsmith.cli.panels import VERBS, print_overview
+from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
 INTERRUPTED = 130  # what shells say of Ctrl-C
@@ -55,7 +55,7 @@ def _run(arguments: list[str]) -> None:
         return
     from torchsmith.cli.parser import Command, call, find_command, parse
 
-    command, name, left = find_command(arguments, VERBS)
+    command, name, left = find_command(arguments, VERBS, REMOVED)
     given = parse(command, left) if isinstance(command, Command) else None
     if isinstance(command, Command) and given is not None:
         call(command.run, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,8 +99,6 @@ def evaluation(
     workspace: Workspace | None = None,
     instantiate: bool = False,
     separate: bool = False,
-    phases: Mapping[str, str] | None = None,
-    inventory: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The Nix at hand, and evaluation with it under these options; `reporter` is told of each recipe."""
@@ -127,8 +125,6 @@ def evaluation(
                     cache=cache,
                     alone=separate,
                     instantiate=instantiate,
-                    phases=phases or {},
-                    inventory=inventory,
                 ),
                 tell=lambda result: tell(result.name),
             )

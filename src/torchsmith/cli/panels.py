@@ -16,11 +16,11 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Write": (
         "plan shows what would change, apply writes it",
-        ("init", "plan", "apply", "align", "line", "package", "pin", "ci", "schema"),
+        ("init", "plan", "apply", "align", "line", "package", "pin", "ci"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
-        ("audit", "eval", "graph", "diff-drv", "impact", "facts", "doctor"),
+        ("audit", "eval", "graph", "impact", "doctor"),
     ),
     "Build": (
         "rehearse tries a sample, build makes cells, diagnose says why one failed",
@@ -31,9 +31,16 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("verify", "test", "compare"),
     ),
     "Ship": (
-        "page shows the state of all builds, sbom their contents; publish ships",
-        ("page", "sbom", "publish"),
+        "page shows the state of all builds, publish ships them",
+        ("page", "publish"),
     ),
+}
+# Verbs that there are no more, and what to use instead.
+REMOVED = {
+    "diff-drv": "use nix-diff or dix on the two derivations",
+    "facts": "use make facts in a checkout of torchsmith",
+    "sbom": "use sbomnix on the built path",
+    "schema": "torchsmith init writes torchsmith.schema.json beside torchsmith.toml",
 }
 VERBS = tuple(verb for _, verbs in PANELS.values() for verb in verbs)
 PAGE = Path(__file__).with_name("overview.txt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -101,7 +101,7 @@ class Command:
 
 
 def find_command(
-    arguments: Sequence[str], verbs: Sequence[str]
+    arguments: Sequence[str], verbs: Sequence[str], removed: Mapping[str, str] | None = None
 ) -> tuple[Command | Group, tuple[str, ...], list[str]]:
     """The verb that arguments call, those that name it, and those that are left. Raises Usage for a verb that
     there is none of."""
@@ -109,6 +109,8 @@ def find_command(
     if verb not in verbs:
         if verb.startswith("-"):
             raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
+        if removed and verb in removed:
+            raise Usage(f"there is no verb {verb!r}", hint=removed[verb])
         near = "--install-completion" if verb == "completion" else nearest(verb, verbs, 0.6)
         hint = f"did you mean {near}?" if near else "torchsmith --help lists them"
         raise Usage(f"there is no verb {verb!r}", hint=hint)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def read_regular(path: str) -> bytes:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old text or the new one.
+    """Replace a file in one step: a reader sees the old text or the new one, also after a kill.
 
     A kill leaves its draft behind, and the next write of that file takes it over.
     """
@@ -143,23 +144,31 @@ def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[N
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    file.seek(0)
                     holder = file.read().strip() or "unknown"
                     raise Busy(
                         f"{what} is in use by another torchsmith (process {holder})",
                         hint="wait for it to end, then run the command again",
                     ) from None
                 time.sleep(0.05)
-        file.truncate(0)
+        file.seek(0)
+        file.truncate()
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
 
 
 def _opened(path: Path) -> TextIO:
+    """The lock file, made if there is none. Raises CannotWrite, also for a link: that may lead anywhere."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return open(path, "a+")
+        if path.parent.is_symlink() or path.is_symlink():
+            raise CannotWrite(f"{path} is a link, which torchsmith did not make", hint="remove it")
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+            os.close(handle)
+            raise CannotWrite(f"{path} is not a file of its own", hint="remove it")
+        return open(handle, "r+")
     except OSError as error:
         hint = "make the folder writable for you (the cache: set TORCHSMITH_CACHE to another one)"
         raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error

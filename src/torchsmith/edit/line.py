@@ -90,7 +90,7 @@ def add_line(
     workspace: Path | None, name: str, like: Move, *, matrix: bool = False, wait_seconds: float = 0.0
 ) -> Proposal:
     """Write the line into the workspace's own catalog."""
-    with writing(open_workspace(workspace).home, "line add", wait_seconds) as writer:
+    with writing(open_workspace(workspace, recover=True).home, "line add", wait_seconds) as writer:
         added = propose_line(workspace, name, like, matrix=matrix)
         write_changes(writer, (), (), edits=added.edits, add=False)
     return added

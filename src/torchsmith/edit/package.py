@@ -225,7 +225,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
 
 def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0) -> Proposal:
     """Carry a proposal out: facts and recipes, all or none."""
-    with writing(open_workspace(workspace).home, "package", wait_seconds) as writer:
+    with writing(open_workspace(workspace, recover=True).home, "package", wait_seconds) as writer:
         for edit in change.edits:
             if _text(writer.root, edit.path) != edit.before:
                 raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")

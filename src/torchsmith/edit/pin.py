@@ -315,7 +315,7 @@ def carry_out(
     workspace: Path | None, move: Move, *, adopt: bool = False, wait_seconds: float = 0.0
 ) -> Proposal:
     """Write facts and recipes, all or none; refused where a recipe of the line is somebody else's."""
-    with writing(open_workspace(workspace).home, "pin", wait_seconds) as writer:
+    with writing(open_workspace(workspace, recover=True).home, "pin", wait_seconds) as writer:
         proposal = propose(workspace, move, adopt=adopt)
         if blocked := [change for change in proposal.blocked if change.recipe]:
             names = [Path(change.path).name for change in blocked]

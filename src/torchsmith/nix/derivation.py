@@ -1,5 +1,4 @@
-"""Derivations as values: every JSON shape that Nix has printed them in, and the differences between two of
-them: causes, and not their consequences.
+"""Derivations as values: every JSON shape that Nix has printed them in.
 
 Version 1 is Nix 2.8's, version 2 that of 2.26. Versions 3 and 4 are read as their documentation says and were
 never tried against a Nix that writes them.
@@ -7,25 +6,19 @@ never tried against a Nix that writes them.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from torchsmith.core.problem import Failed
-from torchsmith.core.text import grouped
 from torchsmith.nix.tool import Nix
 
 STORE = "/nix/store"
 BATCH_SIZE = 256  # derivations on one command line
 SHOW_RENAMED = (2, 15)  # `nix show-derivation` became `nix derivation show`
-STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-([0-9A-Za-z+._?=-]+)")
-# The variables of outputs follow from everything else.
-OUTPUT_NAMES = frozenset(("out", "dev", "lib", "cxxdev", "dist", "bin", "static", "doc", "man", "info"))
-MOST_LEVELS = 12  # of inputs that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,116 +206,3 @@ def read_drv(path: str, text: str) -> Derivation:
         sources=tuple(sources),
         outputs={name: Output(place or None, digest or None) for name, place, _, digest in outputs},
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that is not the same: where below the two, what, and how it changed."""
-
-    below: tuple[str, ...]  # names of derivations on the way down; empty: in the two themselves
-    what: str
-    before: str | None
-    after: str | None
-
-    def __str__(self) -> str:
-        place = f"{' -> '.join(self.below)}: " if self.below else ""
-        if self.before is None:
-            return f"{place}{self.what} is new: {_short(self.after)}"
-        if self.after is None:
-            return f"{place}{self.what} is gone: {_short(self.before)}"
-        return f"{place}{self.what}: {changed_words(self.before, self.after)}"
-
-
-def compare(
-    before: Derivation, after: Derivation, derivations: Mapping[str, Derivation]
-) -> tuple[Difference, ...]:
-    """The differences of two derivations and, where only their inputs differ, of those."""
-    if before.path == after.path:
-        return ()
-    return tuple(_compare(before, after, derivations, (), set()))
-
-
-def _compare(
-    before: Derivation,
-    after: Derivation,
-    derivations: Mapping[str, Derivation],
-    below: tuple[str, ...],
-    seen: set[tuple[str, str]],
-) -> Iterator[Difference]:
-    if (before.path, after.path) in seen or len(below) > MOST_LEVELS:
-        return
-    seen.add((before.path, after.path))
-    yield from _own(before, after, below)
-    old = grouped((name_of(path), path) for path in sorted(before.inputs.keys() - after.inputs.keys()))
-    new = grouped((name_of(path), path) for path in sorted(after.inputs.keys() - before.inputs.keys()))
-    for name in sorted(old.keys() | new.keys()):
-        removed, added = old.get(name, []), new.get(name, [])
-        for was, now in zip(removed, added, strict=False):
-            if was in derivations and now in derivations:
-                yield from _compare(derivations[was], derivations[now], derivations, (*below, name), seen)
-        yield from [Difference(below, "input", name, None)] * (len(removed) - len(added))
-        yield from [Difference(below, "input", None, name)] * (len(added) - len(removed))
-
-
-def _own(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
-    """The differences of two derivations without their inputs; store hashes do not count."""
-    plain = (
-        ("name", before.name, after.name),
-        ("system", before.system, after.system),
-        ("builder", _named(before.builder), _named(after.builder)),
-        ("arguments", _named(" ".join(before.args)), _named(" ".join(after.args))),
-        ("outputs", " ".join(before.outputs), " ".join(after.outputs)),
-        ("hash", _hashes(before), _hashes(after)),
-    )
-    for what, old, new in plain:
-        if old != new:
-            yield Difference(below, what, old, new)
-    for name in sorted(before.env.keys() | after.env.keys()):
-        if name in OUTPUT_NAMES or name in ("name", "outputs", "system", "builder"):
-            continue
-        was, now = (_named(side.env[name]) if name in side.env else None for side in (before, after))
-        if was != now:
-            yield Difference(below, name, was, now)
-    yield from _sources(before, after, below)
-
-
-def _sources(before: Derivation, after: Derivation, below: tuple[str, ...]) -> Iterator[Difference]:
-    old, new = set(before.sources) - set(after.sources), set(after.sources) - set(before.sources)
-    names = {name_of(path) for path in old} & {name_of(path) for path in new}
-    for name in sorted(names):
-        yield Difference(below, f"file {name}", "its old content", "another content")
-    removed, added = (
-        [name for name in map(name_of, sorted(paths)) if name not in names] for paths in (old, new)
-    )
-    yield from (Difference(below, "file", name, None) for name in removed)
-    yield from (Difference(below, "file", None, name) for name in added)
-
-
-def _named(text: str) -> str:
-    """Store paths by their names: the hash in front is a consequence."""
-    return STORE_PATH.sub(r"\1", text)
-
-
-def _hashes(derivation: Derivation) -> str:
-    return " ".join(output.hash for output in derivation.outputs.values() if output.hash)
-
-
-def changed_words(before: str, after: str) -> str:
-    """The change of a text: short ones side by side, lists by their words, long ones by their lines."""
-    if "\n" in before or "\n" in after:
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-        changes = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-        return "\n" + "\n".join(f"    {line}" for line in changes)
-    old, new = before.split(), after.split()
-    if len(old) > 4 or len(new) > 4:
-        removed = [word for word in old if word not in new]
-        added = [word for word in new if word not in old]
-        if removed or added:
-            return ", ".join([*(f"without {word}" for word in removed), *(f"with {word}" for word in added)])
-        return "the same words in another order"
-    return f"{_short(before)} -> {_short(after)}"
-
-
-def _short(text: str | None) -> str:
-    line = " ".join((text or "").split())
-    return (line if len(line) <= 120 else f"{line[:119]}…") or "(empty)"

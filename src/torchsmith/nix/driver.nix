@@ -8,7 +8,6 @@
   roots, # folders of the workspace
   jobs, # recipes: id, file, prepared, system, buildPhase (null: their own)
   twin, # the system that every nixpkgs is imported for, whatever recipes say; null: as they say
-  inventory, # whether to tell of everything that a recipe is made of, too
 }:
 
 let
@@ -127,46 +126,6 @@ let
   text = x: if builtins.isString x then builtins.unsafeDiscardStringContext x else null;
   texts = x: if builtins.isList x then builtins.filter (one: one != null) (map text x) else null;
 
-  # What goes into a package that runs: its inputs for the host, theirs, and so on; tools that only build it do not.
-  flat = x: if builtins.isList x then builtins.concatMap flat x else [ x ];
-  isDerivation = x: builtins.isAttrs x && x.type or null == "derivation";
-  inputs = d: builtins.filter isDerivation (flat [ (d.buildInputs or [ ]) (d.propagatedBuildInputs or [ ]) ]);
-  keyed = d: {
-    key = text d.drvPath;
-    inherit d;
-  };
-  components =
-    d:
-    map (one: component one.d) (
-      builtins.genericClosure {
-        startSet = [ (keyed d) ];
-        operator = one: map keyed (inputs one.d);
-      }
-    );
-  component = d: {
-    drv_path = text d.drvPath;
-    name = text d.name;
-    outputs = map (output: text d.${output}.outPath) (d.outputs or [ "out" ]);
-    inputs = map (one: text one.drvPath) (inputs d);
-    pname = orNull (text (d.pname or null));
-    version = orNull (text (d.version or null));
-    homepage = orNull (text (d.meta.homepage or null));
-    licenses = orNull (map license (flat (d.meta.license or [ ])));
-  };
-  license =
-    one:
-    if builtins.isString one then
-      { full_name = one; }
-    else
-      {
-        spdx = text (one.spdxId or null);
-        short_name = text (one.shortName or null);
-        full_name = text (one.fullName or null);
-        url = text (one.url or null);
-        free = one.free or null;
-        redistributable = one.redistributable or null;
-      };
-
   # A rehearsal is the recipe's own derivation with another build phase.
   rehearsed = job: d: if job.buildPhase == null || !(d ? overrideAttrs) then d else d.overrideAttrs (_: { inherit (job) buildPhase; });
 
@@ -197,7 +156,6 @@ let
           variant = orNull (text (d.torchsmith.variant or null));
           line = orNull (text (d.torchsmith.line or null));
         };
-        components = if inventory then components d else [ ];
       };
 
   say = what: builtins.trace (mark + builtins.toJSON what) null;

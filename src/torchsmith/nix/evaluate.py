@@ -98,7 +98,6 @@ class EvaluationOptions:
     instantiate: bool = False  # also put the derivations into the store
     twin: bool = False  # as if recipes of any system were for this machine's, whose sources are the same
     phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
-    inventory: bool = False  # also list the packages that recipes are made of
     keeper: Keeper | None = None  # protects derivations in the store from garbage collection
 
 
@@ -114,7 +113,6 @@ def evaluate(
     phases, keeper, twin = options.phases, options.keeper, options.twin
     known_trees = {rev: str(check_tree(path)) for rev, path in options.trees.items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
-    identity |= {"inventory": "1"} if options.inventory else {}
     memory = _Memory(options.cache, identity, known_trees, nix if options.instantiate else None)
     results: dict[str, EvalResult] = {}
 
@@ -138,7 +136,7 @@ def evaluate(
             break
         limits = options.limits or WorkerLimits(workers=default_workers())
         system = nix.current_system if twin else ""
-        session = Session(nix, limits, options.instantiate, system, options.inventory, keeper=keeper)
+        session = Session(nix, limits, options.instantiate, system, keeper=keeper)
         for request in pending:
             phase = phases.get(request.name, "")
             session.preparation.add(

@@ -1,5 +1,4 @@
-"""The graph below a set of recipes: how many builds, which of the long ones are shared, and every package
-with its licences."""
+"""The graph below a set of recipes: how many builds, and which of the long ones are shared."""
 
 from __future__ import annotations
 
@@ -12,9 +11,7 @@ from graphlib import TopologicalSorter
 from torchsmith.core.text import grouped
 from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
-from torchsmith.nix.store import valid_paths
 from torchsmith.nix.tool import Nix
-from torchsmith.nix.worker import Component
 
 # Builds that take from many minutes to hours; everything else comes from a binary cache or is quick.
 HEAVY = {
@@ -139,31 +136,3 @@ def kind_of(derivation: Derivation) -> str | None:
     if "PYTORCH_BUILD_VERSION" in derivation.env:
         return "torch"
     return next((kind for kind, pattern in HEAVY.items() if pattern.fullmatch(derivation.pname)), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The packages of some recipes. `built`: those that results hold, not those named as inputs."""
-
-    roots: Mapping[str, str]  # a recipe -> its derivation
-    components: tuple[Component, ...]
-    built: bool = False
-    strangers: tuple[str, ...] = ()  # store paths of built results that no package of the evaluation has
-
-
-def inventory_of(nix: Nix, results: Sequence[EvalResult]) -> Inventory:
-    """The packages that recipes are made of; where all are built, those that their results hold."""
-    known = {result.name: result.evaluated for result in results if result.evaluated}
-    roots = {name: evaluated.drv_path for name, evaluated in known.items()}
-    by_path = {
-        component.drv_path: component for evaluated in known.values() for component in evaluated.components
-    }
-    components = sorted(by_path.values(), key=lambda component: (component.name, component.drv_path))
-    outputs = sorted({path for evaluated in known.values() for path in evaluated.outputs.values()})
-    if not outputs or len(valid_paths(nix, outputs)) < len(outputs):
-        return Inventory(roots, tuple(components))
-    query = nix.command("nix-store", "--query", "--requisites", *outputs)
-    closure = frozenset(nix.ask(query, "Nix cannot tell what results hold").stdout.split())
-    held = [component for component in components if closure.intersection(component.outputs)]
-    strangers = closure.difference(*(component.outputs for component in held))
-    return Inventory(roots, tuple(held), built=True, strangers=tuple(sorted(strangers)))

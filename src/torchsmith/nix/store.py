@@ -109,6 +109,13 @@ def damaged_paths(nix: Nix, paths: Sequence[str]) -> list[str]:
     return [path for path in paths if not nix.run(nix.command("nix-store", "--verify-path", path)).ok]
 
 
+def deriver(nix: Nix, path: str) -> str:
+    """The derivation that the store knows for a path; empty if it knows none."""
+    done = nix.run(nix.command("nix-store", "--query", "--deriver", path))
+    found = done.stdout.strip()
+    return found if done.ok and found.endswith(".drv") else ""
+
+
 def cache_address(cache: str, secret_key: Path | None) -> str:
     """A binary cache as `nix copy --to` takes it, which signs where a key is given."""
     if secret_key is None:

@@ -26,34 +26,6 @@ POLL_SECONDS = 0.05  # between two readings of a silent worker's memory
 ERROR = 0  # Nix' level of errors
 
 
-class License(msgspec.Struct, frozen=True):
-    """A licence as nixpkgs states it; None where it does not."""
-
-    spdx: str | None = None
-    short_name: str | None = None
-    full_name: str | None = None
-    url: str | None = None
-    free: bool | None = None
-    redistributable: bool | None = None
-
-    @property
-    def title(self) -> str:
-        return self.spdx or self.full_name or self.short_name or "licence without a name"
-
-
-class Component(msgspec.Struct, frozen=True):
-    """A package that goes into what runs."""
-
-    drv_path: str
-    name: str
-    outputs: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()  # their derivations
-    pname: str | None = None
-    version: str | None = None
-    homepage: str | None = None
-    licenses: tuple[License, ...] | None = None
-
-
 class DerivationFacts(msgspec.Struct, frozen=True):
     """The facts that a recipe's value states; None where it does not."""
 
@@ -74,7 +46,6 @@ class Evaluated(msgspec.Struct, frozen=True):
     system: str
     outputs: Mapping[str, str]
     facts: DerivationFacts
-    components: tuple[Component, ...] = ()  # where requested, the package itself first
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +82,6 @@ class Session:
     limits: WorkerLimits
     instantiate: bool = False  # also put the derivations into the store
     twin: str = ""  # the system to import every nixpkgs for, in place of the recipes' own
-    inventory: bool = False  # also list the packages that a recipe is made of
     preparation: Preparation = field(default_factory=Preparation)
     folder: Path = Path()  # holds the prepared files
     trees: Mapping[str, str] = field(default_factory=dict)
@@ -143,7 +113,6 @@ class Session:
             "roots": [f"{root}/" for root in self.preparation.readable.roots],
             "jobs": [self._job(job, numbers[id(job)]) for job in batch],
             "twin": self.twin or None,
-            "inventory": self.inventory,
         }
         return f"import {nix_value(self.folder / 'driver.nix')} {nix_value(arguments)}"
 

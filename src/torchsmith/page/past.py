@@ -16,13 +16,13 @@ from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
+from torchsmith.core.state import log_file, state_folder
 from torchsmith.nix.prepare import source_hash
 from torchsmith.page.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
 from torchsmith.workspace import git
 from torchsmith.workspace.checkout import PKGS, RecipeFile
-from torchsmith.workspace.journal import STATE
 
 RUNS_READ = 10
 RUNS_DRAWN = 3
@@ -83,7 +83,7 @@ class PagePast:
         changed = _changed(recipe, built, derivation)
         if changed:
             return replace(past, state=None, why=(changed,))
-        verdict = self.verdicts.get(built.outputs[0])
+        verdict = self.verdicts.get(built.name)
         published = self.published.get(name)
         verified = ""
         state: CellState = "published" if published else "built"
@@ -113,7 +113,7 @@ class PagePast:
         if not log:
             return ()
         try:
-            path = inside(self.root, str(Path(log).absolute()))
+            path = log_file(self.root, log)
             data = read_regular(str(path))[-LOG_BYTES:]
         except (Problem, OSError):
             return ()
@@ -125,7 +125,7 @@ class PagePast:
     def _sizes(self, name: str) -> PageSizes | None:
         """What `verify` kept of the GPU code of a build."""
         try:
-            path = inside(self.root, f"{STATE}/{REPORTS}/{name}.json")
+            path = inside(state_folder(self.root), f"{REPORTS}/{name}.json")
             return msgspec.json.decode(read_regular(str(path)), type=PageSizes)
         except (Problem, OSError, msgspec.MsgspecError):
             return None
@@ -144,13 +144,13 @@ def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
 
 def read_past(root: Path, notes: list[str]) -> PagePast:
     """The record below a folder; none where there is none, or where it cannot be read."""
-    file = root / STATE / FILE
     try:
-        if not inside(root, f"{STATE}/{FILE}").is_file():
+        file = state_folder(root) / FILE
+        if not file.is_file():
             return PagePast(root)
         record = open_record(root, read_only=True)
     except Problem as problem:
-        notes.append(problem.message if "outside" in problem.message else f"{file.name}: {problem.message}")
+        notes.append(f"{FILE}: {problem.message}")
         return PagePast(root)
     with closing(record):
         try:
@@ -173,8 +173,11 @@ def _read(root: Path, record: Record) -> PagePast:
             drawn.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
-    outputs = {build.outputs[0]: build.derivation for build in built.values() if build.outputs}
-    verdicts = {output: row for output, drv in outputs.items() if (row := record.verdict_on(output, drv))}
+    verdicts = {
+        build.name: row
+        for build in built.values()
+        if build.outputs and (row := record.verdict(build.outputs[0], build.derivation, build.name))
+    }
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
     return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
 

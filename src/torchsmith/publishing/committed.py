@@ -1,28 +1,30 @@
-"""What a commit holds against what was built and verified: the same derivations, of the pins' own nixpkgs,
-whose outputs are whole in the store."""
+"""What a clone's recipes evaluate to, compared with what was built and verified: the same derivations, with
+the pins' own nixpkgs, whose outputs are complete in the store."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import find
+from torchsmith.matrix import package_name
 from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate
 from torchsmith.nix.fetch import tree_for, tree_hash
 from torchsmith.nix.hashes import to_sri
-from torchsmith.nix.prepare import Preparation, source_hash
-from torchsmith.nix.store import damaged_paths
+from torchsmith.nix.prepare import Preparation
+from torchsmith.nix.store import damaged_paths, deriver
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Built, Record
-from torchsmith.workspace.checkout import RecipeFile
-from torchsmith.workspace.git import add, check_out, init
+from torchsmith.workspace.checkout import PKGS, RecipeFile, package_paths
 from torchsmith.workspace.load import Workspace
 
+WhyUnverified = Callable[[str, Built], str]  # a name and its build; empty: it is verified
+TWICE = "its commit has another package that Flox takes for the same one"
+OTHER = (
+    "in a clean clone it evaluates to {found} and not to {built}, which was built: it changed, or it depends"
+    " on its folder or on files that are not committed; build and verify it again"
+)
 NOT_PINNED = "it pins no nixpkgs, so that one given by --nixpkgs proves nothing of it"
 NO_HASH = "its pin states no sha256, so that nothing shows that the tree given by --nixpkgs is that nixpkgs"
 OTHER_TREE = (
@@ -30,73 +32,60 @@ OTHER_TREE = (
 )
 
 
-@contextmanager
-def checked_out(recipes: Sequence[RecipeFile], trees: Mapping[Path, str]) -> Iterator[list[RecipeFile]]:
-    """Recipes as a commit or tree of their repository holds them, each in a fresh checkout of it."""
-    with tempfile.TemporaryDirectory(prefix="torchsmith-publish-") as folder:
-        homes: dict[Path, Path] = {}
-        for number, (repo, tree) in enumerate(trees.items()):
-            home = homes[repo] = Path(folder).resolve() / str(number) / repo.absolute().name
-            check_out(repo, tree, home)
-            init(home)
-            add(home, ["."])
-        yield [
-            replace(
-                recipe,
-                path=homes[recipe.repo] / recipe.path.relative_to(recipe.repo),
-                repo=homes[recipe.repo],
-            )
-            for recipe in recipes
-        ]
-
-
-def differences(
-    recipes: Sequence[RecipeFile], record: Record, workspace: Workspace, trees: Mapping[str, Path]
+def unpublishable(
+    recipes: Sequence[RecipeFile],
+    record: Record,
+    workspace: Workspace,
+    trees: Mapping[str, Path],
+    why_unverified: WhyUnverified,
 ) -> dict[str, str]:
-    """Why recipes, as they are committed, are not what was built; by name."""
-    built = {recipe.name: record.built(recipe.name) for recipe in recipes}
-    absent = {recipe.name: "it is not in the commit" for recipe in recipes if not recipe.path.is_file()}
-    there = [recipe for recipe in recipes if recipe.name not in absent]
-    by_nix = [recipe for recipe in there if (was := built[recipe.name]) and was.derivation]
-    nix = find_nix() if by_nix or find("nix-store") else None
-    foreign = _of_another_nixpkgs(nix, by_nix, trees) if nix and trees else {}
-    now = {}
-    if judged := [recipe for recipe in by_nix if recipe.name not in foreign]:
-        assert nix is not None
-        results = evaluate(judged, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
-        now = {result.name: result for result in results}
-    reasons = {
-        recipe.name: _difference(recipe, built[recipe.name], now.get(recipe.name), nix)
-        for recipe in there
-        if recipe.name not in foreign
-    }
-    return {**absent, **foreign, **{name: why for name, why in reasons.items() if why}}
+    """Why recipes of a clone may not be published, by name: each must evaluate to a derivation that was built
+    and verified under that name. Raises MissingRequirement without Nix."""
+    nix = find_nix()
+    reasons = {recipe.name: TWICE for recipe in recipes if _is_twice(recipe)}
+    reasons |= _of_another_nixpkgs(nix, recipes, trees) if trees else {}
+    judged = [recipe for recipe in recipes if recipe.name not in reasons]
+    results = evaluate(judged, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
+    for result in results:
+        if why := _why_not(result, record, nix, why_unverified):
+            reasons[result.name] = why
+    return reasons
 
 
-def _difference(recipe: RecipeFile, was: Built | None, now: EvalResult | None, nix: Nix | None) -> str:
-    again = "; build and verify it again"
-    if was is None:
-        return "it was not built here"
-    if now is None:  # built by Flox, which reports no derivation
-        if source_hash(recipe.path) != was.source:
-            at = f" at {was.revision[:12]}" if was.revision else ""
-            return f"its recipe, or a file that it reads, is another in the commit than was built{at}{again}"
-        return _missing_output(was.outputs, nix)
-    if now.evaluated is None:
-        return f"it does not evaluate: {now.cause.message if now.cause else ''}"
-    if now.evaluated.drv_path != was.derivation:
-        return f"the commit holds {now.evaluated.drv_path} and not {was.derivation}, which was built{again}"
-    if not was.outputs or not {*was.outputs} <= {*now.evaluated.outputs.values()}:
-        return f"the record names outputs that are not those of its derivation{again}"
-    return _missing_output(was.outputs, nix)
+def _why_not(result: EvalResult, record: Record, nix: Nix, why_unverified: WhyUnverified) -> str:
+    if result.evaluated is None:
+        return f"it does not evaluate: {result.cause.message if result.cause else ''}"
+    derivation = result.evaluated.drv_path
+    builds = record.builds(result.name)
+    built = next((build for build in builds if _derivation_of(build, nix) == derivation), None)
+    if built is None and not builds:
+        return "it was not built here; torchsmith build builds it"
+    if built is None:
+        last = _derivation_of(builds[0], nix)
+        if not last:
+            return f"the store does not know the derivation of {builds[0].outputs[0]}; build it with Nix"
+        return OTHER.format(found=derivation, built=last)
+    if not built.outputs or not {*built.outputs} <= {*result.evaluated.outputs.values()}:
+        return "the record names outputs that are not those of its derivation; build and verify it again"
+    return _missing_output(built.outputs, nix) or why_unverified(result.name, built)
 
 
-def _missing_output(outputs: Sequence[str], nix: Nix | None) -> str:
+def _derivation_of(build: Built, nix: Nix) -> str:
+    """The derivation that was built; of a build by Flox, which reports none, the one that the store knows."""
+    return build.derivation or (deriver(nix, build.outputs[0]) if build.outputs else "")
+
+
+def _is_twice(recipe: RecipeFile) -> bool:
+    """Whether the clone has another package that Flox takes for the same one."""
+    names = map(package_name, map(Path, package_paths(str(recipe.repo / PKGS))))
+    return [name.replace("-", "_") for name in names].count(recipe.attr.replace("-", "_")) > 1
+
+
+def _missing_output(outputs: Sequence[str], nix: Nix) -> str:
     """Why outputs cannot be handed on: the store no longer has them, or something else in their place."""
     stored = os.environ.get("NIX_STORE_DIR") or "/nix/store"
-    known = [path for path in outputs if nix is not None and Path(path).is_relative_to(stored)]
-    gone = [path for path in outputs if path not in known and not Path(path).exists()]
-    wrong = damaged_paths(nix, known) if nix and known else gone
+    known = [path for path in outputs if Path(path).is_relative_to(stored)]
+    wrong = [path for path in outputs if path not in known] + damaged_paths(nix, known)
     return f"the store has no {wrong[0]} as it was built; build and verify it again" if wrong else ""
 
 

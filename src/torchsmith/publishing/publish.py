@@ -1,32 +1,30 @@
-"""Publishing packages: refused with everything that Flox asks for and that is missing, each with its cure; or
-one commit, one push, and every package from that commit."""
+"""Publishing packages: each repository's commit is cloned, checked in the clone and published from it."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.core.problem import Failed, Invalid, Refused
+from torchsmith.core.problem import Failed, Invalid, Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.core.secrets import redactor
 from torchsmith.core.text import grouped
-from torchsmith.publishing.committed import checked_out
+from torchsmith.publishing.clone import Clone, blockers, last_line, make_clone, source_of
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.git import ask as git
-from torchsmith.workspace.git import head, tree_to_commit
+from torchsmith.workspace.git import head, is_repo
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
 LOCK = ".flox/env/manifest.lock"
-Lack = Literal["repository", "recipe", "lock", "commit", "committed", "remote", "upstream", "pushed"]
-PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "upstream", "pushed")
+Lack = Literal["repository", "source", "recipe", "lock", "commit", "committed", "remote", "pushed"]
+PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "pushed")
 Standing = Literal["published", "published before", "failed", "not verified", "would be published"]
-Changed = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why a committed recipe is not what was built
-Verified = Callable[[str], str]  # a package's name -> why it does not count as verified; empty: it does
+CheckRecipes = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipes of a clone are not published
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,64 +47,71 @@ class Publisher:
     org: str
     record: Record
     logs: Path
-    verified: Verified
-    changed: Changed
+    check: CheckRecipes
     force: bool = False
     push: bool = False
+    credentials: bool = False  # of the checkout
 
     def publish(self, recipes: Sequence[RecipeFile], *, dry_run: bool = False) -> list[PublishedRow]:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
         repos = by_repository(recipes)
-        self._require(repos)
-        pushing = self.push and not dry_run
-        for repo in repos if pushing else ():
+        self._require(lack for repo in repos for lack in missing(repo))
+        for repo in repos if self.push and not dry_run else ():
             commit(repo)
-        trees = {repo: tree_to_commit(repo) if self.push and dry_run else head(repo) for repo in repos}
-        unverified = {} if self.force else self._unverified(recipes, trees)
-        rows: list[PublishedRow] = []
-        for repo, own in repos.items():
-            if pushing:
-                push(repo)
-            revision = head(repo)
-            key = (self.org, revision)
-            before = {entry.name for entry in self.record.published() if (entry.org, entry.revision) == key}
-            for recipe in own:
-                standing: Standing = "published"
-                words = ""
-                if recipe.name in before:
-                    standing = "published before"
-                elif recipe.name in unverified:
-                    standing, words = "not verified", unverified[recipe.name]
-                elif dry_run:
-                    standing = "would be published"
-                elif words := self._flox(recipe, repo):
-                    standing = "failed"
-                else:
-                    self.record.note_published(recipe.name, self.org, revision)
-                rows.append(PublishedRow(recipe.name, standing, self.org, repo.name, revision, words))
-        return rows
+        with tempfile.TemporaryDirectory(prefix="torchsmith-publish-") as folder:
+            clones = {
+                repo: self._clone(repo, Path(folder) / str(number)) for number, repo in enumerate(repos)
+            }
+            own = {repo: list(in_clone(found, clones[repo])) for repo, found in repos.items()}
+            self._require(lack for repo, found in own.items() for lack in missing_in(clones[repo], found))
+            checked = [recipe for found in own.values() for recipe in found]
+            refused = {} if self.force else self.check(checked)
+            return [
+                row
+                for repo, found in own.items()
+                for row in self._publish_from(clones[repo], found, refused, dry_run=dry_run)
+            ]
 
-    def _require(self, repos: Mapping[Path, Sequence[RecipeFile]]) -> None:
-        lacks = (missing(repo, [recipe.path for recipe in own]) for repo, own in repos.items())
-        if stopping := [lack for lack in chain(*lacks) if not (self.push and lack.pushable)]:
-            hint = "mend these, then publish again: nothing has left this machine"
+    def _clone(self, repo: Path, folder: Path) -> Clone:
+        changed = self.push and is_changed(repo)  # a dry run: else there is a commit by now
+        source = source_of(repo, uncommitted_in=folder / "changes" if changed else None)
+        return make_clone(source, folder, credentials=self.credentials)
+
+    def _publish_from(
+        self, clone: Clone, recipes: Sequence[RecipeFile], refused: Mapping[str, str], *, dry_run: bool
+    ) -> Iterator[PublishedRow]:
+        key = (self.org, clone.commit)
+        before = {entry.name for entry in self.record.published() if (entry.org, entry.revision) == key}
+        due = [recipe for recipe in recipes if recipe.name not in before and recipe.name not in refused]
+        if self.push and due and not dry_run:
+            clone.push()
+        for recipe in recipes:
+            standing: Standing = "published"
+            words = ""
+            if recipe.name in before:
+                standing = "published before"
+            elif recipe.name in refused:
+                standing, words = "not verified", refused[recipe.name]
+            elif dry_run:
+                standing = "would be published"
+            elif words := self._flox(recipe, clone):
+                standing = "failed"
+            else:
+                self.record.note_published(recipe.name, self.org, clone.commit)
+            yield PublishedRow(recipe.name, standing, self.org, clone.folder.name, clone.commit, words)
+
+    def _require(self, lacks: Iterable[Missing]) -> None:
+        if stopping := [lack for lack in lacks if not (self.push and lack.pushable)]:
+            hint = "fix these and publish again; nothing has left this machine"
             if all(lack.pushable for lack in stopping):
                 hint = "--push commits what is not committed and pushes, once in each repository"
             raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
-    def _unverified(self, recipes: Sequence[RecipeFile], trees: Mapping[Path, str]) -> dict[str, str]:
-        """Why recipes are not published: their build is not right, or the commit holds something else."""
-        reasons = {recipe.name: self.verified(recipe.name) for recipe in recipes}
-        known = {name: why for name, why in reasons.items() if why}
-        left = [recipe for recipe in recipes if recipe.name not in known]
-        with checked_out(left, {repo: tree for repo, tree in trees.items() if left}) as committed:
-            return {**self.changed(committed), **known}
-
-    def _flox(self, recipe: RecipeFile, repo: Path) -> str:
+    def _flox(self, recipe: RecipeFile, clone: Clone) -> str:
         """Publish one package. Returns why it failed, or nothing."""
         name = recipe.attr
-        argv = [str(self.flox), "publish", "-d", str(repo), "-o", self.org, name]
-        done = run(argv, timeout=HOUR)
+        argv = [str(self.flox), "publish", "-d", str(clone.folder), "-o", self.org, name]
+        done = run(argv, timeout=HOUR, env=clone.environment)
         output = redactor()(f"$ {done.line}\n{done.stdout}{done.stderr}")
         self.logs.mkdir(parents=True, exist_ok=True)
         (self.logs / f"{name}.log").write_text(output)
@@ -117,40 +122,31 @@ class Publisher:
 
 
 def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]:
-    """Recipes by repository. Raises Invalid where one is in no Flox environment."""
+    """Recipes by repository. Raises Invalid if one is in no Flox environment."""
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
             raise Invalid(f"{recipe.path} is in no Flox environment")
     return grouped((recipe.repo, recipe) for recipe in recipes)
 
 
+def in_clone(recipes: Iterable[RecipeFile], clone: Clone) -> Iterator[RecipeFile]:
+    """The same recipes as the clone has them."""
+    for recipe in recipes:
+        path = clone.folder / recipe.path.relative_to(recipe.repo)
+        yield replace(recipe, path=path, repo=clone.folder)
+
+
+def is_changed(repo: Path) -> bool:
+    """Whether tracked files differ from the last commit, or there is none."""
+    return not head(repo) or bool(git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip())
+
+
 def commit(repo: Path) -> None:
-    """One commit of what git tracks, where anything changed."""
-    if git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
-        _git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
-
-
-def push(repo: Path) -> None:
-    """The branch, to the remote that it goes to, or else to the first."""
-    branch, remote = _branch(repo)
-    remotes = git(repo, "remote").stdout.split()
-    _git(repo, "push", "--quiet", "--set-upstream", remote if remote in remotes else remotes[0], branch)
-
-
-def _branch(repo: Path) -> tuple[str, str]:
-    """The branch that is checked out, and the remote that it goes to."""
-    branch = git(repo, "symbolic-ref", "--short", "HEAD").stdout.strip()
-    return branch, git(repo, "config", f"branch.{branch}.remote").stdout.strip()
-
-
-def _git(repo: Path, *arguments: str) -> None:
-    done = git(repo, *arguments)
-    if not done.ok:
-        raise Failed(f"git {arguments[0]} failed in {repo}: {_last_line(done.stderr)}")
-
-
-def _last_line(text: str) -> str:
-    return (redactor()(text).strip().splitlines() or ["git said nothing"])[-1]
+    """One commit of what git tracks, if anything changed. Raises Failed."""
+    if is_changed(repo):
+        done = git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
+        if not done.ok:
+            raise Failed(f"git commit failed in {repo}: {last_line(done.stderr)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,49 +160,44 @@ class Missing:
 
     @property
     def pushable(self) -> bool:
-        """Whether one commit and push would mend it."""
+        """Whether one commit and push would fix it."""
         return self.lack in PUSHABLE
 
     def __str__(self) -> str:
         return f"{self.repo}: {self.what}; {self.cure}"
 
 
-def missing(repo: Path, recipes: Iterable[Path]) -> Iterator[Missing]:
-    """Everything that keeps packages of a repository from being published."""
-    name = repo.name
-    if not (repo / ".git").exists():
-        yield Missing(name, "repository", "is no git repository", "torchsmith generate makes it one")
+def missing(repo: Path) -> Iterator[Missing]:
+    """What keeps a checkout from being cloned and published."""
+    name = repo.absolute().name
+    if not is_repo(repo):
+        yield Missing(name, "repository", "is not a git repository", "torchsmith apply makes it one")
         return
-    known = set(git(repo, "ls-files", "-z").stdout.split("\0"))
-    for path in recipes:
-        inner = str(path.relative_to(repo))
-        if inner not in known:
-            yield Missing(name, "recipe", f"git does not track {path.name}", f"git -C {repo} add {inner}")
-    if not (repo / LOCK).is_file():
-        yield Missing(name, "lock", "has no lock file", f"flox lock-manifest, or any flox edit, in {repo}")
     if not head(repo):
         yield Missing(name, "commit", "has no commit", "commit it, or pass --push")
-    elif git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip():
+    elif is_changed(repo):
         yield Missing(name, "committed", "has changes that are not committed", "commit them, or pass --push")
-    remotes = git(repo, "remote").stdout.split()
-    branch, remote = _branch(repo)
-    if not remotes:
-        yield Missing(name, "remote", "has no remote", f"git -C {repo} remote add origin ADDRESS")
-    elif remote not in remotes:  # none, or another branch of this repository
-        yield Missing(name, "upstream", "its branch goes to no remote", "git push -u, or pass --push")
-    else:
-        yield from _not_pushed(repo, branch, remote)
+    for what, cure in blockers(repo):
+        yield Missing(name, "source", what, cure)
 
 
-def _not_pushed(repo: Path, branch: str, remote: str) -> Iterator[Missing]:
-    """Ask the remote itself whether its branch has HEAD; the local remote-tracking branch may be old."""
-    ref = git(repo, "config", f"branch.{branch}.merge").stdout.strip() or f"refs/heads/{branch}"
-    reply = git(repo, "ls-remote", remote, ref)
-    if not reply.ok:
-        why = f"{remote} does not answer: {_last_line(reply.stderr)}"
-        yield Missing(repo.name, "remote", why, "try again")
+def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]:
+    """What keeps a clone's packages from being published; the remote is asked."""
+    name = clone.folder.name
+    for recipe in recipes:
+        inner = recipe.path.relative_to(clone.folder)
+        if not recipe.path.is_file() or recipe.path.resolve() != recipe.path:
+            cure = f"git -C {clone.source.repo} add {inner}, and commit it"
+            yield Missing(name, "recipe", f"its commit has no file {inner}", cure)
+    if not (clone.folder / LOCK).is_file():
+        cure = f"flox lock-manifest, or any flox edit, in {clone.source.repo}; then commit {LOCK}"
+        yield Missing(name, "lock", "its commit has no lock file", cure)
+    try:
+        there = clone.remote_commit()
+    except Problem as problem:
+        yield Missing(name, "remote", problem.message, problem.hint)
         return
-    tip = next((line.split()[0] for line in reply.stdout.splitlines() if line.split()[1:] == [ref]), "")
-    if not tip or not (tip == head(repo) or git(repo, "merge-base", "--is-ancestor", "HEAD", tip).ok):
-        why = f"{remote} does not have HEAD on {ref.removeprefix('refs/heads/')}"
-        yield Missing(repo.name, "pushed", why, "git push (after git fetch), or pass --push")
+    if not there or not clone.is_part_of(there):
+        branch = clone.source.upstream.removeprefix("refs/heads/")
+        why = f"{clone.source.address} does not have {clone.commit[:12]} on {branch}"
+        yield Missing(name, "pushed", why, "git push, or pass --push")

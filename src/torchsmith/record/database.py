@@ -1,5 +1,5 @@
-"""The record on disk: one SQLite file below the workspace, whole after a kill at any moment. Every error
-names the file and what to do about it, and reading changes nothing."""
+"""The record on disk: one SQLite file in the state folder of a workspace, whole after a kill at any moment.
+Every error names the file and what to do about it, and reading changes nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import msgspec
 
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Failed, Problem
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
@@ -60,7 +61,16 @@ create table rehearsed (
   primary key (name, derivation)
 );
 """
-MIGRATIONS = (FIRST, BUILT, REHEARSED)
+# A verdict belongs to an output, a derivation and a name. Those of 0.2.0 belonged to an output alone and are
+# not kept: whoever needs one verifies again.
+VERDICTS = """
+drop table verdicts;
+create table verdicts (
+  output text not null, derivation text not null, name text not null, ok integer not null,
+  detail text, at real, primary key (output, derivation, name)
+);
+"""
+MIGRATIONS = (FIRST, BUILT, REHEARSED, VERDICTS)
 FORMAT = len(MIGRATIONS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
@@ -108,7 +118,8 @@ def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
 
 def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
     """The record of the workspace at `root`, made where there is none; `read_only` touches no file."""
-    return Record(root / ".torchsmith" / FILE, clock or Clock(), read_only=read_only)
+    folder = state_folder(root) if read_only else make_state_folder(root)
+    return Record(folder / FILE, clock or Clock(), read_only=read_only)
 
 
 class Record:
@@ -252,23 +263,22 @@ class Record:
         """Write down what verification said about an output; the newest counts."""
         self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
 
-    def verdict(self, output: str) -> VerificationRow | None:
-        rows = self._all(VerificationRow, "select * from verdicts where output = ?", output)
-        return next(iter(rows), None)
-
-    def verdict_on(self, output: str, derivation: str) -> VerificationRow | None:
-        """The verdict on an output; None where it was of another derivation, and so is stale."""
-        verdict = self.verdict(output)
-        return verdict if verdict is not None and verdict.derivation == derivation else None
+    def verdict(self, output: str, derivation: str, name: str) -> VerificationRow | None:
+        """The verdict on an output, as the build of a derivation under a name."""
+        query = "select * from verdicts where output = ? and derivation = ? and name = ?"
+        return next(iter(self._all(VerificationRow, query, output, derivation, name)), None)
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store, whoever put them there."""
         self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
 
     def built(self, name: str) -> Built | None:
-        """The newest build of a recipe: the last that was written down, whatever the clock said."""
-        rows = self._all(Built, "select * from built where name = ? order by rowid desc limit 1", name)
-        return next(iter(rows), None)
+        """The newest build of a recipe."""
+        return next(iter(self.builds(name)), None)
+
+    def builds(self, name: str) -> list[Built]:
+        """Every build of a recipe, the last that was written first, whatever the clock said."""
+        return self._all(Built, "select * from built where name = ? order by rowid desc", name)
 
     def all_built(self) -> list[Built]:
         """The newest build of every recipe."""

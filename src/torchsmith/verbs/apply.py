@@ -62,7 +62,8 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm =
         return report_of(request)[1]
     if request.git:
         git.require_git()
-    with writing(open_workspace(request.workspace, request.profile).home, "apply", request.wait) as writer:
+    home = open_workspace(request.workspace, request.profile, recover=True).home
+    with writing(home, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
         plan, report = report_of(request)
         if request.commit and not request.allow_dirty:

@@ -13,8 +13,8 @@ STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missin
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Check Python, git, Nix, Flox, disk, memory, builders and GPU, and say how to fix what does not work.
 
-    Nothing is changed, and every check ends within ten seconds. A missing program is not a failure. The exit
-    code is 1 when something that is installed does not work.
+    Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
+    not a failure. The exit code is 1 if something that is installed does not work.
     """
     report = doctor(request)
     answer(report, _print_checks, as_json=json)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torchsmith.api.rehearsing import Rehearsed, RehearseReport, RehearseRequest, rehearse
 from torchsmith.artifact.commands import CompilerUse
-from torchsmith.building.rehearsal import PREFIX
-from torchsmith.cli.console import answer, command, exit_if, next_step, write
+from torchsmith.cli.console import answer, exit_if, next_step, write
 from torchsmith.cli.options import JsonOption
 from torchsmith.core.text import counted, duration
 from torchsmith.verbs.artifact_view import print_checks
@@ -35,7 +32,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     else:
         with BuildTerminal(plan=False) as terminal:
             report = rehearse(request, terminal)
-    answer(report, partial(_print, request=request), as_json=json)
+    answer(report, _print, as_json=json)
     if report.stopped:
         raise KeyboardInterrupt
     exit_if(report.exit)
@@ -43,7 +40,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     next_step(*arguments, *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
-def _print(report: RehearseReport, request: RehearseRequest) -> None:
+def _print(report: RehearseReport) -> None:
     print_broken(report.broken)
     for name, path in report.planned.items():
         more = len(report.alike[name]) - 1
@@ -55,11 +52,6 @@ def _print(report: RehearseReport, request: RehearseRequest) -> None:
         print_diagnosis(diagnosis, name)
     for name, torch in report.waiting.items():
         write(f"– {name} waits for {torch}, which is not built", "yellow")
-    if report.planned:
-        name = next(iter(report.planned))
-        write("what differs:")
-        arguments = ("diff-drv", name, f"{PREFIX}{name}")
-        write(f"  {command(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)}", whole=True)
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.core.git import git
@@ -59,10 +59,14 @@ def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
 
 
 def ask(
-    repo: Path, *args: str, stdin: str | None = None, settings: Sequence[tuple[str, str]] = ()
+    repo: Path,
+    *args: str,
+    stdin: str | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run git in a repository; how it ended is for the caller to judge."""
-    return git(repo, *args, stdin=stdin, settings=settings, env=KEEPS_MEMORY)
+    return git(repo, *args, stdin=stdin, settings=settings, env={**KEEPS_MEMORY, **(env or {})})
 
 
 def _git(
@@ -101,10 +105,10 @@ def top(folder: Path) -> Path | None:
     return next((place for place in places if is_repo(place)), None)
 
 
-def init(folder: Path) -> None:
+def init(folder: Path, *options: str) -> None:
     """Make a folder a repository."""
     folder.mkdir(parents=True, exist_ok=True)
-    _git(folder, "init", "--quiet", "--initial-branch=main")
+    _git(folder, "init", "--quiet", *(options or ("--initial-branch=main",)))
 
 
 def known_files(repo: Path) -> set[str]:
@@ -172,7 +176,7 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
         raise Invalid(f"{revision} is not a revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
-        hint = "torchsmith generate --commit makes them"
+        hint = "torchsmith apply --commit makes them"
         raise NotFound(f"{folder} holds no git repository to compare with", hint=hint)
     for repo in repos:
         _lay_out(repo, folder, revision, into)
@@ -206,7 +210,7 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
             if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
-                hint = "commit its recipes first; torchsmith generate --commit does"
+                hint = "commit its recipes first; torchsmith apply --commit does"
                 raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)
@@ -216,16 +220,25 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
             raise _refused(repo, command, done.stderr.strip().splitlines())
 
 
-def tree_to_commit(repo: Path) -> str:
-    """The tree that a commit of everything that changed would hold; nothing is staged. Raises Failed where
-    git does."""
-    index = git(repo, "rev-parse", "--path-format=absolute", "--git-path", "index").stdout.strip()
-    with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
-        own = {"GIT_INDEX_FILE": f"{folder}/index"}
-        if Path(index).is_file():
-            shutil.copyfile(index, own["GIT_INDEX_FILE"])
-        for command in (("add", "--update"), ("write-tree",)):
-            done = git(repo, *command, env=own)
-            if not done.ok:
-                raise _refused(repo, command, done.stderr.strip().splitlines())
+def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
+    """A commit of every tracked file as it is now, made in `folder` and not in the repository; and the
+    variables by which git finds it. Raises Failed."""
+    place = ("rev-parse", "--path-format=absolute", "--git-path")
+    index, objects = (git(repo, *place, part).stdout.strip() for part in ("index", "objects"))
+    new = folder / "objects"
+    new.mkdir(parents=True)
+    found = {"GIT_OBJECT_DIRECTORY": str(new), "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
+    own = {**found, "GIT_INDEX_FILE": f"{folder}/index"}
+    if Path(index).is_file():
+        shutil.copyfile(index, own["GIT_INDEX_FILE"])
+    _done(repo, ("add", "--update"), own)
+    tree = _done(repo, ("write-tree",), own)
+    parents = ("-p", last) if (last := head(repo)) else ()
+    return _done(repo, ("commit-tree", *parents, "-m", "changes", tree), own), found
+
+
+def _done(repo: Path, command: tuple[str, ...], env: Mapping[str, str]) -> str:
+    done = git(repo, *command, env=env)
+    if not done.ok:
+        raise _refused(repo, command, done.stderr.strip().splitlines())
     return done.stdout.strip()

@@ -1,8 +1,9 @@
 """Writing a set of files so that a kill leaves all of them or none.
 
-Every new text is first laid beside its file, under a name of its own. Then a journal in the workspace says
-that the set is decided, the files are put in place, git gets them, and the journal goes. The next run that
-writes finds a journal that was left: a decided set is finished, any other is swept away.
+Every new text is first written beside its file, under a name of its own. Then a journal in the user's state
+folder says that the set is decided, the files are renamed, git gets them, and the journal is deleted. The
+next run that writes finds a journal that was left: a decided set is finished, any other is undone. That holds
+for a kill; files are not synced to disk, so it does not hold for a loss of power.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from torchsmith.core.files import exclusive, write_atomic
-from torchsmith.core.problem import CannotWrite, Failed
+from torchsmith.core.files import exclusive, read_regular, write_atomic
+from torchsmith.core.problem import CannotWrite, Failed, Refused
+from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder, unused_state
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, Change
 
-STATE = ".torchsmith"  # lock, journal, record and logs of a workspace, never in a repository
 FILE = "journal.json"
 MAX_GITS = 4  # that run at a time; one repository around all of them takes one
 
@@ -39,15 +41,21 @@ class GitStep(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of files on its way."""
+class FileStep(msgspec.Struct, frozen=True):
+    """A file's digest before and after; empty: there is no file."""
 
-    format: int = 1
+    before: str
+    after: str
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of files on its way. Paths are below the workspace, without links."""
+
+    format: Literal[2] = 2
     verb: str
+    folder: int  # the inode of the workspace: another folder at its path is another workspace
     decided: bool = False
-    writes: list[str]
-    deletes: list[str]
-    before: dict[str, str] = {}  # a digest of each file to be written, as it was when the set was decided
+    files: dict[str, FileStep]
     steps: list[GitStep] = []
 
 
@@ -72,30 +80,41 @@ class Writer:
 
     @property
     def _file(self) -> Path:
-        return self.root / STATE / FILE
+        return state_folder(self.root) / FILE
 
     def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
         """Carry changes out, all or none, and run git on them. A Problem where git cannot commit."""
         for folder in (self.root / step.repo for step in steps if step.message):
             git.require_committer(folder if folder.is_dir() else self.root)
-        files = {path: text for change in changes for path, text in change.files.items()}
+        for step in steps:
+            _real_path(self.root, step.repo)
+        files = {
+            _real_path(self.root, path, deleted=text is None): text
+            for change in changes
+            for path, text in change.files.items()
+        }
         if not files and not steps:
             return
-        writes = [path for path, text in files.items() if text is not None]
-        deletes = [path for path, text in files.items() if text is None]
-        journal = Journal(verb=self.verb, writes=writes, deletes=deletes, steps=list(steps))
+        journal = Journal(
+            verb=self.verb,
+            folder=self.root.stat().st_ino,
+            files={
+                path: FileStep(_digest(self.root / path), _digest_of(text)) for path, text in files.items()
+            },
+            steps=list(steps),
+        )
         self._save(journal)
         try:
             self._stage(files)
-            before = {path: _digest(self.root / path) for path in writes}
-            self._save(msgspec.structs.replace(journal, decided=True, before=before))
+            self._save(msgspec.structs.replace(journal, decided=True))
         except BaseException:
             self._sweep(journal)
             raise
         self._finish(journal)
-        self.copies += filter(COPY.search, writes)
+        self.copies += [path for path, text in files.items() if text is not None and COPY.search(path)]
 
     def _save(self, journal: Journal) -> None:
+        make_state_folder(self.root)
         write_atomic(self._file, msgspec.json.encode(journal).decode())
 
     def _stage(self, files: Mapping[str, str | None]) -> None:
@@ -117,20 +136,19 @@ class Writer:
 
     def _finish(self, journal: Journal) -> None:
         try:
-            for path in journal.writes:
+            for path, file in journal.files.items():
                 target = os.path.join(self.root, path)
-                # A draft that is not there any more was put in place before the stop.
-                try:
-                    os.replace(_staged(target), target)
-                except FileNotFoundError:
-                    continue
-            for path in journal.deletes:
-                gone = self.root / path
-                gone.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    gone.parent.rmdir()
+                if file.after:
+                    # A draft that is not there any more was put in place before the stop.
+                    with contextlib.suppress(FileNotFoundError):
+                        os.replace(_staged(target), target)
+                else:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(target)
+                    with contextlib.suppress(OSError):
+                        os.rmdir(os.path.dirname(target))
         except OSError as error:
-            hint = "see to it, then run the command again: it goes on from here"
+            hint = "fix this and run the command again; it resumes"
             raise CannotWrite(f"cannot write {path}: {error.strerror}", hint=hint) from error
         alone = all(git.is_repo(self.root / step.repo) for step in journal.steps)
         with ThreadPoolExecutor(MAX_GITS if alone or not git.is_kept(self.root) else 1) as pool:
@@ -156,52 +174,76 @@ class Writer:
             self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
 
     def _sweep(self, journal: Journal) -> None:
-        for path in journal.writes:
-            with contextlib.suppress(OSError):
-                os.unlink(_staged(os.path.join(self.root, path)))
+        for path, step in journal.files.items():
+            if step.after:
+                with contextlib.suppress(OSError):
+                    os.unlink(_staged(os.path.join(self.root, path)))
         self._file.unlink(missing_ok=True)
 
-    def _edited_since(self, journal: Journal) -> list[str]:
-        """Files that somebody wrote after the stop: their drafts go, and the files stay."""
-        edited = []
-        for path, before in journal.before.items():
-            if _digest(self.root / path) != before:
-                with contextlib.suppress(FileNotFoundError):  # put in place before the stop
-                    os.unlink(_staged(os.path.join(self.root, path)))
-                    edited.append(path)
-        return edited
+    def _changed_since(self, path: str, step: FileStep) -> bool:
+        """Whether a file, or its draft, is not as the stopped run left it."""
+        target = self.root / path
+        if not _is_inside(self.root, path):
+            return True
+        now = _digest(target)
+        if not step.after:
+            return now not in (step.before, "")
+        draft = _staged(str(target))
+        if not os.path.lexists(draft):  # put in place before the stop
+            return now != step.after
+        return now != step.before or _digest(Path(draft)) != step.after
 
     def recover(self) -> None:
-        """Finish or sweep away what a stopped run left. Raises Failed for a journal that cannot be read."""
+        """Finish or undo what a stopped run left; files that changed since then stay as they are. Raises
+        Failed for a journal that cannot be read."""
         try:
             journal = msgspec.json.decode(self._file.read_bytes(), type=Journal)
         except FileNotFoundError:
             return
         except (OSError, msgspec.MsgspecError) as error:
-            raise Failed(f"{self._file} cannot be read: {error}") from error
-        count = len(journal.writes) + len(journal.deletes)
-        if journal.decided:
-            edited = self._edited_since(journal)
-            self._finish(journal)
-            self.recovered = f"a stopped {journal.verb} was finished first: {counted(count, 'file')}"
-            if edited:
-                self.recovered += f"; edited meanwhile and left: {', '.join(edited)}"
-        else:
+            raise Failed(f"{self._file} cannot be read: {error}", hint="move it away") from error
+        if journal.folder != self.root.stat().st_ino:
+            self._file.unlink(missing_ok=True)
+            self.recovered = f"a stopped {journal.verb} was not finished: this is another folder since then"
+        elif not journal.decided:
             self._sweep(journal)
             self.recovered = f"a stopped {journal.verb} had changed nothing yet; its drafts were removed"
+        else:
+            changed = {path for path, step in journal.files.items() if self._changed_since(path, step)}
+            for path in changed:
+                if _is_inside(self.root, path):
+                    with contextlib.suppress(OSError):
+                        os.unlink(_staged(os.path.join(self.root, path)))
+            files = {path: step for path, step in journal.files.items() if path not in changed}
+            inside = [step for step in journal.steps if _is_folder_inside(self.root, step.repo)]
+            steps = [self._without(step, changed) for step in inside]
+            self._finish(msgspec.structs.replace(journal, files=files, steps=steps))
+            self.recovered = f"a stopped {journal.verb} was finished first: {counted(len(files), 'file')}"
+            if changed:
+                self.recovered += f"; edited meanwhile and left: {', '.join(sorted(changed))}"
+
+    def _without(self, step: GitStep, paths: Collection[str]) -> GitStep:
+        """What git does without some files of the workspace."""
+        left = {os.path.relpath(path, step.repo) for path in paths}
+        return msgspec.structs.replace(
+            step,
+            add=[path for path in step.add if path not in left],
+            commit=[path for path in step.commit if path not in left],
+        )
 
 
 @contextmanager
 def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
     """Hold a workspace, and leave it as it is. Raises CannotWrite where it may not be written."""
+    folder = root / IN_WORKSPACE
     try:
-        (root / STATE).mkdir(exist_ok=True)
-        ignore = root / STATE / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
+        folder.mkdir(exist_ok=True)
+        if not folder.is_symlink():
+            with contextlib.suppress(FileExistsError):
+                _write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
     except OSError as error:
         raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
-    with exclusive(root / STATE / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
+    with exclusive(folder / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
         yield
 
 
@@ -211,18 +253,19 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
     with held(root, wait_seconds):
         writer = Writer(root, verb)
         writer.recover()
+        writer.recovered = "; ".join(filter(None, (writer.recovered, unused_state(root))))
         yield writer
 
 
 def stopped_halfway(root: Path) -> bool:
     """Whether a stopped run, or one at work, has left a journal here."""
-    return (root / STATE / FILE).exists()
+    return (state_folder(root) / FILE).exists()
 
 
 def finish_stopped(root: Path, verb: str) -> str:
     """See to what a stopped run left, before recipes are built or published; and return what was done."""
     if not stopped_halfway(root):
-        return ""
+        return unused_state(root)
     with writing(root, verb) as writer:
         return writer.recovered
 
@@ -245,10 +288,43 @@ def _staged(target: str) -> str:
     return f"{folder}/.{name}.torchsmith-new"
 
 
+def _real_path(root: Path, path: str, *, deleted: bool = False) -> str:
+    """The path below the workspace of the file that is written for `path`; a link within it stays a link.
+    Raises Refused for one that leads out of the workspace, and for what is not a file or folder."""
+    real = os.path.realpath(root / path)
+    inner = os.path.relpath(real, os.path.realpath(root))
+    if inner == ".." or inner.startswith("../"):
+        hint = f"edit {real} itself" if os.path.exists(real) else "remove the link"
+        raise Refused(f"{root / path} leads out of the workspace", hint=hint)
+    special = os.path.lexists(real) and not os.path.isfile(real) and not os.path.isdir(real)
+    if special or (deleted and os.path.islink(root / path)):
+        raise Refused(f"{root / path} is not a regular file")
+    return inner
+
+
+def _is_inside(root: Path, path: str) -> bool:
+    """Whether a path of a journal has a regular file, or nothing, and leads there without links."""
+    target = os.path.join(os.path.realpath(root), path)
+    plain = os.path.normpath(target) == target == os.path.realpath(target)
+    return plain and not os.path.isabs(path) and (os.path.isfile(target) or not os.path.lexists(target))
+
+
+def _is_folder_inside(root: Path, path: str) -> bool:
+    """Whether a folder of a journal is in the workspace, without links."""
+    real = os.path.realpath(root)
+    return os.path.realpath(root / path) == os.path.normpath(os.path.join(real, path)) and (
+        Path(real, path).is_relative_to(real) and ".." not in Path(path).parts
+    )
+
+
+def _digest_of(text: str | None) -> str:
+    return "" if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
 def _digest(path: Path) -> str:
-    """By which an edit is noticed, whatever clocks say; nothing for what is no file."""
+    """By which an edit is noticed, whatever clocks say; empty for what is not a file."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(str(path))).hexdigest()
     except OSError:
         return ""
 
@@ -262,9 +338,13 @@ def _mode(target: str) -> int | None:
     return stat.S_IMODE(state.st_mode) if stat.S_ISREG(state.st_mode) else None
 
 
-def _write_new(path: str, text: str, mode: int | None) -> None:
-    """A new file with the mode of the one that it replaces, else what the user's umask leaves of 0o666."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode or 0o666)
+def _write_new(path: str, text: str, mode: int | None, *, replaces: bool = True) -> None:
+    """A new file with the mode of the one that it replaces, else what the user's umask leaves of 0o666. What
+    was at its path before is not followed or written to."""
+    if replaces:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode or 0o666)
     try:
         rest = text.encode()
         while rest:

@@ -151,21 +151,27 @@ class SettingsFile(msgspec.Struct, frozen=True):
             raise problem.at(place(self.text, self.name, problem.path)) from None
 
 
-def open_workspace(path: Path | None, profile: str | None = None, *, alone: str = "") -> Workspace:
+def open_workspace(
+    path: Path | None, profile: str | None = None, *, alone: str = "", recover: bool = False
+) -> Workspace:
     """The workspace at `path`, else the nearest above the current folder, else the embedded default.
 
-    `alone` is the profile to use where there is no workspace and none is asked for.
+    `alone` is the profile to use where there is no workspace and none is asked for. With `recover`, which
+    only verbs that write may pass, files that a stopped run left half written are finished first.
     """
     file = _find(path)
     if file == DEFAULT:
         profile = profile or alone
     try:
         return _load(file, profile)
-    except Problem:
+    except Problem as problem:
         from torchsmith.workspace.journal import finish_stopped, stopped_halfway
 
         # Of files that belong together a stopped run may have put the first in place, and not the rest.
         if file == DEFAULT or not stopped_halfway(file.parent):
+            raise
+        if not recover:
+            problem.hint = "a stopped run left its files half written: torchsmith apply finishes it"
             raise
         finish_stopped(file.parent, "reading")
         return _load(file, profile)

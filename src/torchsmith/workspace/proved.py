@@ -7,17 +7,19 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import write_atomic
+from torchsmith.core.problem import MissingRequirement
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.matrix import Cell, Reason
 from torchsmith.matrix.cells import claim
 
-FILE = ".torchsmith/evaluated"
+FILE = "evaluated"
 
 
 def proved(root: Path | None) -> frozenset[str]:
     """The cells that evaluated, each with its line and nixpkgs."""
     try:
-        return frozenset((root / FILE).read_text().splitlines()) if root else frozenset()
-    except (OSError, UnicodeDecodeError):
+        return frozenset((state_folder(root) / FILE).read_text().splitlines()) if root else frozenset()
+    except (OSError, UnicodeDecodeError, MissingRequirement):
         return frozenset()
 
 
@@ -27,7 +29,7 @@ def remember(root: Path, cells: Iterable[Cell], catalog: Catalog, evaluated: Col
     claims = (_claim(cell, catalog) for cell in cells if cell.name in evaluated)
     new = {key for key, unproved in claims if unproved} - before
     if new:
-        write_atomic(root / FILE, "".join(f"{line}\n" for line in sorted(before | new)))
+        write_atomic(make_state_folder(root) / FILE, "".join(f"{line}\n" for line in sorted(before | new)))
     return len(new)
 
 

@@ -3,6 +3,7 @@ there: which cells they are, of which release, and which could not be read."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -34,10 +35,13 @@ from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
 from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
+from torchsmith.workspace.settings import schema
 
 OLD_PROFILE = "plan"  # still works, and is no longer offered
+SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
+SCHEMA_LINE = f"#:schema ./{SCHEMA}\n"  # what editors look for
 TEXT = """\
-# Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema
+# Which PyTorch builds this workspace ships.
 format = 1
 
 # A matrix by name; torchsmith list shows its cells. Others:
@@ -68,7 +72,7 @@ NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 MAX_REASONS = 3  # in the message where nothing at all could be taken in
 HEAD = """\
 # Which builds this workspace ships, read off the recipes in {repos}.
-# torchsmith plan says what is right as it is, and what would change. Schema for editors: torchsmith schema
+# torchsmith plan says what is right as it is, and what would change.
 format = 1
 packages = [{packages}]
 """
@@ -84,16 +88,21 @@ def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), re
     if file.exists() and not replace:
         raise Exists(f"{file} is there already", hint="--force replaces it")
     if cells:
-        about = "Which PyTorch builds this workspace ships. Schema for editors: torchsmith schema"
-        text = matrix_text(_with_companions(cells), about)
+        text = matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
     else:
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
         profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
         text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
     if not any(cell.variant.cuda for cell in read_as(file, text).cells):
         text = text.replace(TOOLKIT, "")
-    write_atomic(file, text)
+    _write_with_schema(file, text)
     return file
+
+
+def _write_with_schema(file: Path, text: str) -> None:
+    """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
+    write_atomic(file, SCHEMA_LINE + text)
+    write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:
@@ -223,7 +232,7 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         write_atomic(own, "# Where the recipes of these packages lie.\n" + table_text(table))
     if derived.pins:
         write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
-    write_atomic(derived.file, derived.text)
+    _write_with_schema(derived.file, derived.text)
 
 
 def _root(repos: Sequence[Path]) -> Path:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
+from tools.proof.readings import Absent, Readings
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.facts import Cpu, CudaToolkit, Feature, Gfx, Isa
 from torchsmith.catalog.load import Catalog
-from torchsmith.catalog.proof.readings import Absent, Readings
 from torchsmith.catalog.runs import isa_runs
 
 ALL_GENERIC = 20  # the first release of LLVM that has every generic target of AMD's
 CheckOutcome = Literal["holds", "wrong", "not checked"]
+OUTCOMES: tuple[CheckOutcome, ...] = ("holds", "wrong", "not checked")
 
 
 @dataclass(frozen=True, slots=True)

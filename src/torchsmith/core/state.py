@@ -1,0 +1,105 @@
+"""State: what torchsmith itself wrote about a workspace, in the user's own state folder.
+
+Nothing in a workspace is state. A clone, an archive or a restored cache may bring a `.torchsmith` folder of
+its own; torchsmith uses the lock in it, and reads and follows nothing else there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+from torchsmith.core.problem import CannotWrite, Exists, MissingRequirement, NotFound
+
+IN_WORKSPACE = ".torchsmith"  # has the lock, which other users and machines see too
+VARIABLE = "TORCHSMITH_STATE"
+WORKSPACE = "workspace"  # the file that says whose state a folder is
+KEPT = ("record.sqlite", "record.sqlite-wal", "evaluated", "logs", "reports")  # what can be taken over
+
+
+def state_home() -> Path:
+    """The folder with the state of all workspaces. Raises MissingRequirement if the user has no home."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named).absolute()
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".local/state")
+    if not os.path.isabs(base):
+        hint = f"set {VARIABLE} to a folder of yours that lasts as long as the workspace"
+        raise MissingRequirement("there is no home folder for torchsmith's records", hint=hint)
+    return Path(base) / "torchsmith"
+
+
+def state_folder(root: Path) -> Path:
+    """Where the state of the workspace at `root` is, or would be."""
+    place = os.path.realpath(root)
+    name = re.sub(r"[^0-9A-Za-z._-]", "-", os.path.basename(place))[:40]
+    return state_home() / "workspaces" / f"{name}-{sha256(os.fsencode(place)).hexdigest()[:16]}"
+
+
+def log_file(root: Path, named: str) -> Path:
+    """Where a log of the record is, by its run and name: also after the record was taken over."""
+    return state_folder(root).joinpath("logs", *Path(named).parts[-2:])
+
+
+def make_state_folder(root: Path) -> Path:
+    """The state folder of a workspace, made if there is none. Raises CannotWrite."""
+    folder = state_folder(root)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = folder / WORKSPACE
+        if not file.exists():
+            file.write_bytes(os.fsencode(os.path.realpath(root)) + b"\n")
+    except OSError as error:
+        hint = f"make it writable for you, or set {VARIABLE} to another folder"
+        raise CannotWrite(f"cannot write {folder}: {error.strerror}", hint=hint) from error
+    return folder
+
+
+def unused_state(root: Path) -> str:
+    """A sentence on records in the workspace itself, which are not used; empty if there are none, or if the
+    workspace has a record of its own by now."""
+    theirs = root / IN_WORKSPACE
+    if not any(os.path.lexists(theirs / name) for name in ("record.sqlite", "journal.json")):
+        return ""
+    if (state_folder(root) / "record.sqlite").exists():
+        return ""
+    return f"{theirs} is not used: its records may be another's; torchsmith doctor --accept-state {theirs}"
+
+
+def accept_state(root: Path, place: Path) -> Path:
+    """Take over the records, logs and reports in a folder, or of a workspace that was moved from `place`.
+    Journals and links are never taken. Raises NotFound, Exists, CannotWrite."""
+    given = os.path.lexists(place / "record.sqlite")
+    source = place if given else state_folder(place)
+    if not (source / "record.sqlite").is_file():
+        hint = "give an old .torchsmith folder, or the folder that the workspace was in"
+        raise NotFound(f"{place} has no records of torchsmith", hint=hint)
+    if (state_folder(root) / "record.sqlite").exists():
+        hint = f"move {state_folder(root)} away first"
+        raise Exists(f"{root} has records of its own", hint=hint)
+    target = make_state_folder(root)
+    try:
+        for name in KEPT:
+            _copy(source / name, target / name)
+    except OSError as error:
+        raise CannotWrite(f"cannot copy {source} to {target}: {error.strerror}") from error
+    return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy regular files and folders of them; links and all else are left out."""
+    try:
+        mode = source.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(mode):
+        shutil.copyfile(source, target, follow_symlinks=False)
+    elif stat.S_ISDIR(mode):
+        target.mkdir(exist_ok=True)
+        for child in source.iterdir():
+            _copy(child, target / child.name)
