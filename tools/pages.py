@@ -24,22 +24,23 @@ from torchsmith.api import (
     rehearsing,
     repairing,
 )
-from torchsmith.api.aligning import AlignReport
 from torchsmith.api.artifact import VerifyReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.choosing import PickReport
 from torchsmith.api.covering import CoverReport
-from torchsmith.api.listing import LeftOutReport, ListReport
-from torchsmith.api.starting import InitReport
 from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edit.align import Alignment
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.page.document import PageReport
 from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.verbs.impact import ImpactReport
+from torchsmith.verbs.init import InitReport
+from torchsmith.verbs.list import LeftOutReport, ListReport
 from torchsmith.verbs.plan import ChangeReport
 from torchsmith.verbs.show import GpuReport
 from torchsmith.workspace.settings import schema
@@ -78,7 +79,7 @@ DOCUMENTS: dict[str, Any] = {
     "audit --explain": RuleReport,
     "plan": ChangeReport,
     "apply": ChangeReport,
-    "align": AlignReport,
+    "align": Alignment,
     "line list": editing.LinesReport,
     "package list": editing.PackagesReport,
     "pin": editing.EditReport,
@@ -87,7 +88,7 @@ DOCUMENTS: dict[str, Any] = {
     "eval": evaluating.EvaluateReport,
     "graph": derivations.GraphReport,
     "page": PageReport,
-    "impact": derivations.ImpactReport,
+    "impact": ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
     "status": recording.StatusReport,

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith.api import editing
-from torchsmith.api.starting import InitRequest, init
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
@@ -18,6 +17,7 @@ from torchsmith.core.state import state_folder
 from torchsmith.edit.line import add_line, line_rows, propose_line
 from torchsmith.edit.pin import Move
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.init import InitRequest, init
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
 

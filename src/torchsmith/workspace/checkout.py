@@ -98,6 +98,15 @@ class RecipeFile:
         return Subject(self.name, recipe, self.catalog).release_by_code
 
 
+@dataclass(frozen=True, slots=True)
+class UnusedRecipe:
+    """A recipe that is not used, and why."""
+
+    name: str
+    path: Path
+    why: str
+
+
 @dataclass(frozen=True)
 class Repository:
     """A folder with recipes and what lies around them. `whole` is False where a part of it was named:
