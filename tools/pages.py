@@ -17,7 +17,6 @@ from torchsmith.api import (
     build_plan,
     building,
     derivations,
-    editing,
     evaluating,
     health,
     recording,
@@ -34,13 +33,16 @@ from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.align import Alignment
+from torchsmith.edit.proposal import EditReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.page.document import PageReport
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.verbs.impact import ImpactReport
 from torchsmith.verbs.init import InitReport
+from torchsmith.verbs.line import LinesReport
 from torchsmith.verbs.list import LeftOutReport, ListReport
+from torchsmith.verbs.package import PackagesReport
 from torchsmith.verbs.plan import ChangeReport
 from torchsmith.verbs.show import GpuReport
 from torchsmith.workspace.settings import schema
@@ -80,11 +82,10 @@ DOCUMENTS: dict[str, Any] = {
     "plan": ChangeReport,
     "apply": ChangeReport,
     "align": Alignment,
-    "line list": editing.LinesReport,
-    "package list": editing.PackagesReport,
-    "pin": editing.EditReport,
-    "line add": editing.EditReport,
-    "package add, package remove": editing.EditReport,
+    "line list": LinesReport,
+    "package list": PackagesReport,
+    "line add, line update, line remove": EditReport,
+    "package add, package remove": EditReport,
     "eval": evaluating.EvaluateReport,
     "graph": derivations.GraphReport,
     "page": PageReport,

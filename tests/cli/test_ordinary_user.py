@@ -52,7 +52,7 @@ def called(root: Path, *words: str, **variables: str) -> subprocess.CompletedPro
     [
         (("init", "new"), "new/torchsmith.toml"),
         (("apply",), ".torchsmith/lock"),
-        (("pin", "2.10", "--rev", REVISION), ".torchsmith/lock"),
+        (("line", "update", "2.10", "--rev", REVISION), ".torchsmith/lock"),
         (("fix-hashes",), ".torchsmith/record.sqlite"),
         (("build",), ".torchsmith/record.sqlite"),
     ],

@@ -10,9 +10,9 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.api.choosing import PickRequest, pick
 from torchsmith.api.covering import CoverRequest, cover
-from torchsmith.api.editing import EditReport
 from torchsmith.cli.machine_options import MachineOptions
-from torchsmith.verbs.edit_view import print_edit
+from torchsmith.edit.proposal import EditReport
+from torchsmith.verbs.line import print_edit
 from torchsmith.verbs.plan import ChangeReport, print_changes
 from torchsmith.workspace.change import Change
 
@@ -52,10 +52,10 @@ def test_files_that_are_alike_share_a_line_unless_all_are_asked_for(
 
 
 def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"catalog/lines.toml": "text", "catalog/packages.toml": None}
+    files = [Change("rewrite", "catalog/lines.toml"), Change("delete", "catalog/packages.toml")]
     for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):
         print_edit(EditReport(name="2.29", written=written, files=files, recipes=[], blocked=[]))
-        expected = [f"{verb} {path}" for verb, path in zip(verbs, files, strict=True)]
+        expected = [f"{verb} {file.path}" for verb, file in zip(verbs, files, strict=True)]
         assert capsys.readouterr().out.splitlines() == expected
 
 

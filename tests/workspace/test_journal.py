@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.edit.test_pin import updated
 from torchsmith.core.problem import Problem
 from torchsmith.core.state import make_state_folder, state_folder
-from torchsmith.edit.pin import Move, carry_out
+from torchsmith.edit.pin import Move
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, Journal, stopped_halfway, writing
@@ -102,7 +103,7 @@ def test_a_killed_pin_moves_every_recipe_or_none(master: Path) -> None:
     root = master.with_name("workspace")
 
     def work() -> object:
-        return carry_out(root, Move("2.10", rev=NEW))
+        return updated(root, Move("2.10", rev=NEW))
 
     before = texts(master)
     last = moments_of(root, work)

@@ -110,7 +110,7 @@ SCENARIOS = (
     Scenario("init", ("init", "new"), _nothing),
     Scenario("apply", ("apply",), _more_packages),
     Scenario("apply", ("apply", "--allow-dirty"), _more_packages),
-    Scenario("pin", ("pin", "2.10", "--rev", "0" * 39 + "1"), _nothing),
+    Scenario("line update", ("line", "update", "2.10", "--rev", "0" * 39 + "1"), _nothing),
     Scenario("fix-hashes", ("fix-hashes",), _unlearn),
     Scenario("audit --fix", ("audit", ".", "--fix"), _own_recipes),
     Scenario("align --create", ("align", "build-pytorch", "build-torchvision", "--create"), _missing),

@@ -16,7 +16,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Write": (
         "plan shows what would change, apply writes it",
-        ("init", "plan", "apply", "align", "line", "package", "pin", "ci"),
+        ("init", "plan", "apply", "align", "line", "package", "ci"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
@@ -37,6 +37,9 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Verbs that there are no more, and what to use instead.
 REMOVED = {
+    "explain": "use torchsmith show NAME",
+    "generate": "use torchsmith apply, which writes; torchsmith plan shows what would change",
+    "pin": "use torchsmith line update LINE",
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
     "sbom": "use sbomnix on the built path",
