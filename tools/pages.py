@@ -124,8 +124,15 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
-- 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
-  and `left` of `apply`, and `skipped` was `blocked`;
+- 2 of `plan` and `apply`: one document of both; `changes` were `actions` of `plan`, `done` and `left` of
+  `apply`, and `skipped` was `blocked`;
+- 3 of `plan` and `apply`: a change has the texts `before` and `after` instead of a `diff`, the `code` of its
+  reason and the audit's `rules`; `committer` is gone;
+- 3 of `align`: `unmatched` was `left`, and `not_written` has a name, a path and a reason for each recipe;
+- 2 of `show`: `verdict`, `reasons`, `codes`, `nearest`, `in_matrix` and `old_spelling`, and the former
+  document as `build`; of a GPU: `releases` was `cuda`;
+- 2 of `list`: `next` is gone;
+- 2 of `init`: `left_out` was `left`, without `impossible`;
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
@@ -133,8 +140,9 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
 - 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
   `line`, `column`;
-- 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
-  `pin`, and a recipe was its path.
+- 2 of `line add`, `package add`, `package remove`: one document of all, and a recipe was its path;
+- 3 of `line add`, `line update`, `package add`, `package remove`: `files`, `recipes` and `blocked` are
+  changes as in `plan`.
 """
 
 

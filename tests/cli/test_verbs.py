@@ -47,7 +47,7 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
 
 def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
     document = json.loads(call("list", "--json", "sm120", "avx512", "pytorch").out)
-    assert document["format"] == 1
+    assert document["format"] == 2
     rows = document["cells"]
     assert rows == [
         {

@@ -109,7 +109,7 @@ def _nothing(root: Path) -> None:
 SCENARIOS = (
     Scenario("init", ("init", "new"), _nothing),
     Scenario("apply", ("apply",), _more_packages),
-    Scenario("apply", ("apply", "--allow-dirty"), _more_packages),
+    Scenario("apply --commit", ("apply", "--commit", "--allow-dirty"), _more_packages),
     Scenario("line update", ("line", "update", "2.10", "--rev", "0" * 39 + "1"), _nothing),
     Scenario("fix-hashes", ("fix-hashes",), _unlearn),
     Scenario("audit --fix", ("audit", ".", "--fix"), _own_recipes),

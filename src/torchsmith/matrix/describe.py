@@ -209,7 +209,8 @@ def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState
 def _hashes_of(line: Line, catalog: Catalog) -> str:
     """The commands that find the hashes of a line if the workspace has no cell of it."""
     pythons = sorted(line.pythons, reverse=True)
-    cells = (Variant(catalog.torch, python, CpuOnly(), "avx2", release=line.release) for python in pythons)
+    isa = next(isa.name for isa in catalog.isas.values() if isa.usual)
+    cells = (Variant(catalog.torch, python, CpuOnly(), isa, release=line.release) for python in pythons)
     cell = next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
     if cell is None:
         return "torchsmith fix-hashes"

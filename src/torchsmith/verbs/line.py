@@ -52,7 +52,8 @@ def run() -> None:
 
     [bold]line list[/bold] shows each release with its companions and what is proved of it. [bold]line
     add[/bold] adds one of your own; [bold]line update[/bold] moves a line to another nixpkgs or release;
-    [bold]line remove[/bold] removes what this workspace added or changed.
+    [bold]line remove[/bold] removes what this workspace added or changed. The exit code is 1 when a recipe
+    that would change is not managed by torchsmith.
     """
 
 

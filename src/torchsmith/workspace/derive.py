@@ -235,9 +235,9 @@ class _RepositoryCells:
         gpu = self.catalog.gpus.get(sm)
         systems = {package_set.system.value for package_set in file.sets if package_set.system}
         arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
-        isa_name = "armv8_2" if arm else "avx2"
-        self._assume(f"no CPU flags are set: {isa_name}, which older CPUs lack")
-        return isa_name
+        usual = self.catalog.usual_isa("aarch64-linux" if arm else "x86_64-linux").name
+        self._assume(f"no CPU flags are set: {usual}, which older CPUs lack")
+        return usual
 
     def _line(self, file: _ExpressionFile) -> str | None:
         stated = self._joined(file, "torch")
