@@ -15,7 +15,7 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable
-from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
+from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
@@ -47,7 +47,7 @@ class RecipeFile:
         return package_name(self.path)
 
     @cached_property
-    def read(self) -> Reading | BadName:
+    def read(self) -> ParsedName | BadName:
         """What the name says, or why it names no variant."""
         try:
             return read_name(self.attr, self.catalog)
@@ -55,8 +55,8 @@ class RecipeFile:
             return problem
 
     @property
-    def reading(self) -> Reading | None:
-        return self.read if isinstance(self.read, Reading) else None
+    def reading(self) -> ParsedName | None:
+        return self.read if isinstance(self.read, ParsedName) else None
 
     @property
     def canonical(self) -> bool:
