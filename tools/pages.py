@@ -17,31 +17,34 @@ from torchsmith.api import (
     build_plan,
     building,
     derivations,
-    editing,
     evaluating,
     health,
     recording,
     rehearsing,
     repairing,
 )
-from torchsmith.api.aligning import AlignReport
 from torchsmith.api.artifact import VerifyReport
 from torchsmith.api.auditing import RuleReport
 from torchsmith.api.choosing import PickReport
 from torchsmith.api.covering import CoverReport
-from torchsmith.api.describing import GpuReport
-from torchsmith.api.listing import LeftOutReport, ListReport
-from torchsmith.api.starting import InitReport
-from torchsmith.api.writing import ChangeReport
 from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edit.align import Alignment
+from torchsmith.edit.proposal import EditReport
 from torchsmith.host.facts import HostFacts
-from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.matrix.describe import Explanation
 from torchsmith.page.document import PageReport
 from torchsmith.repair.diagnose import Diagnosis
+from torchsmith.verbs.impact import ImpactReport
+from torchsmith.verbs.init import InitReport
+from torchsmith.verbs.line import LinesReport
+from torchsmith.verbs.list import LeftOutReport, ListReport
+from torchsmith.verbs.package import PackagesReport
+from torchsmith.verbs.plan import ChangeReport
+from torchsmith.verbs.show import GpuReport
 from torchsmith.workspace.settings import schema
 
 ROOT = Path(__file__).parent.parent
@@ -68,28 +71,25 @@ def pages() -> dict[str, str]:
 DOCUMENTS: dict[str, Any] = {
     "list": ListReport,
     "list --left-out": LeftOutReport,
-    "show": Description,
-    "explain": Explanation,
-    "show gpu, explain gpu": GpuReport,
+    "show": Explanation,
+    "show gpu": GpuReport,
     "host": HostFacts,
     "pick": PickReport,
     "cover": CoverReport,
     "init": InitReport,
-    "generate": ChangeReport,
     "audit": AuditReport,
     "audit --explain": RuleReport,
     "plan": ChangeReport,
     "apply": ChangeReport,
-    "align": AlignReport,
-    "line list": editing.LinesReport,
-    "package list": editing.PackagesReport,
-    "pin": editing.EditReport,
-    "line add": editing.EditReport,
-    "package add, package remove": editing.EditReport,
+    "align": Alignment,
+    "line list": LinesReport,
+    "package list": PackagesReport,
+    "line add, line update, line remove": EditReport,
+    "package add, package remove": EditReport,
     "eval": evaluating.EvaluateReport,
     "graph": derivations.GraphReport,
     "page": PageReport,
-    "impact": derivations.ImpactReport,
+    "impact": ImpactReport,
     "build --dry-run": build_plan.BuildPlanReport,
     "build": Event,
     "status": recording.StatusReport,
@@ -124,8 +124,15 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
-- 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
-  and `left` of `apply`, and `skipped` was `blocked`;
+- 2 of `plan` and `apply`: one document of both; `changes` were `actions` of `plan`, `done` and `left` of
+  `apply`, and `skipped` was `blocked`;
+- 3 of `plan` and `apply`: a change has the texts `before` and `after` instead of a `diff`, the `code` of its
+  reason and the audit's `rules`; `committer` is gone;
+- 3 of `align`: `unmatched` was `left`, and `not_written` has a name, a path and a reason for each recipe;
+- 2 of `show`: `verdict`, `reasons`, `codes`, `nearest`, `in_matrix` and `old_spelling`, and the former
+  document as `build`; of a GPU: `releases` was `cuda`;
+- 2 of `list`: `next` is gone;
+- 2 of `init`: `left_out` was `left`, without `impossible`;
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
@@ -133,8 +140,9 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
 - 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
   `line`, `column`;
-- 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
-  `pin`, and a recipe was its path.
+- 2 of `line add`, `package add`, `package remove`: one document of all, and a recipe was its path;
+- 3 of `line add`, `line update`, `package add`, `package remove`: `files`, `recipes` and `blocked` are
+  changes as in `plan`.
 """
 
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
 
-from torchsmith.catalog import Catalog
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.cli.options import ProfileOption, WorkspaceOption
+from torchsmith.cli.options import WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import CannotBuild, Exit
 from torchsmith.core.text import grouped
-from torchsmith.edit import impact as changes
-from torchsmith.edit.impact import Effect
-from torchsmith.matrix import Variant
-from torchsmith.matrix.estimate import estimate_of
 from torchsmith.nix.evaluate import EvalResult, exit_of
 from torchsmith.nix.graph import graph_of
 from torchsmith.nix.targets import strangers
-from torchsmith.workspace.load import open_workspace
 
 
 def failures_of(results: Sequence[EvalResult]) -> dict[str, str]:
@@ -111,46 +103,3 @@ def graph(request: GraphRequest, reporter: Reporter = SILENT) -> GraphReport:
         ],
         failed=failures_of(results),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImpactRequest:
-    """A workspace, and the revision of it to compare with."""
-
-    workspace: WorkspaceOption = None
-    profile: ProfileOption = None
-    against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
-    as_is: Annotated[bool, Option("Compare the files on disk, not what would be generated.")] = False
-    nix: NixOptions = field(default_factory=NixOptions)
-
-
-class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change does to each recipe."""
-
-    summary: str
-    effects: Sequence[Effect]
-    hours: float  # that the recipes which change take on 16 cores, without what lies below them
-
-    @property
-    def exit(self) -> Exit:
-        return exit_of([effect.after for effect in self.effects if effect.kind == "broken"])
-
-
-def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
-    """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
-    opened = open_workspace(request.workspace, request.profile)
-    _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
-    folder = opened.root or Path.cwd()
-    effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
-    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "mended")]
-    hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
-    return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
-
-
-def _hours(name: str, catalog: Catalog) -> float:
-    """What the catalog estimates for a recipe by its name."""
-    variant = Variant.try_parse(name, catalog)
-    if variant is None:
-        return 0.0
-    row = estimate_of(variant, catalog)
-    return row.hours + row.gpu_hours if row else 0.0

@@ -175,7 +175,7 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     from torchsmith.nix.tool import find_nix
 
     if find("nix-instantiate") is None:
-        todo = f"{NIX_HINT}; without it list, show, pick, generate, audit and plan still work"
+        todo = f"{NIX_HINT}; without it list, show, pick, plan, apply and audit still work"
         yield HealthCheck("Nix", "missing", "not installed", todo)
         return
     nix = find_nix()
@@ -304,7 +304,7 @@ def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     todo = "no build of this matrix runs here"
     yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
     if facts.gpus is None or not facts.gpus.value:
-        todo = "not needed to generate, build or verify; test uses a GPU where there is one"
+        todo = "not needed to write, build or verify; test uses a GPU where there is one"
         yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
         return
     names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))

@@ -39,6 +39,9 @@ class Gpu(Entry, frozen=True, kw_only=True):
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
     superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
+    torch_drops: bool = (
+        False  # nixpkgs' torch leaves it out of its list at every pin: gpuTargets must name it
+    )
     note: str = ""
 
     @property
@@ -154,6 +157,7 @@ class Isa(Entry, frozen=True, kw_only=True):
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
     other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
     words: tuple[str, ...] = ()  # how prose names it, besides its title
+    usual: bool = False  # the one to assume on its platform if nothing states one
     note: str = ""
 
     @property

@@ -11,12 +11,12 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of cli/verbs.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show describes a cell, explain says why it can be built or not",
-        ("pick", "cover", "host", "list", "show", "explain"),
+        "show describes a cell, and why it can or cannot be built",
+        ("pick", "cover", "host", "list", "show"),
     ),
     "Write": (
-        "plan shows what would change, generate and apply write it",
-        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci"),
+        "plan shows what would change, apply writes it",
+        ("init", "plan", "apply", "align", "line", "package", "ci"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
@@ -37,6 +37,9 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Verbs that there are no more, and what to use instead.
 REMOVED = {
+    "explain": "use torchsmith show NAME",
+    "generate": "use torchsmith apply, which writes; torchsmith plan shows what would change",
+    "pin": "use torchsmith line update LINE",
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
     "sbom": "use sbomnix on the built path",

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import stat
-from hashlib import sha256
 from pathlib import Path
 
 from torchsmith.core.problem import CannotWrite, Exists, MissingRequirement, NotFound
@@ -38,6 +37,8 @@ def state_folder(root: Path) -> Path:
     """Where the state of the workspace at `root` is, or would be."""
     place = os.path.realpath(root)
     name = re.sub(r"[^0-9A-Za-z._-]", "-", os.path.basename(place))[:40]
+    from hashlib import sha256  # slow to load, and short answers need no state
+
     return state_home() / "workspaces" / f"{name}-{sha256(os.fsencode(place)).hexdigest()[:16]}"
 
 

@@ -47,7 +47,7 @@ def impact(
 
 
 def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:
-    """What `torchsmith generate` would write, in a folder of its own; without what is no Nix."""
+    """Write the Nix files that `torchsmith apply` would write into another folder."""
     for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
         write_atomic(inside(into, file.path), file.text)
 

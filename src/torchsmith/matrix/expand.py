@@ -128,9 +128,9 @@ class Matrix(msgspec.Struct, frozen=True):
             return Matrix(chosen, self.left_out)
         axis, _, word = selectors[0].partition(":")
         if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
-            hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
+            hint = f"this matrix has none; torchsmith show {selectors[0]} says what there could be"
         elif near := _buildable([cell.variant for cell in self.cells], selector, catalog):
-            hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
+            hint = f"this matrix has none, but it can be built: torchsmith show {near}"
         elif len(selectors) > 1:
             hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
         elif axis == "package" and word not in catalog.packages:

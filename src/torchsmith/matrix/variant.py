@@ -189,7 +189,7 @@ class BadName(Problem):
         self.what = what
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ParsedName(msgspec.Struct, frozen=True):
     """What a name says: the variant, and how the spelling differs from ours."""
 
     variant: Variant
@@ -235,7 +235,7 @@ class _NameParts:
         return part
 
 
-def try_read(name: str, catalog: Catalog) -> Reading | None:
+def try_read(name: str, catalog: Catalog) -> ParsedName | None:
     """What a name says; None where it is no variant's."""
     try:
         return read_name(name, catalog)
@@ -244,7 +244,7 @@ def try_read(name: str, catalog: Catalog) -> Reading | None:
 
 
 @lru_cache(8192)  # finding, judging and comparing recipes each read all of their names
-def read_name(name: str, catalog: Catalog) -> Reading:
+def read_name(name: str, catalog: Catalog) -> ParsedName:
     """Read a package name, ours or an older spelling of it."""
     if len(name) > LONGEST_NAME:
         raise BadName(name[:40] + "…", LONGEST_NAME, "it is longer than any name")
@@ -257,7 +257,7 @@ def read_name(name: str, catalog: Catalog) -> Reading:
     flavor = _suffix(parts, old)
     variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
-    return Reading(variant.changed(release=release), tuple(old))
+    return ParsedName(variant.changed(release=release), tuple(old))
 
 
 def _package(parts: _NameParts, catalog: Catalog) -> tuple[Package, str]:

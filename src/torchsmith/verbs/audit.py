@@ -13,7 +13,7 @@ from torchsmith.core.text import counted
 from torchsmith.verbs import audit_view as view
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith audit builds"
 
 Format = Literal["table", "json", "sarif", "markdown", "github", "junit"]
 

@@ -12,7 +12,7 @@ from torchsmith.verbs.build_view import BuildTerminal, print_end, print_plan
 from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b"
+    "torchsmith init b && torchsmith apply -w b"
     " && torchsmith build -w b sm120 avx2 --dry-run --nixpkgs sample"
 )
 

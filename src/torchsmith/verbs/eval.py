@@ -11,7 +11,7 @@ from torchsmith.verbs.evaluation import print_failed
 from torchsmith.verbs.graph import print_other_gpus
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 
 
 def run(

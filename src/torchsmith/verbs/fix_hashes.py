@@ -11,7 +11,7 @@ from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
 
 def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:

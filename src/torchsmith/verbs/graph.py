@@ -17,7 +17,7 @@ from torchsmith.verbs.evaluation import print_failed
 from torchsmith.verbs.progress import Terminal
 from torchsmith.verbs.svg import check_svg, write_svg
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith graph -w b sm120 --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith graph -w b sm120 --nixpkgs sample"
 RECIPES_NAMED = 3  # more are counted
 Drawing = Literal["dot", "mermaid"]
 

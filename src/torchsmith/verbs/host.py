@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from torchsmith.api.describing import HostRequest, host
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import columns, next_step, print_json, warn
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.resolve import capability_of, known_isas
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith host --json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRequest:
+    """Which machine: this one, or one that reports or names describe."""
+
+    machine: MachineOptions = field(default_factory=MachineOptions)
+    workspace: WorkspaceOption = None
+
+
+def host(request: HostRequest) -> HostFacts:
+    """What is known of a machine, each fact with where it came from."""
+    return request.machine.facts(open_workspace(request.workspace).catalog)
 
 
 def run(*, request: HostRequest, json: JsonOption = False) -> None:

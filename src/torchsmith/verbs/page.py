@@ -11,7 +11,7 @@ from torchsmith.cli.options import JsonOption
 from torchsmith.page.html import counts_of
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
 
 

@@ -9,7 +9,7 @@ from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, writ
 from torchsmith.cli.options import JsonOption
 from torchsmith.verbs.progress import Terminal
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 # NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
 CUDA_TERMS = (
     "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"

@@ -13,7 +13,7 @@ from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.progress import Terminal
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b &&"
+    "torchsmith init b && torchsmith apply -w b &&"
     " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
 )
 FLAGS_SHOWN = 8

@@ -15,7 +15,7 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable
-from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
+from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
@@ -47,7 +47,7 @@ class RecipeFile:
         return package_name(self.path)
 
     @cached_property
-    def read(self) -> Reading | BadName:
+    def read(self) -> ParsedName | BadName:
         """What the name says, or why it names no variant."""
         try:
             return read_name(self.attr, self.catalog)
@@ -55,8 +55,8 @@ class RecipeFile:
             return problem
 
     @property
-    def reading(self) -> Reading | None:
-        return self.read if isinstance(self.read, Reading) else None
+    def reading(self) -> ParsedName | None:
+        return self.read if isinstance(self.read, ParsedName) else None
 
     @property
     def canonical(self) -> bool:
@@ -96,6 +96,15 @@ class RecipeFile:
         except Problem:
             return ""
         return Subject(self.name, recipe, self.catalog).release_by_code
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedRecipe:
+    """A recipe that is not used, and why."""
+
+    name: str
+    path: Path
+    why: str
 
 
 @dataclass(frozen=True)
@@ -194,7 +203,7 @@ def discover(
         word = selectors[0] if selectors else ""
         wrong = "is not a recipe" if word and Path(word).exists() else "is neither a path nor a recipe"
         named = f"{word} {wrong}; " if word else ""
-        hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
+        hint = "torchsmith apply writes them; recipes are .nix files below .flox/pkgs"
         raise NotFound(f"{named}there is no recipe in {', '.join(map(str, paths))}", hint=hint)
     return checkout.select(selectors)
 

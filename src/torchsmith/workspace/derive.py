@@ -20,22 +20,13 @@ from torchsmith.matrix.variant import Cuda
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, gpu_target, read_recipe
 from torchsmith.recipe.read.expressions import CudaSet
+from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import mentioned, nix_files
 from torchsmith.workspace.subject import PKGS
 
 # What an override of torch says that a cell says too; all else of it would be lost.
 OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma", "effectiveMagma", "pname"}
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedRecipe:
-    """A recipe that the derived matrix does not hold, and why."""
-
-    name: str
-    path: str
-    why: str
-    impossible: bool = False  # its name is a cell, but torchsmith makes none such
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class ExpressionCells:
     cells: tuple[Cell, ...]
     assumed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    refused: tuple[SkippedRecipe, ...] = ()
+    refused: tuple[UnusedRecipe, ...] = ()
 
 
 def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) -> ExpressionCells:
@@ -172,7 +163,7 @@ class _RepositoryCells:
                 hint=f"{self._evidence()}; set the target there, or name cells: torchsmith init --cell",
             )
         cells: dict[str, Cell] = {}
-        refused: dict[str, SkippedRecipe] = {}
+        refused: dict[str, UnusedRecipe] = {}
         for file in aimed:
             for variant, line in self._variants(file):
                 decision = assess(variant, self.catalog, line)
@@ -182,7 +173,7 @@ class _RepositoryCells:
                         self._assume(f"no torch release is told: line {decision.line.name}")
                 else:
                     why = why_not_generated(variant, self.catalog, line)
-                    refused[variant.name] = SkippedRecipe(variant.name, str(file.path), why, True)
+                    refused[variant.name] = UnusedRecipe(variant.name, file.path, why)
         lost = [loss for file in self.files for loss in file.lost()]
         left = tuple(refused.values())
         return ExpressionCells(len(aimed), tuple(cells.values()), tuple(self.assumed), tuple(lost), left)
@@ -244,9 +235,9 @@ class _RepositoryCells:
         gpu = self.catalog.gpus.get(sm)
         systems = {package_set.system.value for package_set in file.sets if package_set.system}
         arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
-        isa_name = "armv8_2" if arm else "avx2"
-        self._assume(f"no CPU flags are set: {isa_name}, which older CPUs lack")
-        return isa_name
+        usual = self.catalog.usual_isa("aarch64-linux" if arm else "x86_64-linux").name
+        self._assume(f"no CPU flags are set: {usual}, which older CPUs lack")
+        return usual
 
     def _line(self, file: _ExpressionFile) -> str | None:
         stated = self._joined(file, "torch")

@@ -176,7 +176,7 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
         raise Invalid(f"{revision} is not a revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
-        hint = "torchsmith generate --commit makes them"
+        hint = "torchsmith apply --commit makes them"
         raise NotFound(f"{folder} holds no git repository to compare with", hint=hint)
     for repo in repos:
         _lay_out(repo, folder, revision, into)
@@ -210,7 +210,7 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
             if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
-                hint = "commit its recipes first; torchsmith generate --commit does"
+                hint = "commit its recipes first; torchsmith apply --commit does"
                 raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)

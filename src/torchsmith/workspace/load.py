@@ -114,15 +114,15 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         cell = self.find(variant)
         return cell.line if cell else self.settings.line
 
-    def standing(self, variant: Variant) -> str:
-        """A sentence on whether the matrix holds a cell."""
+    def in_matrix(self, variant: Variant) -> str:
+        """A sentence on whether the matrix has a cell."""
         matrix = self.source.name if self.root else f"profile {self.profile}"
         if cell := self.find(variant):
             return f"it is in {matrix}" + (f" as {cell.name}" if cell.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:
                 return f"{matrix} leaves it out: {'; '.join(map(str, left.reasons))}"
-        return f"{matrix} does not ask for it"
+        return f"{matrix} does not have it"
 
     def adds(self, variant: Variant) -> str:
         """The file to which a cell can be added; none where the workspace's line does not build it."""
@@ -171,7 +171,7 @@ def open_workspace(
         if file == DEFAULT or not stopped_halfway(file.parent):
             raise
         if not recover:
-            problem.hint = "a stopped run left its files half written: torchsmith generate finishes it first"
+            problem.hint = "a stopped run left its files half written: torchsmith apply finishes it"
             raise
         finish_stopped(file.parent, "reading")
         return _load(file, profile)

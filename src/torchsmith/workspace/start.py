@@ -32,8 +32,8 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
-from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
+from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, UnusedRecipe, discover
+from torchsmith.workspace.derive import cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 from torchsmith.workspace.settings import schema
 
@@ -128,7 +128,7 @@ class Derived:
     text: str
     recipes: int
     cells: tuple[Cell, ...]
-    left: tuple[SkippedRecipe, ...]
+    left_out: tuple[UnusedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(
@@ -190,7 +190,7 @@ def _from_expressions(checkout: Checkout, repos: Sequence[Path], line: str | Non
 
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
-) -> tuple[dict[str, Cell], list[SkippedRecipe]]:
+) -> tuple[dict[str, Cell], list[UnusedRecipe]]:
     """What recipes are builds of, by name, and what could not be taken in."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     if silent := [recipe for recipe, result in results if result is None]:
@@ -205,13 +205,13 @@ def _cells(
         if isinstance(result, Cell):
             cells.setdefault(result.name, result)
     lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
-    left: list[SkippedRecipe] = []
+    left: list[UnusedRecipe] = []
     for recipe, result in results:
-        if not isinstance(result, SkippedRecipe):
+        if not isinstance(result, UnusedRecipe):
             continue
         # A companion that its own line does not build is one of its torch's line.
         torchs = recipe.variant and lines.get(recipe.variant.stack)
-        other = _cell(recipe, catalog, torchs, stated=False) if torchs and result.impossible else None
+        other = _cell(recipe, catalog, torchs, stated=False) if torchs else None
         if isinstance(other, Cell):
             cells.setdefault(other.name, other)
         else:
@@ -252,29 +252,29 @@ def _root(repos: Sequence[Path]) -> Path:
 
 def _cell(
     recipe: RecipeFile, catalog: Catalog, line: str | None, *, stated: bool = True
-) -> Cell | SkippedRecipe | None:
+) -> Cell | UnusedRecipe | None:
     """What a recipe is a build of, by its release; None where nothing states that."""
-    where = str(recipe.path)
+    path = recipe.path
     if recipe.variant is None:
-        return SkippedRecipe(
-            recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else ""
+        return UnusedRecipe(
+            recipe.attr, path, recipe.read.message if isinstance(recipe.read, Problem) else ""
         )
     variant = recipe.variant
     if variant.flavor:
-        return SkippedRecipe(
-            recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
+        return UnusedRecipe(
+            recipe.attr, path, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
     if recipe.owner != "ours":
         try:
             read_recipe(recipe.path)
         except Problem as problem:
             at = f"line {problem.where.line}: " if problem.where and problem.where.line else ""
-            why = f"{at}{problem.message}; mend it, then run init again with --force"
-            return SkippedRecipe(recipe.attr, where, why)
+            why = f"{at}{problem.message}; fix it, then run init again with --force"
+            return UnusedRecipe(recipe.attr, path, why)
     named = (recipe.release if stated else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
-        return SkippedRecipe(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
+        return UnusedRecipe(recipe.attr, path, why_not_generated(variant, catalog, named))
     return Cell(variant, decision.line.name, decision.warnings) if named else None
 
 

@@ -46,10 +46,6 @@ FACTS: Mapping[type, str] = {
     CudaToolkit: "toolkit",
 }
 
-# GPUs that nixpkgs' torch leaves out of its list at every pin of the catalog: config.cudaCapabilities alone
-# gives it no target, and companions none.
-TORCH_DROPS = ("sm110",)
-
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -340,7 +336,7 @@ class Subject:
     def configured(self) -> bool:
         """Whether the package set itself gets the architectures, and all of it is built for them."""
         capabilities = self.config.get("cudaCapabilities")
-        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
+        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.torch_drops
         return capabilities is not None and capabilities.value != [] and not dropped
 
     @property
