@@ -27,7 +27,7 @@ from torchsmith.cli.options import (
 )
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Incomplete, MissingRequirement
+from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
@@ -35,11 +35,16 @@ from torchsmith.edit.impact import summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.proposal import EditReport, Proposal, require_own, write_proposal
 from torchsmith.matrix.cells import newest_line
+from torchsmith.nix import channel as channels
+from torchsmith.nix.tool import find_nix
 from torchsmith.verbs.progress import Terminal
 from torchsmith.workspace.journal import held
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith line list -w builds"
+ChannelOption = Annotated[
+    str, Option("The channel of nixpkgs to ask for its newest revision.", metavar="CHANNEL")
+]
 NEW_LINE = "torchsmith line add 2.13 --torch 2.13.0 --from 2.10"
 PAIR = ("torchvision", "torchaudio")
 MAX_SHOWN = 5
@@ -115,24 +120,32 @@ class LineAddRequest:
     torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
     like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
-    rev: Annotated[str, Option("Another nixpkgs: 40 digits, or a pin's name.")] = ""
+    channel: ChannelOption = channels.CHANNEL
+    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
-    nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, to read its releases from.")] = None
+    nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
     matrix: Annotated[bool, Option("Add the cells of profile real to torchsmith.toml, in this line.")] = False
     dry_run: DryRunOption = False
     wait: WaitOption = 0.0
 
 
 def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
-    """Write a line into the workspace's own catalog, with what a tree of its nixpkgs has. Raises Incomplete
-    if neither a tree nor the request says which torch it is."""
-    catalog = open_workspace(request.workspace).catalog
+    """Write a line into the workspace's own catalog, with what its nixpkgs has: a tree on disk, or a revision
+    that is downloaded, by default the newest of a channel. Raises NotFound if that has another torch."""
+    opened = open_workspace(request.workspace)
+    catalog = opened.catalog
     lines.check_new(request.name, catalog)
     torch, like, releases = request.torch, request.like, request.pairs.releases()
     move = pins.Move(request.name, request.rev, request.sha256)
-    if request.rev:
+    if request.nixpkgs and not request.rev:
+        raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
+    if request.rev or not (torch and like):
         tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
+        if tree is None:
+            move, tree = _downloaded(move, request.channel, opened, reporter)
         move = _with_tree(move, tree, catalog, reporter)
+        if not request.rev and not torch:
+            _check_release(request.name, request.channel, pins.pin_at(move, catalog)[0].torch)
         pin, _ = pins.pin_at(move, catalog)
         known, newest = catalog.lines.get(request.name), newest_line(catalog, None)
         torch = torch or pin.torch or (known.torch if known else "")
@@ -160,6 +173,50 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     report = proposal.report(request.name, written=not request.dry_run)
     versions = {name: line.version_of(name) for name in (catalog.torch.name, *catalog.lines[like].versions)}
     return msgspec.structs.replace(report, releases={name: text for name, text in versions.items() if text})
+
+
+def _downloaded(
+    move: pins.Move, channel: str, opened: Workspace, reporter: Reporter
+) -> tuple[pins.Move, Path | None]:
+    """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or of
+    the newest one of a channel. A stated revision that cannot be downloaded stays unknown."""
+    sources, known = opened.settings.sources, opened.catalog.pins
+    stated = next((pin for pin in known.values() if move.rev and move.rev in (pin.rev, pin.name)), None)
+    if stated is not None and stated.sha256 and stated.probed:
+        return move, None
+    rev = stated.rev if stated else move.rev
+    if rev and not channels.REVISION.fullmatch(rev):
+        return move, None
+    try:
+        rev = rev or channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
+        same = next((pin for pin in known.values() if pin.rev == rev), None)
+        recorded = move.sha256 or (same.sha256 if same else "")
+        with reporter.reading() as progress:
+            tree = channels.download(
+                find_nix(),
+                rev,
+                archive=sources.archive or channels.ARCHIVE,
+                sha256=recorded,
+                progress=lambda done, total: progress(f"nixpkgs {rev[:7]}", done, total),
+            )
+    except MissingRequirement as problem:
+        if not move.rev:
+            raise
+        reporter.note(problem.message)
+        return move, None
+    if not recorded:
+        reporter.note(
+            f"nixpkgs {rev[:7]} was downloaded; this first download is trusted, its hash is recorded"
+        )
+    return replace(move, rev=rev, sha256=tree.sha256), tree.path
+
+
+def _check_release(name: str, channel: str, torch: str) -> None:
+    """Raise NotFound if a channel has another release than a line is named after."""
+    if name[:1].isdigit() and torch and torch != name and not torch.startswith(f"{name}."):
+        other = ".".join(torch.split(".")[:2])
+        hint = f"torchsmith line add {other} adds that one; --rev names an older or newer nixpkgs"
+        raise NotFound(f"{channel} has torch {torch}, not {name}", hint=hint)
 
 
 def _with_tree(move: pins.Move, tree: Path | None, catalog: Catalog, reporter: Reporter) -> pins.Move:
@@ -199,11 +256,11 @@ def written(
 def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     """Add a torch release to the workspace: a line of its own in catalog/lines.toml.
 
-    It is built like another line, at its nixpkgs or at --rev, with torch and companions from their own
-    sources. Unknown hashes stay empty, for [bold]fix-hashes[/bold], and every cell has a warning until it
-    is evaluated. With a tree of the revision, torch, companions, CUDA sets and Pythons are read from it; a
-    release that nixpkgs has itself needs no source and no fix. [bold]--matrix[/bold] adds the cells of
-    profile real in this line to torchsmith.toml.
+    The newest nixpkgs of a channel, or the one that --rev names, is downloaded once; torch, companions, CUDA
+    sets and Pythons are read from it, and its hash is recorded. With [bold]--torch[/bold] and
+    [bold]--from[/bold] the release is built at the nixpkgs of another line, from its own source; unknown
+    hashes stay empty, for [bold]fix-hashes[/bold]. Every cell has a warning until it is evaluated.
+    [bold]--matrix[/bold] adds the cells of profile real in this line to torchsmith.toml.
     """
     report = add_line(request, Terminal())
     answer(report, print_edit, as_json=json)
@@ -227,7 +284,8 @@ class LineUpdateRequest:
 
     line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
     workspace: WorkspaceOption = None
-    rev: Annotated[str, Option("The nixpkgs revision: 40 digits, or a pin's name.")] = ""
+    channel: ChannelOption = channels.CHANNEL
+    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
     pairs: PairOptions = field(default_factory=PairOptions)
@@ -244,9 +302,14 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
     move = pins.Move(request.line, request.rev, request.sha256, request.torch, request.pairs.releases())
-    if request.rev:
+    if request.rev or not request.torch:
         trees = read_trees(request.nixpkgs)
-        move = _with_tree(move, trees.get(request.rev) or trees.get("default"), opened.catalog, reporter)
+        tree = trees.get(request.rev) or trees.get("default")
+        if tree is None:
+            move, tree = _downloaded(move, request.channel, opened, reporter)
+        elif not request.rev:
+            raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
+        move = _with_tree(move, tree, opened.catalog, reporter)
     evaluate = None
     if request.evaluate:
         _, evaluate = evaluation(NixOptions(request.nixpkgs), workspace=opened, reporter=reporter)
@@ -268,14 +331,14 @@ UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 
 
 @app.command("update", UPDATE)
 def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
-    """Move a line to another nixpkgs revision or torch release: all of its recipes, or none.
+    """Move a line to the newest nixpkgs of a channel, or to another revision or torch release.
 
-    The update is written into the catalog of the workspace, with the companion releases and hashes that are
-    known; unknown hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows
-    which derivations change. [bold]--nixpkgs[/bold] reads releases, CUDA sets, Pythons and the shape of torch
-    from a tree of that revision; without one they stay unknown, and every cell has a warning until it is
-    evaluated. The exit code is 1 when a recipe of the line is not managed by torchsmith: nothing is written
-    then.
+    All of its recipes are updated, or none. The nixpkgs is downloaded once, and its hash is recorded; with
+    --torch alone the nixpkgs stays. The update is written into the catalog of the workspace, with the
+    companion releases and hashes that are known; unknown hashes stay empty and are listed, for
+    [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows which derivations change. [bold]--nixpkgs[/bold] reads
+    a tree of --rev instead of a download. The exit code is 1 when a recipe of the line is not managed by
+    torchsmith: nothing is written then.
     """
     report = update_line(request, Terminal())
     answer(report, _print_refused if report.blocked else print_edit, as_json=json)

@@ -125,6 +125,17 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     torchsmith: Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 
+Address = Annotated[str, msgspec.Meta(pattern=anchored(r"((https?|ssh|file)://\S+)?"))]
+
+
+class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Mirrors to ask instead of the public servers; recipes keep the canonical addresses."""
+
+    nixpkgs: Address = ""  # the git remote whose branches are the channels
+    archive: Address = ""  # of a revision, which {rev} stands for
+    python_index: Address = ""  # else pip's own setting
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -146,6 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     builder: tuple[BuilderSettings, ...] = ()
     ci: CiSettings = CiSettings()
     audit: AuditSettings = AuditSettings()
+    sources: SourceAddresses = SourceAddresses()
     fetch: tuple[FetchAddress, ...] = ()  # tarballs besides nixpkgs that evaluating may download
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()
