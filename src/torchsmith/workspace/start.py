@@ -305,7 +305,7 @@ def _pins(
 
 
 def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) -> bool:
-    """Whether every cell of a block can be made at another nixpkgs, and the workspace has no lines of its own."""
+    """Whether every cell of a block can be made at another nixpkgs, in a workspace without lines."""
     if (folder / "lines.toml").exists():
         return False
     try:
