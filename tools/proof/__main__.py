@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return int(problem.exit)
     readings = read_tools(
-        toolkits, download=not options.offline, reporter=lambda tool: print(f"asking {tool}", file=sys.stderr)
+        toolkits, download=not options.offline, watch=lambda tool: print(f"asking {tool}", file=sys.stderr)
     )
     checks = check_catalog(catalog, readings)
     for check in checks:
