@@ -132,6 +132,7 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
 - 2 of `show`: `verdict`, `reasons`, `codes`, `nearest`, `in_matrix` and `old_spelling`, and the former
   document as `build`; of a GPU: `releases` was `cuda`;
 - 2 of `list`: `next` is gone;
+- 2 of `impact`: the kind `fixed` was `mended`;
 - 2 of `init`: `left_out` was `left`, without `impossible`;
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`

@@ -286,35 +286,32 @@ def test_a_wrong_request_gets_one_clear_message(
 
 
 @pytest.mark.parametrize(
-    "words", [["status"], ["history"], ["log"], ["build", "--dry-run", "--nixpkgs", str(MINI)]]
+    "words",
+    [
+        ["status"],
+        ["history"],
+        ["log"],
+        *(["build", *dry, "--nixpkgs", str(MINI)] for dry in (["--dry-run"], [])),
+    ],
 )
-def test_verbs_that_only_tell_work_in_a_workspace_that_nobody_may_write(
+def test_verbs_that_change_no_recipe_work_in_a_workspace_that_nobody_may_write(
     words: list[str], place: Place, nix_here: Path
 ) -> None:
     record = open_record(place.root)
     record.end_run(record.start_run("nix", [], {}), "done")
     record.close()
-    writing = ["build", "--json", "--nixpkgs", str(MINI)]
     subprocess.run(["chmod", "-R", "a-w", place.root], check=True)
     try:
-        done, *refused = (
-            subprocess.run(
-                [*weakened(), sys.executable, "-m", "torchsmith", *verb, "--workspace", str(place.root)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for verb in ([words, writing] if words[0] == "build" else [words])
+        done = subprocess.run(
+            [*weakened(), sys.executable, "-m", "torchsmith", *place.words(*words)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     finally:
         subprocess.run(["chmod", "-R", "u+w", place.root], check=True)
     assert "Traceback" not in done.stderr
     assert done.returncode == 0, done.stderr
-    for ended in refused:
-        assert "Traceback" not in ended.stderr
-        assert ended.returncode == 3, ended.stderr
-        assert json.loads(ended.stdout)["error"]["code"] == "failed"
-        assert str(place.root) in ended.stderr
 
 
 def broken_promise(place: Place) -> None:

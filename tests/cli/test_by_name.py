@@ -69,7 +69,7 @@ def test_a_build_that_is_gone_is_named_without_nix_too(
 
 
 def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
-    log = state_folder(place) / "logs/job.log"
+    log = state_folder(place) / "logs/1/job.log"
     log.parent.mkdir(parents=True)
     log.write_text("c++: fatal error: Killed signal terminated program cc1plus\n")
     words = ("diagnose", NAME, "--json", "-w", str(place))

@@ -53,8 +53,8 @@ def called(root: Path, *words: str, **variables: str) -> subprocess.CompletedPro
         (("init", "new"), "new/torchsmith.toml"),
         (("apply",), ".torchsmith/lock"),
         (("line", "update", "2.10", "--rev", REVISION), ".torchsmith/lock"),
-        (("fix-hashes",), ".torchsmith/record.sqlite"),
-        (("build",), ".torchsmith/record.sqlite"),
+        (("fix-hashes",), "/nonexistent/.local/state/torchsmith"),
+        (("build",), "/nonexistent/.local/state/torchsmith"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -118,7 +118,9 @@ def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None
         assert built.returncode == 0, built.stderr
         assert built.stderr.count(own_store) == 2  # before the build, and the path of the result
         assert "torchsmith test" not in built.stderr
-        for named in (cell, f".torchsmith/results/{cell}"):
+        links = (home / ".local/state/torchsmith/workspaces").glob("*/results/*")
+        [result] = [link for link in links if link.name == cell]
+        for named in (cell, str(result)):
             verified = called(workspace, "verify", named, "--json", **variables)
             assert verified.returncode == 0, verified.stdout + verified.stderr
             assert json.loads(verified.stdout)["report"]["path"].startswith(own_store)

@@ -45,7 +45,7 @@ def test_recipes_are_sorted_by_what_became_of_them() -> None:
         "a": "identical",
         "b": "changed",
         "c": "broken",
-        "d": "mended",
+        "d": "fixed",
         "e": "still broken",
         "f": "new",
         "g": "gone",

@@ -204,13 +204,13 @@ def read_tools(
     toolkits: Iterable[CudaToolkit],
     *,
     download: bool,
-    reporter: Callable[[str], None] = lambda what: None,
+    watch: Callable[[str], None] = lambda what: None,
 ) -> Readings:
-    """Ask every tool; `reporter` is called with the name of each."""
+    """Ask every tool; `watch` is called with the name of each."""
     ptxas: dict[CudaVersion, Ptxas | Absent] = {}
     for toolkit in toolkits:
-        reporter(f"ptxas of CUDA {toolkit.version}")
+        watch(f"ptxas of CUDA {toolkit.version}")
         ptxas[toolkit.version] = read_ptxas(toolkit, download=download)
-    reporter("gcc, archspec and LLVM")
+    watch("gcc, archspec and LLVM")
     features = partial(llvm_features, download=download)
     return Readings(ptxas, gcc_macros, read_archspec(), features, read_llc())

@@ -35,9 +35,10 @@ def state_home() -> Path:
 
 def state_folder(root: Path) -> Path:
     """Where the state of the workspace at `root` is, or would be."""
+    from hashlib import sha256  # a short answer does without
+
     place = os.path.realpath(root)
     name = re.sub(r"[^0-9A-Za-z._-]", "-", os.path.basename(place))[:40]
-    from hashlib import sha256  # slow to load, and short answers need no state
 
     return state_home() / "workspaces" / f"{name}-{sha256(os.fsencode(place)).hexdigest()[:16]}"
 

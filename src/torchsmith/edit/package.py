@@ -114,7 +114,7 @@ def propose(
 
 
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
-    """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
+    """Raise a Problem if no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
         raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
     good = [probe for probe in probes if not probe.error]

@@ -79,7 +79,7 @@ class Variant(msgspec.Struct, frozen=True):
     target: Target
     isa: str
     flavor: Flavor = Flavor.RELEASE
-    release: StatedRelease | None = None  # where the name states it: pytorch28-...
+    release: StatedRelease | None = None  # if the name states it: pytorch28-...
     # Made once, as everything asks for them: the name without the package (Python, target, instruction set),
     # and the package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512.
     cell: str = ""
@@ -106,12 +106,12 @@ class Variant(msgspec.Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """The name's first word: pytorch, or pytorch28 where the name states the release."""
+        """The name's first word: pytorch, or pytorch28 if the name states the release."""
         return f"{self.package.name}{self.release.of(self.package.name) if self.release else ''}"
 
     @property
     def stack(self) -> str:
-        """What a torch and its companions have in common: the cell, of a release where names state one."""
+        """What a torch and its companions have in common: the cell, of a release if names state one."""
         return f"{self.release.line or self.stem}/{self.cell}" if self.release else self.cell
 
     @property
@@ -172,7 +172,7 @@ class Variant(msgspec.Struct, frozen=True):
 
     @classmethod
     def try_parse(cls, name: str, catalog: Catalog) -> Variant | None:
-        """The variant of a name; None where it is none."""
+        """The variant of a name; None if it is none."""
         reading = try_read(name, catalog)
         return reading.variant if reading else None
 
@@ -236,7 +236,7 @@ class _NameParts:
 
 
 def try_read(name: str, catalog: Catalog) -> ParsedName | None:
-    """What a name says; None where it is no variant's."""
+    """What a name says; None if it is not a variant's."""
     try:
         return read_name(name, catalog)
     except BadName:

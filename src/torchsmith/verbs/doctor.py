@@ -14,7 +14,7 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Check Python, git, Nix, Flox, disk, memory, builders and GPU, and say how to fix what does not work.
 
     Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
-    not a failure. The exit code is 1 if something that is installed does not work.
+    not a failure. The exit code is 1 when something that is installed does not work.
     """
     report = doctor(request)
     answer(report, _print_checks, as_json=json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -41,6 +41,7 @@ class ImpactRequest:
 class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a change does to each recipe."""
 
+    FORMAT: ClassVar = 2
     summary: str
     effects: Sequence[Effect]
     hours: float  # for the recipes that change, on 16 cores, without their dependencies
@@ -56,7 +57,7 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     folder = opened.root or Path.cwd()
     effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
-    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "mended")]
+    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
     hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
 
@@ -79,7 +80,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     report = impact(request, Terminal())
     answer(report, _print_effects, as_json=json)
     exit_if(report.exit)
-    if any(effect.kind in ("changed", "new", "mended") for effect in report.effects):
+    if any(effect.kind in ("changed", "new", "fixed") for effect in report.effects):
         next_build(workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 

@@ -1,4 +1,4 @@
-"""What lies in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
+"""What is in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
 selectors pick. Every verb over recipes on disk starts here."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe of a repository. `name` has its repository in front where two repositories have the name."""
+    """A recipe of a repository. `name` has its repository in front if two repositories have the name."""
 
     name: str
     path: Path
@@ -75,7 +75,7 @@ class RecipeFile:
 
     @cached_property
     def text(self) -> str | None:
-        """None where it is no text."""
+        """None if it is not text."""
         try:
             return read_text(self.path)
         except Problem:
@@ -109,8 +109,8 @@ class UnusedRecipe:
 
 @dataclass(frozen=True)
 class Repository:
-    """A folder with recipes and what lies around them. `whole` is False where a part of it was named:
-    nothing is said about the rest. `elsewhere` are its other Nix files, where they were looked for."""
+    """A folder with recipes and what is around them. `whole` is False if a part of it was named:
+    nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for."""
 
     root: Path
     recipes: tuple[RecipeFile, ...]
@@ -130,7 +130,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Checkout:
-    """Repositories, and the workspace that rules them, where one does."""
+    """Repositories, and the workspace that rules them, if one does."""
 
     repositories: tuple[Repository, ...]
     catalog: Catalog
@@ -140,7 +140,7 @@ class Checkout:
         return [recipe for repository in self.repositories for recipe in repository.recipes]
 
     def select(self, selectors: Iterable[str]) -> Checkout:
-        """The part that selectors and names pick; a Problem where they pick nothing."""
+        """The part that selectors and names pick; raises a Problem if they pick nothing."""
         selectors = list(selectors)
         if not selectors:
             return self
@@ -189,15 +189,15 @@ def discover(
     *,
     search: bool = False,
 ) -> Checkout:
-    """The repositories at or below paths, and what words pick there; a Problem where there is no recipe. With
-    `search` other Nix files are enough, wherever they lie."""
+    """The repositories at or below paths, and what words select there. Raises NotFound if there is no recipe.
+    With `search` other Nix files are enough, wherever they are."""
     checkout = _checkout(paths, workspace, search=search)
     if (
         search
         and not selectors
         and not any(repository.recipes or repository.elsewhere for repository in checkout.repositories)
     ):
-        hint = "recipes lie below .flox/pkgs; other Nix files may lie anywhere"
+        hint = "recipes are below .flox/pkgs; other Nix files may be anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not checkout.recipes and not (search and not selectors):
         word = selectors[0] if selectors else ""
@@ -253,7 +253,7 @@ def split(arguments: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
 
 
 def workspace_folder(named: Path | None) -> Path:
-    """Where to look when nobody says: the folder of the workspace that is named, else here."""
+    """Where to look by default: the folder of the workspace that is named, else here."""
     return Path() if named is None else named if named.is_dir() else named.parent
 
 
@@ -356,7 +356,7 @@ def package_paths(pkgs: str) -> Iterator[str]:
 
 
 def root_of(path: Path) -> Path:
-    """The repository that a file lies in, else its folder."""
+    """The repository that a file is in, else its folder."""
     return next((parent for parent in path.parents if (parent / ".flox").is_dir()), path.parent)
 
 

@@ -43,7 +43,7 @@ class ExpressionCells:
 
 def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) -> ExpressionCells:
     """The cells that the files of one repository are about. What the file with the target does not say is
-    taken from the others where they agree. A Problem says which fact is missing."""
+    taken from the others if they agree. A Problem says which fact is missing."""
     concerned = [file for path in paths if (file := _read(path, catalog))]
     return _RepositoryCells(concerned, catalog, line).collect()
 
@@ -108,7 +108,7 @@ class _ExpressionFile:
 
     @cached_property
     def pin(self) -> Pin | None:
-        """The nixpkgs that it imports or is locked to, where the catalog knows it."""
+        """The nixpkgs that it imports or is locked to, if the catalog knows it."""
         revs = {pin.rev.value for pin in self.recipe.pins if pin.rev}
         revs = revs or {locked_nixpkgs(self.path).get("nixpkgs", "")}
         return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
@@ -170,7 +170,7 @@ class _RepositoryCells:
                 if isinstance(decision, Accepted):
                     cells[variant.name] = Cell(variant, decision.line.name, decision.warnings)
                     if line is None:
-                        self._assume(f"no torch release is told: line {decision.line.name}")
+                        self._assume(f"no torch release is stated: line {decision.line.name}")
                 else:
                     why = why_not_generated(variant, self.catalog, line)
                     refused[variant.name] = UnusedRecipe(variant.name, file.path, why)
@@ -227,7 +227,7 @@ class _RepositoryCells:
         return [default]
 
     def _isa(self, file: _ExpressionFile, sm: Sm) -> str:
-        """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
+        """The instruction set whose flags are there, else a usual one of the machines that have the GPU."""
         for flags in (listed for package_set in file.sets for listed in package_set.flags):
             for isa in self.catalog.isas.values():
                 if isa.flags and set(isa.flags) == set(flags.values):

@@ -74,7 +74,7 @@ def _mark(cell: Cell | None) -> str:
 
 
 def readme(package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
-    """What the repository holds and how to build it."""
+    """What the repository has and how to build it."""
     example_cell = _example(cells, catalog)
     example, cell = example_cell.name, example_cell.variant.cell
     kinds, decides = "one CPU instruction set", "the CPU decides"
@@ -305,7 +305,7 @@ def _pairs(line: Line, catalog: Catalog) -> str:
 
 
 def toolkit_readme(names: Sequence[str], settings: Settings, catalog: Catalog) -> str:
-    """What build-cudatoolkit holds and how to build it."""
+    """What build-cudatoolkit has and how to build it."""
     releases = ", ".join(map(str, settings.cudatoolkit))
     rows = [
         [f"`{package.name}-*`", package.title, package.about] for package in catalog.cuda_packages.values()

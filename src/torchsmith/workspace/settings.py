@@ -36,7 +36,7 @@ class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cuda: tuple[CudaChoice, ...] = ()
     target: tuple[str, ...] = ()  # of other backends, as names write them: rocm6_4-gfx942
     sm: tuple[Sm, ...] = ()
-    isa: tuple[str, ...] = ()  # may be left out where the target has its own
+    isa: tuple[str, ...] = ()  # may be left out if the target has its own
     prefix: bool = False  # names state the release, pytorch28-..., so that two lines can have one cell
 
 

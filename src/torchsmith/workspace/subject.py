@@ -12,7 +12,7 @@ from typing import Literal
 
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin, builtin_catalog
 from torchsmith.core.problem import Problem
-from torchsmith.matrix import Flavor, Reading, Variant, try_read
+from torchsmith.matrix import Flavor, ParsedName, Variant, try_read
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
 from torchsmith.recipe.read import (
@@ -38,7 +38,7 @@ LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
 # What rules ask for by its type, and what a subject calls it.
 FACTS: Mapping[type, str] = {
     Variant: "variant",
-    Reading: "reading",
+    ParsedName: "reading",
     Line: "line",
     LineBuild: "build",
     Gpu: "gpu",
@@ -66,7 +66,7 @@ class Subject:
         return self.recipe.name
 
     @cached_property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ParsedName | None:
         """What the name means, where it is a package's."""
         return try_read(self.name, self.catalog)
 
