@@ -203,10 +203,12 @@ def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:
     assert "nixpkgs" in report.newer["2.15.0"]
 
 
-def test_a_line_without_a_nixpkgs_says_what_to_type_for_that_very_line(workspace: Path) -> None:
+def test_without_a_network_the_hint_is_a_tree_or_a_mirror(workspace: Path) -> None:
+    file = workspace / "torchsmith.toml"
+    file.write_text(f'{file.read_text()}[sources]\nnixpkgs = "http://127.0.0.1:1/nixpkgs"\n')
     with pytest.raises(Problem) as caught:
         request_line(LineAddRequest(name="2.14", workspace=workspace))
-    assert "line add 2.14 --rev" in caught.value.hint
+    assert "--rev REV --nixpkgs TREE" in caught.value.hint
 
 
 def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Path, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -15,6 +16,7 @@ from tests.nix.conftest import MINI
 from tests.nix.world import World, serving
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.toml import read_table
+from torchsmith.edit.python_index import Published
 
 pytestmark = pytest.mark.needs("nix")
 NAME, TORCH, NEXT = "2.90", "2.90.1", "2.90.2"  # no catalog knows them
@@ -142,3 +144,22 @@ def test_an_archive_that_changed_is_refused(place: Path, world: World, call: Cal
     world.pack(rev, nixpkgs(tmp_path / "right", TORCH))
     assert (refused.code, refused.error) == (2, "conflict")
     assert written(other) == before
+
+
+def test_what_is_newest_is_asked_of_the_index_and_the_channel(
+    place: Path, world: World, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {
+        "torch": Published("torch", "2.99.0"),
+        "torchvision": Published("torchvision", "0.9", "==2.99.0"),
+    }
+    monkeypatch.setattr("torchsmith.edit.python_index.newest", lambda packages, index: found)
+    listed = call("line", "list", "-w", place, "--online", "--json")
+    assert listed.code == 0, listed.err
+    newest = json.loads(listed.out)["newest"]
+    assert newest["rev"] == world.revisions[-1]
+    assert [(row["package"], row["version"]) for row in newest["index"]] == [
+        ("torch", "2.99.0"),
+        ("torchvision", "0.9"),
+    ]
+    assert "torchsmith line add 2.99" in call("line", "list", "-w", place, "--online").out

@@ -31,9 +31,11 @@ from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
+from torchsmith.edit import python_index
 from torchsmith.edit.impact import summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.proposal import EditReport, Proposal, require_own, write_proposal
+from torchsmith.edit.python_index import Published
 from torchsmith.matrix.cells import newest_line
 from torchsmith.nix import channel as channels
 from torchsmith.nix.tool import find_nix
@@ -67,23 +69,60 @@ class KnownRequest:
     """A workspace, whose catalog is listed."""
 
     workspace: WorkspaceOption = None
+    online: Annotated[bool, Option("Ask the Python index and a channel of nixpkgs what is newest.")] = False
+    channel: ChannelOption = channels.CHANNEL
+
+
+class Newest(msgspec.Struct, frozen=True):
+    """The newest releases on the Python index, and the head of a channel of nixpkgs."""
+
+    index: list[Published]
+    channel: str
+    rev: str
+    known: str = ""  # the pin of the catalog at that revision
 
 
 class LinesReport(msgspec.Struct, frozen=True):
-    """Every torch release that a workspace knows."""
+    """Every torch release that a workspace knows, and what is newest if that was asked for."""
 
     lines: list[LineRow]
+    newest: Newest | None = None
 
 
-def list_lines(request: KnownRequest) -> LinesReport:
-    """The torch releases that a workspace knows."""
-    return LinesReport(lines.line_rows(open_workspace(request.workspace)))
+def list_lines(request: KnownRequest, reporter: Reporter = SILENT) -> LinesReport:
+    """The torch releases that a workspace knows. Raises MissingRequirement or Failed if --online gets no
+    answer."""
+    opened = open_workspace(request.workspace)
+    newest = _newest(opened, request.channel, reporter) if request.online else None
+    return LinesReport(lines.line_rows(opened), newest)
+
+
+def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
+    sources = opened.settings.sources
+    rev = channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
+    with reporter.status("asking the Python index"):
+        found = python_index.newest(("torch", *PAIR), index=sources.python_index)
+    known = next((pin.name for pin in opened.catalog.pins.values() if pin.rev == rev), "")
+    return Newest(list(found.values()), channel, rev, known)
 
 
 @app.command("list", "torchsmith line list")
 def show(*, request: KnownRequest, json: JsonOption = False) -> None:
     """List the known torch releases with companions, nixpkgs, and what is not proved."""
-    answer(list_lines(request), _print_lines, as_json=json)
+    answer(list_lines(request, Terminal()), _print_lines, as_json=json)
+
+
+def _print_newest(newest: Newest, report: LinesReport) -> None:
+    for row in newest.index:
+        wants = f" (asks for torch {row.torch})" if row.torch else ""
+        write(f"newest on the Python index: {row.package} {row.version}{wants}")
+    state = f", which is {newest.known} here" if newest.known else ""
+    write(f"{newest.channel} is at {newest.rev[:7]}{state}")
+    torch = next((row.version for row in newest.index if row.package == "torch"), "")
+    name = ".".join(torch.split(".")[:2])
+    if not newest.known:
+        buildable = any(row.name == name and not row.lacks for row in report.lines)
+        next_step("line", "update" if buildable else "add", name, why="if nixpkgs has it")
 
 
 def _print_lines(report: LinesReport) -> None:
@@ -109,6 +148,8 @@ def _print_lines(report: LinesReport) -> None:
             step = f": {row.next}" if row.next and not row.lacks else ""
             state = ", once it has that" if row.lacks else " can be built"
             write(f"{row.name}{state}: {'; '.join(row.remarks)}{step}")
+    if report.newest is not None:
+        _print_newest(report.newest, report)
 
 
 @dataclass(frozen=True, kw_only=True)
