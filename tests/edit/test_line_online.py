@@ -162,4 +162,4 @@ def test_what_is_newest_is_asked_of_the_index_and_the_channel(
         ("torch", "2.99.0"),
         ("torchvision", "0.9"),
     ]
-    assert "torchsmith line add 2.99" in call("line", "list", "-w", place, "--online").out
+    assert "torchsmith line add 2.99" in call("line", "list", "-w", place, "--online").err
