@@ -27,7 +27,7 @@ from torchsmith.cli.options import (
 )
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
+from torchsmith.core.problem import Failed, Incomplete, MissingRequirement, NotFound, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
@@ -78,7 +78,7 @@ class Newest(msgspec.Struct, frozen=True):
 
     index: list[Published]
     channel: str
-    rev: str
+    rev: str  # empty: the server does not answer
     known: str = ""  # the pin of the catalog at that revision
 
 
@@ -98,11 +98,24 @@ def list_lines(request: KnownRequest, reporter: Reporter = SILENT) -> LinesRepor
 
 
 def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
+    """What the servers answer. Raises MissingRequirement if neither does."""
     sources = opened.settings.sources
-    rev = channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
-    with reporter.status("asking the Python index"):
-        found = python_index.newest(("torch", *PAIR), index=sources.python_index)
-    known = next((pin.name for pin in opened.catalog.pins.values() if pin.rev == rev), "")
+    rev, found = "", dict[str, Published]()
+    unanswered: list[Problem] = []
+    try:
+        rev = channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
+    except MissingRequirement as problem:
+        unanswered.append(problem)
+    try:
+        with reporter.status("asking the Python index"):
+            found = python_index.newest(("torch", *PAIR), index=sources.python_index)
+    except (Failed, MissingRequirement) as problem:
+        unanswered.append(problem)
+    if not rev and not found:
+        raise unanswered[0]
+    for problem in unanswered:
+        reporter.note(problem.message)
+    known = next((pin.name for pin in opened.catalog.pins.values() if rev and pin.rev == rev), "")
     return Newest(list(found.values()), channel, rev, known)
 
 
@@ -116,11 +129,12 @@ def _print_newest(newest: Newest, report: LinesReport) -> None:
     for row in newest.index:
         wants = f" (asks for torch {row.torch})" if row.torch else ""
         write(f"newest on the Python index: {row.package} {row.version}{wants}")
-    state = f", which is {newest.known} here" if newest.known else ""
-    write(f"{newest.channel} is at {newest.rev[:7]}{state}")
+    if newest.rev:
+        state = f", which is {newest.known} here" if newest.known else ""
+        write(f"{newest.channel} is at {newest.rev[:7]}{state}")
     torch = next((row.version for row in newest.index if row.package == "torch"), "")
     name = ".".join(torch.split(".")[:2])
-    if not newest.known:
+    if name and not newest.known:
         buildable = any(row.name == name and not row.lacks for row in report.lines)
         next_step("line", "update" if buildable else "add", name, why="if nixpkgs has it")
 
