@@ -109,12 +109,12 @@ def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
     try:
         with reporter.status("asking the Python index"):
             found = python_index.newest(("torch", *PAIR), index=sources.python_index)
-    except (Failed, MissingRequirement) as problem:
-        unanswered.append(problem)
+    except (Failed, MissingRequirement) as failure:
+        unanswered.append(failure)
     if not rev and not found:
         raise unanswered[0]
-    for problem in unanswered:
-        reporter.note(problem.message)
+    for refused in unanswered:
+        reporter.note(refused.message)
     known = next((pin.name for pin in opened.catalog.pins.values() if rev and pin.rev == rev), "")
     return Newest(list(found.values()), channel, rev, known)
 
