@@ -12,7 +12,7 @@ PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist.plug
 .PHONY: help matrix test test-all test-lowest check lint pages site golden facts flips verify-real mutations faults load bench clean
 
 help:
-	@echo "make matrix   create .venv, install torchsmith, generate the default workspace into ./workspace"
+	@echo "make matrix   create .venv, install torchsmith, write the default workspace into ./workspace"
 	@echo "make test     install what the tests need and run them; a few minutes"
 	@echo "make test-all the same with the long tests (random, mutations, farms), as CI does"
 	@echo "make test-lowest  the tests that depend on libraries, with the lowest versions that pyproject.toml allows"
@@ -42,7 +42,7 @@ $(VENV)/.dev-installed: pyproject.toml tools/venv.sh
 
 matrix: $(VENV)/.installed
 	test -e workspace/torchsmith.toml || $(BIN)/torchsmith init workspace --profile seed
-	$(BIN)/torchsmith generate --workspace workspace --yes
+	$(BIN)/torchsmith apply --workspace workspace --yes
 	$(BIN)/torchsmith list --workspace workspace
 
 test: $(VENV)/.test-installed

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 RECIPES = 1000
 # Three patterns in every GPU recipe, one and no CUDA in every CPU recipe, and the old pin nowhere.
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="torchsmith-bench-") as folder:
         root = Path(folder)
         (root / "torchsmith.toml").write_text(TOML)
-        generate(GenerateRequest(workspace=root, git=False))
+        apply(ApplyRequest(workspace=root, git=False))
         recipes = sorted(root.glob("*/.flox/pkgs/*.nix"))
         for extra in recipes[RECIPES:]:
             extra.unlink()

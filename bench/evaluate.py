@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.process import find
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.nix.worker import WorkerLimits
 from torchsmith.recipe.read import read_recipe
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.checkout import recipes_in
 
 MINI = Path(__file__).parent.parent / "tests" / "nixpkgs-mini"
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "workspace"
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-        generate(GenerateRequest(workspace=root, git=False))
+        apply(ApplyRequest(workspace=root, git=False))
         files = recipes_in(root)
         requests = [EvaluationRequest(one.name, one.path, one.system) for one in files]
         nix = find_nix(store=f"local?root={folder}/store") if tree == MINI else find_nix()

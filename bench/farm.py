@@ -9,11 +9,11 @@ from pathlib import Path
 
 from bench.measure import Row, Timing
 from bench.simulation import simulate_farms, simulated_jobs, tasks_of
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.building.plan import evaluate_recipes
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.evaluate import EvaluationOptions
 from torchsmith.nix.tool import find_nix
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.checkout import recipes_in
 
 MINI = Path(__file__).parent.parent / "tests/nixpkgs-mini"
@@ -27,7 +27,7 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "all"
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-        generate(GenerateRequest(workspace=root, git=False))
+        apply(ApplyRequest(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
         graph = evaluate_recipes(nix, recipes_in(root), EvaluationOptions(trees={"default": MINI})).graph
     for farm in simulate_farms(tasks_of(simulated_jobs(graph, catalog), catalog, []), (1, 4, 16)):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Row, in_turn
-from torchsmith.api.writing import GenerateRequest, generate
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 RECIPES = 1000
 TEXT = """
@@ -32,8 +32,8 @@ def rows() -> Iterator[Row]:
         root = Path(folder) / "workspace"
         root.mkdir()
         (root / "torchsmith.toml").write_text(TEXT)
-        request = GenerateRequest(workspace=root)
-        generate(request)
+        request = ApplyRequest(workspace=root)
+        apply(request)
         count = sum(1 for _ in root.glob("build-*/.flox/pkgs/*.nix"))
         assert count >= RECIPES, count
         master = Path(folder) / "master"
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
         def afresh() -> None:
             fresh = Path(tempfile.mkdtemp(dir=folder))
             (fresh / "torchsmith.toml").write_text(TEXT)
-            generate(GenerateRequest(workspace=fresh))
+            apply(ApplyRequest(workspace=fresh))
 
         def copied() -> None:
             subprocess.run(["cp", "-r", master, Path(tempfile.mkdtemp(dir=folder))], check=True)
@@ -59,11 +59,11 @@ def _start_up() -> float:
     """Seconds until a new process could begin to generate."""
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", "import torchsmith.cli.parser, torchsmith.workspace.run"], check=True
+        [sys.executable, "-c", "import torchsmith.cli.parser, torchsmith.workspace.write"], check=True
     )
     return time.perf_counter() - start
 
 
-def _unchanged(request: GenerateRequest) -> None:
-    report = generate(request)
+def _unchanged(request: ApplyRequest) -> None:
+    report = apply(request)
     assert not report.pending

@@ -28,7 +28,7 @@ SIZES = (
     (MORE, PYTHONS, ("12.6", "12.8", "12.9", "13.0"), (*SMS, "sm103")),
 )
 VERBS = {
-    "generate": ("generate", "--no-git"),
+    "generate": ("apply", "--no-git"),
     "page, nothing kept": ("page", "-o", "page.html"),
     "audit, cold": ("audit",),
     "audit, unchanged": ("audit",),

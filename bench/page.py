@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.measure import Row, Timing
 from tools.browser import chromium
-from torchsmith.api.writing import GenerateRequest, generate
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.webpage.collect import PageInput, collect, pickable
 from torchsmith.webpage.html import page
 from torchsmith.workspace.load import open_workspace
@@ -55,7 +55,7 @@ def written(folder: Path, settings: str) -> tuple[Path, int, int]:
     """The page of a generated workspace: its file, cells and bytes."""
     folder.mkdir()
     (folder / "torchsmith.toml").write_text(settings)
-    generate(GenerateRequest(workspace=folder))
+    apply(ApplyRequest(workspace=folder))
     workspace = open_workspace(folder)
     request = PageInput(folder, workspace, True, 0.0)
     document = collect(request)

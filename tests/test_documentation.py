@@ -23,14 +23,12 @@ INSTALLS = (
     "uv tool install .",
     "python3 -m venv ~/.torchsmith && ~/.torchsmith/bin/pip install . && PATH=~/.torchsmith/bin:$PATH",
 )
-ANSWERS = tuple(
-    f"torchsmith {one}" for one in ("pick", "doctor", "explain", "audit", "generate --check", "plan", "apply")
-)
+ANSWERS = tuple(f"torchsmith {one}" for one in ("pick", "doctor", "show", "audit", "plan", "apply"))
 MACHINE = "--gpu none --cpu " + ("zen4" if platform.machine() == "x86_64" else "neoverse-n1")
 ONE_CELL = [  # in a Nix store and with a nixpkgs of its own
     ". ../tools/small-world.sh",
     f'torchsmith init . --cell "$(torchsmith pick --names {MACHINE})"',
-    "torchsmith generate",
+    "torchsmith apply",
 ]
 PREPARED = {  # what a reader of a guide has
     "adopt": [

@@ -31,8 +31,7 @@ LAYERS: dict[str, set[str]] = {
     "webpage": {"auditing", "benchmark", "building", "host", "publishing"},
     "benchmark": {"artifact"},
     "cli": {"edit", "webpage"},
-    "api": {"cli"},
-    "verbs": {"api"},
+    "verbs": {"cli"},
 }
 
 

@@ -14,30 +14,33 @@ from tools.public_names import public_modules, public_page
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import full_overview, overview, verb_pages
-from torchsmith.api import derivations, editing
-from torchsmith.api.aligning import AlignReport
-from torchsmith.api.describing import GpuReport
-from torchsmith.api.listing import LeftOutReport, ListReport
-from torchsmith.api.starting import InitReport
-from torchsmith.api.writing import ChangeReport
 from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.auditing.run import AuditReport
 from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
+from torchsmith.edit.align import Alignment
+from torchsmith.edit.proposal import EditReport
 from torchsmith.host.facts import HostFacts
-from torchsmith.matrix.describe import Description, Explanation
+from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.repair.fix_hashes import HashFixes
 from torchsmith.verbs.audit import RuleReport
 from torchsmith.verbs.cover import CoverReport
 from torchsmith.verbs.doctor import DoctorReport
 from torchsmith.verbs.eval import EvaluateReport
+from torchsmith.verbs.impact import ImpactReport
+from torchsmith.verbs.init import InitReport
+from torchsmith.verbs.line import LinesReport
+from torchsmith.verbs.list import LeftOutReport, ListReport
+from torchsmith.verbs.package import PackagesReport
 from torchsmith.verbs.pick import PickReport
+from torchsmith.verbs.plan import ChangeReport
 from torchsmith.verbs.publish import PublishReport
 from torchsmith.verbs.rehearse import RehearseReport
 from torchsmith.verbs.runs import RunsReport
+from torchsmith.verbs.show import GpuReport
 from torchsmith.verbs.verify import VerifyReport
 from torchsmith.webpage.document import PageReport
 from torchsmith.workspace.settings import schema
@@ -69,27 +72,24 @@ def pages() -> dict[str, str]:
 DOCUMENTS: dict[str, Any] = {
     "list": ListReport,
     "list --left-out": LeftOutReport,
-    "show": Description,
-    "explain": Explanation,
-    "show gpu, explain gpu": GpuReport,
+    "show": Explanation,
+    "show gpu": GpuReport,
     "pick": PickReport,
     "pick --facts": HostFacts,
     "cover": CoverReport,
     "init": InitReport,
-    "generate": ChangeReport,
     "audit": AuditReport,
     "audit --explain": RuleReport,
     "plan": ChangeReport,
     "apply": ChangeReport,
-    "align": AlignReport,
-    "line list": editing.LinesReport,
-    "package list": editing.PackagesReport,
-    "pin": editing.EditReport,
-    "line add": editing.EditReport,
-    "package add, package remove": editing.EditReport,
+    "align": Alignment,
+    "line list": LinesReport,
+    "package list": PackagesReport,
+    "line add, line update, line remove": EditReport,
+    "package add, package remove": EditReport,
     "eval": EvaluateReport,
     "page": PageReport,
-    "impact": derivations.ImpactReport,
+    "impact": ImpactReport,
     "build --dry-run": BuildPlan,
     "build": Event,
     "runs": RunsReport,
@@ -130,8 +130,16 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   counts (`errors`, `warnings`, `notes`) are gone;
 - 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
   `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
-- 2 of `generate`, `plan` and `apply`: one document of all three; `changes` were `actions` of `plan`, `done`
-  and `left` of `apply`, and `skipped` was `blocked`;
+- 2 of `plan` and `apply`: one document of both; `changes` were `actions` of `plan`, `done` and `left` of
+  `apply`, and `skipped` was `blocked`;
+- 3 of `plan` and `apply`: a change has the texts `before` and `after` instead of a `diff`, the `code` of its
+  reason and the audit's `rules`; `committer` is gone;
+- 3 of `align`: `unmatched` was `left`, and `not_written` has a name, a path and a reason for each recipe;
+- 2 of `show`: `verdict`, `reasons`, `codes`, `nearest`, `in_matrix` and `old_spelling`, and the former
+  document as `build`; of a GPU: `releases` was `cuda`;
+- 2 of `list`: `next` is gone;
+- 2 of `impact`: the kind `fixed` was `mended`;
+- 2 of `init`: `left_out` was `left`, without `impossible`;
 - 3 of `eval`: `components`, which was always empty, is gone;
 - 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
   why there is none; the file is `path`;
@@ -143,8 +151,9 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
   `slower`; `assumptions` were `assumed`;
 - 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
   `line`, `column`;
-- 2 of `pin`, `line add`, `package add`, `package remove`: one document of all four; `files` were `facts` of
-  `pin`, and a recipe was its path.
+- 2 of `line add`, `package add`, `package remove`: one document of all, and a recipe was its path;
+- 3 of `line add`, `line update`, `package add`, `package remove`: `files`, `recipes` and `blocked` are
+  changes as in `plan`.
 """
 
 

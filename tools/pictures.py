@@ -13,7 +13,7 @@ from pathlib import Path
 PICTURES = {
     "pick": ["pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06"],
     "list": ["list", "cuda13_0"],
-    "explain": ["explain", "pytorch-python313-cuda12_8-sm103-avx2"],
+    "show": ["show", "pytorch-python313-cuda12_8-sm103-avx2"],
 }
 COLOURS = {"31": "#e06c75", "32": "#98c379", "33": "#e5c07b", "36": "#56b6c2"}
 WIDE, HIGH, EDGE = 8.4, 19, 16

@@ -38,7 +38,7 @@ class PublicFunction:
 
 def functions() -> list[PublicFunction]:
     """Every public function of the verbs, by name."""
-    files = sorted(file for folder in ("api", "verbs") for file in (SOURCE / folder).glob("*.py"))
+    files = sorted((SOURCE / "verbs").glob("*.py"))
     return sorted((one for file in files for one in _functions_of(file)), key=lambda one: one.name)
 
 

@@ -41,9 +41,9 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert names["picked"].served
     assert re.match(r"\['pytorch-python313-cuda12_\d-sm89-avx512", printed)
     assert len(names["fleet"].plan.variants) == 3
-    assert names["written"].written
-    assert names["todo"].pending == []
-    assert {change.kind for change in names["done"].changes} == {"keep"}
+    assert names["done"].written
+    assert len(names["todo"].pending) == len(names["todo"].changes)
+    assert {change.kind for change in names["done"].changes} == {"create"}
     assert names["checked"].recipes == len(names["workspace"].matrix.cells)
     assert not [one for one in names["checked"].findings if one.severity.value == "error"]
     assert names["proved"].report.checks
@@ -66,7 +66,7 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
     assert len(program.splitlines()) <= 10
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/torchsmith.toml").write_text('format = 1\nprofile = "real"\n')
-    torchsmith.generate(torchsmith.GenerateRequest(workspace=tmp_path / "recipes"))
+    torchsmith.apply(torchsmith.ApplyRequest(workspace=tmp_path / "recipes"))
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
     )

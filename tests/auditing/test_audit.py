@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import Call, Result
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, FindingFix, Severity
@@ -23,6 +22,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import NotKnown, Where
 from torchsmith.recipe.read import Edit, edited
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.settings import AuditSettings
 
 BY_HAND = Path(__file__).parent.parent / "edit/by-hand"
@@ -189,7 +189,7 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
     (tmp_path / "torchsmith.toml").write_text(
         'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
     )
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     file = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
     wrong = file.read_text()
@@ -214,7 +214,7 @@ def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], c
 
 def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     for index, file in enumerate(sorted((tmp_path / "build-pytorch/.flox/pkgs").glob("*.nix"))):
         if index % 7 == 0:
             file.write_text(
@@ -233,7 +233,7 @@ def test_a_choice_is_checked_against_the_rules() -> None:
 
 def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
     for file in files[::9]:
         file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
@@ -254,7 +254,7 @@ def test_evaluation_takes_the_forms_that_the_text_rules_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     made: list[str] = []
     of = Normalizer.of
 
@@ -303,7 +303,7 @@ def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> No
 
 def test_the_default_workspace_has_no_finding_and_no_note(tmp_path: Path, call: Call) -> None:
     assert call("init", ".", cwd=tmp_path).code == 0
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     told = call("audit", ".", "--notes", cwd=tmp_path)
     assert told.code == 0
     assert len(told.out.splitlines()) == 1
@@ -372,4 +372,4 @@ def test_a_line_that_contradicts_its_pin_is_a_finding_with_its_place(repo: Path)
     with pytest.raises(Contradiction):  # nobody is told that all is well
         audit((repo,), choice=choose((), ("TS005",), None))
     with pytest.raises(Contradiction):
-        generate(GenerateRequest(workspace=repo.parent))
+        apply(ApplyRequest(workspace=repo.parent))

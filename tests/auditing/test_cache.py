@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing import run
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.run import AuditReport, audit
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 # As few recipes as are worth keeping judgements of, in two repositories.
 TORCHSMITH = """format = 1
@@ -44,7 +44,7 @@ def workspace(tmp_path: Path) -> Path:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "torchsmith.toml").write_text(TORCHSMITH)
-    generate(GenerateRequest(workspace=root, git=False))
+    apply(ApplyRequest(workspace=root, git=False))
     return root
 
 

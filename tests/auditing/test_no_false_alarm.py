@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import CannotBuild, Empty
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 CATALOG = builtin_catalog()
 EMPTY_HASH = "TS901"
@@ -82,7 +82,7 @@ def test_a_random_workspace_raises_no_alarm(text: str) -> None:
         root = Path(folder)
         (root / "torchsmith.toml").write_text(text)
         try:
-            report = generate(GenerateRequest(workspace=root, git=False))
+            report = apply(ApplyRequest(workspace=root, git=False))
         except (CannotBuild, Empty):
             return  # no cell of this draw can be built
         assert report.pending
@@ -97,7 +97,7 @@ def test_a_random_workspace_raises_no_alarm(text: str) -> None:
 
 def test_the_plan_has_its_eight_cells_without_a_machine_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     found = alarms(tmp_path)
     assert {one.rule for one in found} == {UNUSABLE}
     per_repo = [sum(repo in one.where.file for one in found) for repo in ("pytorch/", "vision/", "audio/")]
@@ -106,6 +106,6 @@ def test_the_plan_has_its_eight_cells_without_a_machine_and_nothing_else(tmp_pat
 
 def test_a_generated_repo_is_right_without_its_workspace_too(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "real"\n')
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     (tmp_path / "torchsmith.toml").unlink()
     assert alarms(tmp_path / "build-torchvision") == []

@@ -21,13 +21,13 @@ from tools.rule_examples import (
     sketches,
     text_of,
 )
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import audit
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.git import git
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 TOML = """format = 1
 [[matrix]]
@@ -203,7 +203,7 @@ def test_overlays_out_of_order_are_noticed() -> None:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     return tmp_path
 
 
@@ -504,7 +504,7 @@ def test_repositories_further_down_are_found(tmp_path: Path) -> None:
 
 def test_recipes_that_were_just_generated_carry_no_note(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     report = audit((tmp_path,))
     assert report.recipes
     assert report.findings == ()

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.errors import shorten
 from torchsmith.repair.diagnose import diagnose_log
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 REV = "00000000000000000000000000000000000000aa"
 CELL = "pytorch-python313-cuda13_0-sm90-avx2"
@@ -45,7 +45,7 @@ def workspace(root: Path, shape: str = "structured") -> Path:
     (root / "catalog").mkdir()
     (root / "catalog/pins.toml").write_text(PIN.format(shape=shape))
     (root / "catalog/lines.toml").write_text(LINE)
-    assert not generate(GenerateRequest(workspace=root)).skipped
+    assert not apply(ApplyRequest(workspace=root)).skipped
     return root / f"build-pytorch/.flox/pkgs/{CELL}.nix"
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.building.farm import LoopbackBuilder, loopback
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 ARM = os.uname().machine == "aarch64"
@@ -92,7 +92,7 @@ def _pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "torchsmith.toml").write_text(TOML)
     (root / "catalog").mkdir()
     (root / "catalog/estimates.toml").write_text(SMALL)
-    generate(GenerateRequest(workspace=root))
+    apply(ApplyRequest(workspace=root))
     return root
 
 

@@ -83,7 +83,7 @@ def test_a_cell_is_given_to_machines_with_its_gpu_alone(
 def test_generated_recipes_are_right_and_listed(tmp_path: Path, call: Call) -> None:
     block = 'python = ["3.13"]\ntarget = ["rocm6_4-gfx942", "rocm6_4-gfx90a"]\nisa = ["avx2"]\n'
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\n[[matrix]]\n{block}')
-    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
     recipe = tmp_path / "build-torchaudio/.flox/pkgs/torchaudio-python313-rocm6_4-gfx90a-avx2.nix"
     assert 'export PYTORCH_ROCM_ARCH="gfx90a"' in recipe.read_text()
     audit = json.loads(call("audit", str(tmp_path), "--json").out)
@@ -135,7 +135,7 @@ def nova(tmp_path: Path) -> Path:
 
 @pytest.mark.needs("nix")
 def test_a_backend_is_added_by_data_alone(nova: Path, call: Call) -> None:
-    assert call("generate", "-w", str(nova / "w")).code == 0
+    assert call("apply", "-w", str(nova / "w")).code == 0
     words = ("eval", "-w", str(nova / "w"), "--nixpkgs", str(nova / "tree"), "--json", "--no-cache")
     result = call(*words)
     recipes = json.loads(result.out)["recipes"]
@@ -160,7 +160,7 @@ def test_a_line_is_accepted_for_the_backend_that_it_states() -> None:
 
 def test_a_build_for_another_backend_is_not_estimated_by_cuda(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "rocm"\n')
-    torchsmith.generate(torchsmith.GenerateRequest(workspace=tmp_path))
+    torchsmith.apply(torchsmith.ApplyRequest(workspace=tmp_path))
     recipes = choose([ROCM, ROCM.replace("avx512", "avx2")], open_workspace(tmp_path), tmp_path).recipes
     jobs = jobs_of_recipes(recipes, tmp_path, {}, CATALOG)
     assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["not estimated"] * len(jobs)
@@ -204,7 +204,7 @@ def test_recipes_for_a_mac_are_right_and_selected_by_their_words(tmp_path: Path,
     block = '[[matrix]]\npython = ["3.13"]\ntarget = ["darwin-mps"]\n'
     settings = f'format = 1\nline = "2.9"\n{block}'
     (tmp_path / "torchsmith.toml").write_text(settings)
-    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
     assert json.loads(call("audit", str(tmp_path), "--json").out)["findings"] == []
     for word in ("mps", "darwin", "apple_m1", "aarch64-darwin", "gpu"):
         rows = json.loads(call("list", word, "-w", str(tmp_path), "--json").out)["cells"]
@@ -315,7 +315,7 @@ def test_prose_is_held_against_the_backend_of_the_name(
     old: str, new: str, rule: str, tmp_path: Path, call: Call
 ) -> None:
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\ninclude = ["{ROCM}"]\n')
-    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
     recipe = tmp_path / f"build-pytorch/.flox/pkgs/{ROCM}.nix"
     assert old in recipe.read_text()
     recipe.write_text(recipe.read_text().replace(old, new, 1))

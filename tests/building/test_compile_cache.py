@@ -13,7 +13,6 @@ import pytest
 
 from tests.building.conftest import SMALL
 from tests.cli.conftest import Call
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.building.compile_cache import with_compile_cache
 from torchsmith.building.job import Job
 from torchsmith.building.plan import BuildPlan, Share
@@ -22,6 +21,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.core.state import state_folder
 from torchsmith.record import Expected
 from torchsmith.record.estimate import Basis, estimate_row
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 CATALOG = builtin_catalog()
 TORCH = estimate_row(CATALOG, "pytorch", gpu=True)
@@ -138,7 +138,7 @@ class Cells:
         (self.root / "catalog/isas.toml").write_text(OLDER_ARM)
         gpus, sets = '", "'.join(self.gpus), '", "'.join(self.sets)
         (self.root / "torchsmith.toml").write_text(TOML.format(cache=self.cache, gpus=gpus, sets=sets))
-        generate(GenerateRequest(workspace=self.root))
+        apply(ApplyRequest(workspace=self.root))
 
     def name(self, gpu: int, isa: int) -> str:
         return f"pytorch-python313-cuda13_0-{self.gpus[gpu]}-{self.sets[isa]}"

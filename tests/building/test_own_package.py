@@ -48,7 +48,7 @@ def test_a_package_of_a_workspace_goes_all_the_way_by_data_alone(
 ) -> None:
     listed = json.loads(call(*place.words("list", "--json")).out)["cells"]
     assert {MIX, SORT} <= {cell["name"] for cell in listed}
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     judged = call("audit", str(place.root), "--eval", "--json")
     assert (judged.code, json.loads(judged.out)["findings"]) == (0, []), judged.out
     built = call(*place.words("build"))
@@ -71,7 +71,7 @@ def machine() -> tuple[str, ...]:
 
 
 def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) -> None:
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
     torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     assert torch == [{place.torch, place.vision, MIX}], "one torch for all that need it, none for the rest"
@@ -80,5 +80,5 @@ def test_its_torch_is_the_cells_own(place: Place, nix_here: Path, call: Call) ->
 
 def test_what_needs_cuda_has_no_cell_without_it(place: Place, call: Call) -> None:
     name = f"cudasort-python313-cpu-{CELL.split('-')[-1]}"
-    answer = json.loads(call(*place.words("explain", name, "--json")).out)
+    answer = json.loads(call(*place.words("show", name, "--json")).out)
     assert (answer["verdict"], answer["codes"]) == ("rejected", ["package-needs-cuda"])

@@ -119,7 +119,7 @@ def test_a_mistake_is_told_with_the_file_and_line(
     place = make(tmp_path)
     assert call(*place.words("package", "add", "torchblend", *SOURCE)).code == 0
     (tmp_path / "templates/torchblend.nix").write_text(TEMPLATE.replace(old, new))
-    for words in (("generate",), ("generate", "--check")):
+    for words in (("apply",), ("apply", "--check")):
         result = call(*place.words(*words, "--json"))
         error = json.loads(result.out)["error"]
         assert (result.code, error["code"], bool(error["hint"])) == (2, code, True), error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,10 @@ def test_nix_says_what_a_package_needs_and_recipes_evaluate(root: Path, nix_here
     assert json.loads(judged.out)["findings"] == []
 
 
+def text_of(report: dict[str, Any], path: str) -> str:
+    return str(next(file["after"] for file in report["files"] if file["path"] == path))
+
+
 @pytest.mark.needs("nix")
 def test_other_packages_of_the_matrix_below_it_are_found(root: Path, nix_here: Path, call: Call) -> None:
     (root / "catalog").mkdir()
@@ -69,7 +74,7 @@ def test_other_packages_of_the_matrix_below_it_are_found(root: Path, nix_here: P
     (root / "catalog/packages.toml").write_text('[vllm]\nattr = "elsewhere"\nmodules = []\n')
     added = json.loads(call("package", "add", "serving", "--attr", "vllm", "--json", "-w", str(root)).out)
     assert added["needs"] == ["pytorch", "torchvision", "torchaudio", "xformers", "bitsandbytes"]
-    ways = tomllib.loads(added["files"]["catalog/packages.toml"])["serving"]["gpu_list"]
+    ways = tomllib.loads(text_of(added, "catalog/packages.toml"))["serving"]["gpu_list"]
     assert {"by": "cmake", "name": "CUTLASS_NVCC_ARCHS_ENABLED", "form": "90"} in (
         ways if isinstance(ways, list) else [ways]
     )
@@ -83,7 +88,7 @@ def test_what_nix_refuses_is_left_out_with_its_own_error(root: Path, nix_here: P
     told = json.loads(added.out)
     assert told["cells"] == [f"flash-{CELL}"]
     assert list(told["left_out"]) == [f"flash-python313-cpu-{ISA}"]
-    entry = tomllib.loads(told["files"]["catalog/packages.toml"])["flash"]
+    entry = tomllib.loads(text_of(told, "catalog/packages.toml"))["flash"]
     assert entry["needs_cuda"] is True
 
 
@@ -93,7 +98,7 @@ def test_recipes_of_others_that_a_package_does_not_touch_are_not_in_its_way(
 ) -> None:
     own = 'packages = ["pytorch"]\nline = "2.10"\npython = ["3.12"]\ncuda = ["cpu"]\n'
     (root / "torchsmith.toml").write_text(f'{TOML}[[matrix]]\n{own}isa = ["{ISA}"]\n')
-    assert call("generate", "-w", str(root)).code == 0
+    assert call("apply", "-w", str(root)).code == 0
     for recipe in (root / "build-pytorch/.flox/pkgs").glob("*.nix"):
         recipe.write_text(recipe.read_text().partition("\n")[2])
     added = call("package", "add", "torchmix", "--json", "-w", str(root))
@@ -110,7 +115,7 @@ def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Ca
     settings.write_bytes(settings.read_bytes().replace(b"\n", b"\r\n"))
     (root / "catalog").mkdir()
     (root / "catalog/pins.toml").write_bytes(b'"6a030d5".unproved = "ours" # \r\n')
-    assert call("generate", "-w", str(root)).code == 0
+    assert call("apply", "-w", str(root)).code == 0
     before = files(root)
     sort = ("cudasort", "--gpu-list", "variable:CUDASORT_ARCHS:90")
     assert call("package", "add", *sort, "-w", str(root)).code == 0
@@ -203,13 +208,13 @@ def test_a_bad_request_is_refused_before_nix_is_asked(
 
 def test_cells_that_are_named_one_by_one_go_with_their_package(tmp_path: Path, call: Call) -> None:
     cell = ("--cell", f"pytorch-{CELL}")
-    assert call("init", str(tmp_path), *cell).code == call("generate", "-w", str(tmp_path)).code == 0
+    assert call("init", str(tmp_path), *cell).code == call("apply", "-w", str(tmp_path)).code == 0
     removed = call("package", "remove", "torchvision", "-w", str(tmp_path))
     assert (removed.code, removed.err) == (0, "1 recipe deleted\n")
     asked = tomllib.loads((tmp_path / "torchsmith.toml").read_text())
     assert asked["include"] == [f"pytorch-{CELL}", f"torchaudio-{CELL}"]
     assert not [*tmp_path.glob("build-torchvision/.flox/pkgs/*.nix")]
-    assert call("generate", "-w", str(tmp_path), "--check").code == 0
+    assert call("apply", "-w", str(tmp_path), "--check").code == 0
 
 
 def test_a_package_that_another_needs_stays(root: Path, call: Call) -> None:

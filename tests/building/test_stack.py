@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Place:
 def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
     place: Place, nix_here: Path, call: Call
 ) -> None:
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
     torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     below = {f"{name}-{CELL}" for name in ("pytorch", *NEEDS[:2], *SHIPPED, "vllm") if name != "onnxruntime"}
@@ -52,7 +52,7 @@ def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
 
 @pytest.mark.long
 def test_each_is_compiled_for_its_own_gpu_alone(place: Place, nix_here: Path, call: Call) -> None:
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     audited = call("audit", str(place.root), "--eval", "--json")
     assert json.loads(audited.out)["findings"] == []
     built = call(*place.words("build"))

@@ -56,7 +56,7 @@ def test_recipes_at_another_nixpkgs_than_their_line_are_told(
     line = tomllib.loads((tmp_path / "catalog/lines.toml").read_text())["2.9"]
     assert line == {"cuda": {"12.9": {"pin": "0182a36"}}}
     assert call("plan").code == 0
-    assert call("generate", "--no-git").code == 0  # recipes of others stay, and nothing is wrong with that
+    assert call("apply", "--no-git").code == 0  # recipes of others stay, and nothing is wrong with that
     assert "0182a36" in call("show", RIGHT).out
     assert call("init", "--from", "build-pytorch", "--force").code == 0  # what it wrote is in nobody's way
 
@@ -122,16 +122,15 @@ def test_apply_without_a_committer_writes_nothing(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.useConfigOnly")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "true")
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
-    assert "--no-commit" in call("plan").err
-    said = call("apply", "--allow-dirty")
+    said = call("apply", "--commit", "--allow-dirty")
     assert said.code == 3
     assert "user.name" in said.err
     after = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if ".torchsmith" not in path.parts}
     assert after == before
-    assert call("apply", "--allow-dirty", "--no-commit").code in (0, 1)
-    assert call("apply", "--allow-dirty").code == 3  # files that are as wanted, and that no commit holds
+    assert call("apply").code in (0, 1)
+    assert call("apply", "--commit", "--allow-dirty").code == 3  # files are as wanted and not committed
     assert call("plan").code == call("list").code == 0
-    assert call("generate").code in (0, 1)  # no commit was begun that would stop the next run
+    assert call("apply").code in (0, 1)  # no commit was begun that would stop the next run
 
 
 def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
@@ -139,7 +138,7 @@ def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("init", ".", "--cell", RIGHT, "--cell", RIGHT.replace("avx2", "avx512")).code == 0
-    assert call("generate", "--no-git").code == 0
+    assert call("apply", "--no-git").code == 0
     pkgs = Path("build-pytorch/.flox/pkgs")
     for path in pkgs.glob("*.nix"):  # somebody else's
         path.write_text(path.read_text().partition("\n")[2])
@@ -151,7 +150,7 @@ def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
     assert {path: row["warnings"] > 0 for path, row in rows.items()} == {
         str(path): path == doubtful for path in pkgs.glob("*.nix")
     }
-    applied = call("apply", "--allow-dirty")
+    applied = call("apply")
     assert applied.code == 0
     assert "next: torchsmith audit" in applied.err
 
@@ -160,13 +159,13 @@ def test_a_copy_that_is_made_is_named(tmp_path: Path, call: Call, monkeypatch: p
     repository(tmp_path / "build-pytorch", RIGHT, change=('"9.0"', '"8.9"'))
     monkeypatch.chdir(tmp_path)
     assert call("init", "--from", "build-pytorch").code == 0
-    skipped = call("apply", "--allow-dirty", "--no-commit")
+    skipped = call("apply")
     assert skipped.code == 1
-    assert "next: torchsmith apply --adopt --no-commit" in skipped.err
-    report = json.loads(call("apply", "--adopt", "--allow-dirty", "--no-commit", "--json").out)
+    assert "next: torchsmith apply --adopt all" in skipped.err
+    report = json.loads(call("apply", "--adopt", "all", "--json").out)
     assert report["copies"] == [f"build-pytorch/.flox/pkgs/{RIGHT}.nix.orig"]
     assert Path(report["copies"][0]).is_file()
-    assert call("apply", "--adopt", "--no-commit").code == 0  # the copy is in nobody's way
+    assert call("apply", "--adopt", "all").code == 0  # the copy is in nobody's way
 
 
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
@@ -174,7 +173,7 @@ def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("init", ".", "--profile", "real").code == 0
-    assert call("generate", "--no-git").code == 0
+    assert call("apply", "--no-git").code == 0
     theirs = list(Path("build-pytorch/.flox/pkgs").glob("*-cuda*-avx*.nix"))
     for recipe in theirs:  # right, and somebody else's
         recipe.write_text(recipe.read_text().partition("\n")[2])

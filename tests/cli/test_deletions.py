@@ -1,4 +1,4 @@
-"""generate and apply delete nothing before somebody agreed."""
+"""apply deletes nothing before the user agreed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.writing import ApplyRequest, ChangeReport, GenerateRequest, apply, generate
 from torchsmith.core.problem import Refused
+from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.plan import ChangeReport
 
 TOML = """format = 1
 packages = ["pytorch"]
@@ -28,7 +29,7 @@ GONE = "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx512.nix"
 def smaller(tmp_path: Path) -> Path:
     """A workspace that asks for one recipe fewer than it holds."""
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, commit=True))
+    apply(ApplyRequest(workspace=tmp_path, commit=True))
     (tmp_path / "torchsmith.toml").write_text(TOML.replace(', "avx512"', ""))
     return tmp_path
 
@@ -57,9 +58,8 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), shown.decode()
 
 
-@pytest.mark.parametrize("verb", ["generate", "apply"])
-def test_without_a_terminal_nothing_is_deleted_unless_told(verb: str, smaller: Path, call: Call) -> None:
-    words = (verb, "-w", str(smaller))
+def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: Call) -> None:
+    words = ("apply", "-w", str(smaller))
     refused = call(*words, "--json")
     assert (refused.code, refused.error) == (2, "refused")
     assert "recipes: 1 to delete, 1 to keep" in " ".join(refused.err.split())
@@ -71,9 +71,8 @@ def test_without_a_terminal_nothing_is_deleted_unless_told(verb: str, smaller: P
 
 
 @pytest.mark.parametrize(("answer", "code", "there"), [("n", 2, True), ("", 2, True), ("y", 0, False)])
-@pytest.mark.parametrize("verb", ["generate", "apply"])
-def test_on_a_terminal_it_asks(verb: str, answer: str, code: int, there: bool, smaller: Path) -> None:
-    ended, shown = answered(answer, verb, "-w", str(smaller))
+def test_on_a_terminal_it_asks(answer: str, code: int, there: bool, smaller: Path) -> None:
+    ended, shown = answered(answer, "apply", "-w", str(smaller))
     assert ended == code
     before = " ".join(shown.partition("[y/N]")[0].split())  # a terminal breaks lines
     assert before.index("1 to delete") < before.index(Path(GONE).name)  # counts first
@@ -82,13 +81,11 @@ def test_on_a_terminal_it_asks(verb: str, answer: str, code: int, there: bool, s
 
 def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
     assert call("apply", "-w", str(tmp_path)).code == 0
 
 
 def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None:
-    with pytest.raises(Refused):
-        generate(GenerateRequest(workspace=smaller))
     with pytest.raises(Refused):
         apply(ApplyRequest(workspace=smaller))
     shown: list[ChangeReport] = []
@@ -97,6 +94,6 @@ def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None
         shown.append(report)
         return True
 
-    assert generate(GenerateRequest(workspace=smaller), confirm=agree).written
+    assert apply(ApplyRequest(workspace=smaller), confirm=agree).written
     assert [change.path for change in shown[0].pending if change.kind == "delete"] == [GONE]
     assert not (smaller / GONE).exists()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 CELLS = """format = 1
@@ -34,7 +34,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     builds = tmp_path / "builds"
     builds.mkdir()
     (builds / "torchsmith.toml").write_text(CELLS)
-    generate(GenerateRequest(workspace=builds))
+    apply(ApplyRequest(workspace=builds))
     monkeypatch.chdir(builds)
     return builds
 
@@ -71,14 +71,14 @@ def test_eval_can_fail_where_a_library_is_compiled_for_other_gpus(
     (workspace / "torchsmith.toml").write_text(
         cells.replace("format = 1", f'format = 1\nnarrow = "{narrow}"')
     )
-    generate(GenerateRequest(workspace=workspace, yes=True))
+    apply(ApplyRequest(workspace=workspace, yes=True))
     assert call("eval", "sm90").code == 0
     assert call("eval", "sm90", "--other-gpus").code == code
 
 
 @pytest.mark.needs("nix")
 def test_impact_says_what_a_change_costs(workspace: Path, call: Call) -> None:
-    generate(GenerateRequest(workspace=workspace, commit=True))
+    apply(ApplyRequest(workspace=workspace, commit=True))
     same = json.loads(call("impact", "--json").out)
     assert same["hours"] == 0
     toml = workspace / "torchsmith.toml"
@@ -90,7 +90,7 @@ def test_impact_says_what_a_change_costs(workspace: Path, call: Call) -> None:
 
 def test_a_build_is_proposed_after_fix_hashes_where_a_source_has_no_hash(workspace: Path, call: Call) -> None:
     def proposed() -> list[str]:
-        steps = [line for line in call("generate", "--yes").err.splitlines() if line.startswith("next: ")]
+        steps = [line for line in call("apply", "--yes").err.splitlines() if line.startswith("next: ")]
         return [step.split()[2] for step in steps if step.split()[2] in ("fix-hashes", "build")]
 
     assert proposed() == ["build"]
@@ -216,7 +216,7 @@ def test_bad_requests_get_one_clear_message(
 def test_a_graph_is_drawn_for_graphviz_and_for_markdown(call: Call, tmp_path: Path) -> None:
     cell = "pytorch-python313-cpu-avx2"
     call("init", str(tmp_path), "--cell", cell)
-    call("generate", "-w", str(tmp_path))
+    call("apply", "-w", str(tmp_path))
     words = ("eval", "--graph", "-w", str(tmp_path), "--nixpkgs", str(MINI), "--format")
     drawn = call(*words, "dot").out
     assert drawn.startswith("digraph torchsmith {")
@@ -236,7 +236,7 @@ def test_a_download_that_fails_is_exit_3_with_the_way_out(
     monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     call("init", str(tmp_path), "--cell", "pytorch-python313-cpu-avx2")
-    call("generate", "-w", str(tmp_path))
+    call("apply", "-w", str(tmp_path))
     result = call(verb, "-w", str(tmp_path), "--json")
     error = json.loads(result.out)["error"]
     assert (result.code, error["exit"]) == (3, 3)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.anybody import ordinary
 from tests.building.conftest import ARM, MINI, TOML
-from torchsmith.api.writing import GenerateRequest, generate
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 REVISION = "0" * 39 + "1"
 
@@ -27,7 +27,7 @@ def theirs() -> Iterator[Path]:
     root = folder / "workspace"
     root.mkdir()
     (root / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=root))
+    apply(ApplyRequest(workspace=root))
     (root / "torchsmith.toml").write_text(TOML.replace('"torchvision"]', '"torchvision", "torchaudio"]'))
     subprocess.run(["chmod", "-R", "a+rX,a-w", folder], check=True)
     try:
@@ -51,9 +51,8 @@ def called(root: Path, *words: str, **variables: str) -> subprocess.CompletedPro
     ("words", "place"),
     [
         (("init", "new"), "new/torchsmith.toml"),
-        (("generate",), ".torchsmith/lock"),
         (("apply",), ".torchsmith/lock"),
-        (("pin", "2.10", "--rev", REVISION), ".torchsmith/lock"),
+        (("line", "update", "2.10", "--rev", REVISION), ".torchsmith/lock"),
         (("fix-hashes",), "/nonexistent/.local/state/torchsmith"),
         (("build",), "/nonexistent/.local/state/torchsmith"),
     ],
@@ -102,7 +101,7 @@ def test_a_build_into_a_store_of_its_own_is_announced_found_and_judged() -> None
     try:
         workspace = home / "workspace"
         assert called(home, "init", str(workspace), "--cell", cell, **variables).returncode == 0
-        assert called(workspace, "generate", **variables).returncode == 0
+        assert called(workspace, "apply", **variables).returncode == 0
         # A derivation of the test's own: what others built may lie in the machine's store.
         [recipe] = workspace.glob(f"build-pytorch/.flox/pkgs/{cell}.nix")
         text = recipe.read_text()

@@ -215,8 +215,8 @@ def completed(*words: str) -> list[str]:
 
 def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert completed("pi") == ["pick", "pin"]
-    assert completed("line", "") == ["list", "add"]
+    assert completed("pi") == ["pick"]
+    assert completed("line", "") == ["list", "add", "update", "remove"]
     assert completed("list", "--na") == ["--names"]
     assert completed("audit", "--format", "j") == ["json", "junit"]
     assert completed("pick", "--workload", "") == ["general", "training", "inference"]
@@ -249,7 +249,7 @@ SHELLS = {
         ("audit --form", ["--format"]),
         ("audit --format js", ["json"]),
         ("line a", ["add"]),
-        ("pi", ["pick", "pin"]),
+        ("pi", ["pick"]),
     ],
 )
 def test_shells_complete(shell: str, words: str, expected: Sequence[str], tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.editing import EditReport
-from torchsmith.api.writing import ChangeReport, FileChange
 from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.edit.proposal import EditReport
 from torchsmith.verbs.cover import CoverRequest, cover
-from torchsmith.verbs.edit_view import print_edit
+from torchsmith.verbs.line import print_edit
 from torchsmith.verbs.pick import PickRequest, pick
-from torchsmith.verbs.plan_view import print_changes
+from torchsmith.verbs.plan import ChangeReport, print_changes
+from torchsmith.workspace.change import Change
 
 TOML = """format = 1
 packages = ["pytorch"]
@@ -32,12 +32,9 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_recipes_that_were_written_are_to_be_audited_and_then_built(call: Call, workspace: Path) -> None:
-    done = call("generate", "-w", str(workspace), "--no-git")
-    assert [line.split()[2] for line in done.err.splitlines() if line.startswith("next: ")] == [
-        "audit",
-        "build",
-    ]
+def test_recipes_that_were_written_are_to_be_built(call: Call, workspace: Path) -> None:
+    done = call("apply", "-w", str(workspace), "--no-git")
+    assert [line.split()[2] for line in done.err.splitlines() if line.startswith("next: ")] == ["build"]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
@@ -45,7 +42,7 @@ def test_files_that_are_alike_share_a_line_unless_all_are_asked_for(
     verbose: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changes = [
-        FileChange("create", f"r/{name}.nix", "it is missing", "CPU only", True, None, "", False)
+        Change("create", f"r/{name}.nix", "it is missing", recipe=True, phase="CPU only")
         for name in "abcdefghi"
     ]
     report = ChangeReport(Path("w"), False, changes)
@@ -55,10 +52,10 @@ def test_files_that_are_alike_share_a_line_unless_all_are_asked_for(
 
 
 def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"catalog/lines.toml": "text", "catalog/packages.toml": None}
+    files = [Change("rewrite", "catalog/lines.toml"), Change("delete", "catalog/packages.toml")]
     for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):
         print_edit(EditReport(name="2.29", written=written, files=files, recipes=[], blocked=[]))
-        expected = [f"{verb} {path}" for verb, path in zip(verbs, files, strict=True)]
+        expected = [f"{verb} {file.path}" for verb, file in zip(verbs, files, strict=True)]
         assert capsys.readouterr().out.splitlines() == expected
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Problem
-from torchsmith.edit.align import align_repositories, make_missing, write_missing
+from torchsmith.edit.align import align_repositories
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.reconcile import Judged, reconcile
+from torchsmith.workspace.reconcile import CheckedRecipe, reconcile
 from torchsmith.workspace.start import derive_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
@@ -32,30 +32,25 @@ isa = ["avx2"]
 def apart(tmp_path: Path) -> Path:
     """Three repositories without a workspace; torchvision lacks one cell, torch another."""
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     (tmp_path / "torchsmith.toml").unlink()
     (tmp_path / "build-torchvision/.flox/pkgs/torchvision-python313-cuda13_0-sm90-avx2.nix").unlink()
     (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix").unlink()
     return tmp_path
 
 
-def _create(folder: Path) -> list[Path]:
-    alignment = align_repositories((folder,))
-    return write_missing(alignment, make_missing(alignment))
-
-
 def test_what_is_missing_is_marked_on_its_side(apart: Path) -> None:
-    found = align_repositories((apart,))
-    assert [(gap.column.package.name, gap.cell) for gap in found.gaps if not gap.cannot] == [
-        ("pytorch", "python313-cpu-avx2"),
-        ("torchvision", "python313-cuda13_0-sm90-avx2"),
-    ]
+    rows = align_repositories((apart,)).cells
+    assert {row.cell: [Path(repo).name for repo in row.missing] for row in rows if row.missing} == {
+        "python313-cpu-avx2": ["build-pytorch"],
+        "python313-cuda13_0-sm90-avx2": ["build-torchvision"],
+    }
 
 
 def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
-    written = _create(apart)
+    written = align_repositories((apart,), create=True).written
     assert len(written) == 2
-    assert align_repositories((apart,)).gaps == []
+    assert align_repositories((apart,)).missing == 0
     report = audit(tuple(written), jobs=1)
     assert report.of(Severity.ERROR, Severity.WARNING) == []
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
@@ -66,12 +61,12 @@ def test_recipes_that_no_row_can_hold_are_named(apart: Path, call: Call) -> None
     cell = "python313-cuda13_0-sm90-avx2"
     for name in ("pytorch-python313-xpu-arc", f"pytorch-{cell}-magma", f"torchvision-{cell}"):
         (pkgs / f"{name}.nix").write_text("{ }: null\n")
-    left = {one.path.stem: one.why for one in align_repositories((apart,)).left}
+    left = {one.path.stem: one.why for one in align_repositories((apart,)).unmatched}
     assert set(left) == {"pytorch-python313-xpu-arc", f"pytorch-{cell}-magma", f"torchvision-{cell}"}
     assert "xpu" in left["pytorch-python313-xpu-arc"]
     shown = call("align", apart)
     assert [name for name in left if name not in shown.err] == []
-    assert len(json.loads(call("align", apart, "--json").out)["left"]) == 3
+    assert len(json.loads(call("align", apart, "--json").out)["unmatched"]) == 3
 
 
 def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart: Path) -> None:
@@ -79,7 +74,7 @@ def test_recipes_of_other_packages_are_named_in_the_same_order_every_time(apart:
     for name in others:
         recipe = apart / f"build-pytorch/.flox/pkgs/{name}-python313-cuda13_0-sm90-avx2.nix"
         recipe.write_text("{ }: null\n")
-    assert [one.path.stem.partition("-")[0] for one in align_repositories((apart,)).left] == others
+    assert [one.path.stem.partition("-")[0] for one in align_repositories((apart,)).unmatched] == others
 
 
 def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
@@ -87,7 +82,7 @@ def test_nothing_is_made_of_a_release_that_nobody_states(apart: Path) -> None:
     sibling.write_text("{ }: null\n")
     for file in (apart / "build-torchaudio").rglob("*sm90-avx2.nix"):
         file.unlink()
-    reasons = [one.why for one in make_missing(align_repositories((apart,))) if one.why]
+    reasons = [one.why for one in align_repositories((apart,), create=True).not_written]
     assert len(reasons) == 2
     assert len(set(reasons)) == 1
     assert "pytorch-python313-cuda13_0-sm90-avx2" in reasons[0]
@@ -117,7 +112,7 @@ def test_a_grid_has_a_row_for_each_instruction_set_and_none_where_nothing_is_mis
         'cuda = ["12.9", "13.0"]\nsm = ["sm80", "sm86", "sm89", "sm90", "sm120"]\nisa = ["avx2", "avx512"]\n'
     )
     (tmp_path / "torchsmith.toml").write_text(TOML.partition("cuda =")[0] + wide)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     shown = call("align", tmp_path)
     assert [shown.code, len(shown.out.splitlines())] == [0, 3 + 1 + 2]
     (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm90-avx2.nix").unlink()
@@ -131,7 +126,7 @@ def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path, call: 
             '"13.0", "cpu"', '"12.9", "13.0"'
         )
     )
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     assert call("align", tmp_path).code == 0
     assert call("align", "-w", tmp_path).code == 0
     (tmp_path / "build-vllm/.flox/pkgs/vllm-python313-cuda12_9-sm90-avx2.nix").unlink()
@@ -155,57 +150,61 @@ def test_a_right_recipe_that_nobody_can_ask_for_is_not_to_be_included(tmp_path: 
         '"13.0"', '"12.9"'
     )
     (tmp_path / "torchsmith.toml").write_text(text)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     for cell in ("sm90-armv9", "sm90-avx512"):
         (tmp_path / f"build-vllm/.flox/pkgs/vllm-python313-cuda12_9-{cell}.nix").write_text("{ }: null\n")
     opened = open_workspace(tmp_path)
     repos = wanted_repos(opened)
-    found = reconcile(opened, repos, judge=lambda recipe: Judged())
-    why = {Path(one.path).stem.rpartition("-")[2]: one.why for one in found if one.before == "{ }: null\n"}
+    found = reconcile(opened, repos, check=lambda recipe: CheckedRecipe())
+    why = {
+        Path(one.path).stem.rpartition("-")[2]: one.why
+        for one in found
+        if "/vllm-" in one.path and one.owner == "foreign"
+    }
     assert "tensorflow-bin" in why["armv9"]
     assert ["include" in why[isa] for isa in ("armv9", "avx512")] == [False, True]
 
 
-def test_what_align_creates_is_kept_by_generate(tmp_path: Path) -> None:
+def test_what_align_creates_is_kept_by_apply(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     cell = "python313-cuda13_0-sm89-avx2"
     sibling = (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm90-avx2.nix").read_text()
     theirs = "# torchsmith: line 2.10\n" + "".join(sibling.partition("{")[1:])
     (tmp_path / f"build-pytorch/.flox/pkgs/pytorch-{cell}.nix").write_text(theirs)
-    written = _create(tmp_path)
+    written = align_repositories((tmp_path,), create=True).written
     assert {path.stem for path in written} == {f"torchaudio-{cell}", f"torchvision-{cell}"}
     assert open_workspace(tmp_path).lines[f"torchvision-{cell}"] == "2.10"
     opened = open_workspace(tmp_path)
     changes = reconcile(opened, wanted_repos(opened))
     assert not [change for change in changes if change.pending and change.recipe]
-    assert align_repositories((tmp_path,)).gaps == []
+    assert align_repositories((tmp_path,)).missing == 0
 
 
 def test_what_the_workspace_excludes_is_not_created(tmp_path: Path) -> None:
     excluded = TOML.replace("format = 1", 'format = 1\nexclude = ["sm89"]')
     (tmp_path / "torchsmith.toml").write_text(excluded)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     recipe = tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda13_0-sm89-avx2.nix"
     recipe.write_text("# torchsmith: line 2.10\n{ }: null\n")
     with pytest.raises(Problem):
-        _create(tmp_path)
+        align_repositories((tmp_path,), create=True)
     assert (tmp_path / "torchsmith.toml").read_text() == excluded
 
 
 def test_every_verb_gives_one_reason_for_a_cell_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML.replace('"13.0"', '"12.9"'))
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     good = (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm90-avx2.nix").read_text()
     text = "# torchsmith: line 2.10\n" + "".join(good.partition("{")[1:]).replace("9.0", "6.1")
     (tmp_path / "build-pytorch/.flox/pkgs/pytorch-python313-cuda12_9-sm61-avx2.nix").write_text(text)
     opened = open_workspace(tmp_path)
-    (reason,) = {one.cannot for one in align_repositories((tmp_path,)).gaps}
-    changes = reconcile(opened, wanted_repos(opened), judge=lambda recipe: Judged())
+    (reason,) = {why for row in align_repositories((tmp_path,)).cells for why in row.cannot.values()}
+    changes = reconcile(opened, wanted_repos(opened), check=lambda recipe: CheckedRecipe())
     derived = derive_workspace([tmp_path / "build-pytorch", tmp_path / "build-torchvision"])
     assert reason
     assert [change.why for change in changes if "sm61" in change.path] == [reason]
-    assert [left.why for left in derived.left] == [reason]
+    assert [left.why for left in derived.left_out] == [reason]
 
 
 def test_what_repositories_had_is_asked_for_with_what_is_created(
@@ -217,7 +216,7 @@ def test_what_repositories_had_is_asked_for_with_what_is_created(
     assert call("init", "--from", "build-pytorch").code == 0
     recipes = {path for path in apart.rglob("*.nix") if ".flox" in path.parts}
     assert call("align", "build-pytorch", "build-torchvision", "--create").code == 0
-    changes = json.loads(call("generate", "--dry-run", "--json").out)["changes"]
+    changes = json.loads(call("apply", "--dry-run", "--json").out)["changes"]
     assert [change for change in changes if change["kind"] == "delete"] == []
-    assert call("generate", "--yes").code == 0
+    assert call("apply", "--yes").code == 0
     assert [path for path in recipes if not path.exists()] == []

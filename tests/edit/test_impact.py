@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, nix  # noqa: F401
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 from torchsmith.edit.impact import effects, impact, summary
@@ -17,6 +16,7 @@ from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluable, EvaluationOptions, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace
 
 CELLS = """format = 1
@@ -45,7 +45,7 @@ def test_recipes_are_sorted_by_what_became_of_them() -> None:
         "a": "identical",
         "b": "changed",
         "c": "broken",
-        "d": "mended",
+        "d": "fixed",
         "e": "still broken",
         "f": "new",
         "g": "gone",
@@ -69,7 +69,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in windows.items():  # line ends as somebody on WSL may have them
         monkeypatch.setenv(name, value)
     (tmp_path / "torchsmith.toml").write_text(CELLS)
-    generate(GenerateRequest(workspace=tmp_path, commit=True))
+    apply(ApplyRequest(workspace=tmp_path, commit=True))
     return tmp_path
 
 
@@ -103,10 +103,10 @@ def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
 
 def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
-    generate(GenerateRequest(workspace=tmp_path))
+    apply(ApplyRequest(workspace=tmp_path))
     with pytest.raises(Problem) as caught:
         impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
-    assert "generate --commit" in caught.value.hint
+    assert "apply --commit" in caught.value.hint
 
 
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
     inner.mkdir(parents=True)
     (inner / "torchsmith.toml").write_text(CELLS)
     run(["git", "init", "--quiet", outer])
-    generate(GenerateRequest(workspace=inner, git=False))
+    apply(ApplyRequest(workspace=inner, git=False))
     run(["git", "-C", outer, "add", "--all"])
     run(["git", "-C", outer, "commit", "--quiet", "--message", "all"])
     seen: list[list[str]] = []

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api import editing
-from torchsmith.api.starting import InitRequest, init
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
-from torchsmith.edit.line import add_line, line_rows, propose_line
+from torchsmith.edit.line import line_rows, propose_line
 from torchsmith.edit.pin import Move
+from torchsmith.edit.proposal import Proposal, write_proposal
+from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.init import InitRequest, init
+from torchsmith.verbs.line import LineAddRequest
+from torchsmith.verbs.line import add_line as request_line
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.proved import remember
 
@@ -36,8 +38,14 @@ NEW = ("2.29", Move("2.10", torch="2.29.1", versions=PAIRS))
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     return tmp_path
+
+
+def add_line(workspace: Path, name: str, like: Move, *, matrix: bool = False) -> Proposal:
+    return write_proposal(
+        lambda: propose_line(workspace, name, like, matrix=matrix), workspace, "line add", wait_seconds=0
+    )
 
 
 def ask_for(workspace: Path, line: str) -> None:
@@ -52,7 +60,7 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     cells = open_workspace(workspace).matrix.cells
     assert {cell.line for cell in cells} == {"2.29"}
     assert all(cell.warnings for cell in cells)
-    generate(GenerateRequest(workspace=workspace, git=False, yes=True))
+    apply(ApplyRequest(workspace=workspace, git=False, yes=True))
     name = "pytorch-python313-cuda13_0-sm120-avx2"
     text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert '"2.29.1"' in text
@@ -78,7 +86,7 @@ def test_companions_that_the_workspace_does_not_build_need_no_release(workspace:
 
 def test_a_line_that_is_there_is_named_before_anything_is_asked_for(workspace: Path) -> None:
     with pytest.raises(Exists):
-        editing.add_line(editing.LineAddRequest(name="2.10", workspace=workspace))
+        request_line(LineAddRequest(name="2.10", workspace=workspace))
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
@@ -165,7 +173,7 @@ def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> 
     real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
     assert cells["2.29"] == sum(real.values()) > 0
     assert cells["2.10"] == 6  # what was there stays, under its own names
-    generate(GenerateRequest(workspace=workspace, git=False))
+    apply(ApplyRequest(workspace=workspace, git=False))
     assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
 
 
@@ -195,7 +203,19 @@ def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:
     assert "nixpkgs" in report.newer["2.15.0"]
 
 
-def test_a_line_without_a_nixpkgs_says_what_to_type_for_that_very_line(workspace: Path) -> None:
+def test_without_a_network_the_hint_is_a_tree_or_a_mirror(workspace: Path) -> None:
+    file = workspace / "torchsmith.toml"
+    file.write_text(f'{file.read_text()}[sources]\nnixpkgs = "http://127.0.0.1:1/nixpkgs"\n')
     with pytest.raises(Problem) as caught:
-        editing.add_line(editing.LineAddRequest(name="2.14", workspace=workspace))
-    assert "line add 2.14 --rev" in caught.value.hint
+        request_line(LineAddRequest(name="2.14", workspace=workspace))
+    assert "--rev REV --nixpkgs TREE" in caught.value.hint
+
+
+def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Path, call: Call) -> None:
+    add_line(workspace, *NEW)
+    ask_for(workspace, "2.29")
+    assert call("line", "remove", "2.29", "-w", workspace).error == "conflict"
+    (workspace / "torchsmith.toml").write_text(TOML)
+    assert call("line", "remove", "2.29", "-w", workspace).code == 0
+    assert "2.29" not in open_workspace(workspace).catalog.lines
+    assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -11,15 +12,16 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.recipe.conftest import MINI
-from torchsmith.api.editing import PinRequest, pin
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
-from torchsmith.core.problem import Conflict, Empty, Problem
+from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.process import run
-from torchsmith.edit.pin import Move, carry_out, learnt, propose
+from torchsmith.edit.pin import Move, propose
+from torchsmith.edit.proposal import Proposal, require_own, write_proposal
+from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.line import LineUpdateRequest, update_line
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -44,22 +46,26 @@ isa = ["avx2"]
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     return tmp_path
+
+
+def load_lines(root: Path) -> dict[str, object]:
+    return tomllib.loads((root / "catalog/lines.toml").read_text())
 
 
 def texts(root: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in root.rglob("*.nix") if ".flox/pkgs" in str(path)}
 
 
-def test_hashes_that_are_known_are_not_learnt_again(workspace: Path) -> None:
-    carry_out(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
-    with pytest.raises(Empty):
-        learnt(workspace, Move("2.10"))
+def updated(workspace: Path, move: Move, *, adopt: bool = False) -> Proposal:
+    return write_proposal(
+        lambda: require_own(propose(workspace, move, adopt=adopt)), workspace, "line update", wait_seconds=0
+    )
 
 
 def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
-    carry_out(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
+    updated(workspace, Move("2.10", rev=NEW, sha256="1" * 52))
     moved = {name for name, text in texts(workspace).items() if NEW in text}
     stayed = {name for name, text in texts(workspace).items() if OLD in text}
     assert len(moved) == 6
@@ -69,24 +75,24 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
 
 
 def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
-    carry_out(workspace, Move("2.10", rev=NEW))
-    carry_out(workspace, Move("2.10", rev="2" * 40))
+    updated(workspace, Move("2.10", rev=NEW))
+    updated(workspace, Move("2.10", rev="2" * 40))
     assert not any(NEW in text for text in texts(workspace).values())
     catalog = (workspace / "catalog/lines.toml").read_text()
-    assert catalog.count("torchsmith pin: begin") == 1
+    assert catalog.count("torchsmith line: begin") == 1
 
 
 def test_there_and_back_is_where_it_was(workspace: Path) -> None:
     before = texts(workspace)
     other = next(pin.rev for pin in builtin_catalog().pins.values() if pin.name == "0182a36")
-    carry_out(workspace, Move("2.10", rev=other))
+    updated(workspace, Move("2.10", rev=other))
     assert texts(workspace) != before
-    carry_out(workspace, Move("2.10", rev=OLD))
+    updated(workspace, Move("2.10", rev=OLD))
     assert texts(workspace) == before
 
 
 def test_a_pin_that_nobody_asked_has_no_facts_and_its_cells_say_so(workspace: Path) -> None:
-    carry_out(workspace, Move("2.10", rev=NEW))
+    updated(workspace, Move("2.10", rev=NEW))
     pin = load_catalog(workspace / "catalog").pins[NEW[:7]]
     assert not pin.probed
     assert (pin.torch, pin.versions, pin.cudas, pin.limits, pin.torch_shape) == ("", {}, (), {}, "")
@@ -95,7 +101,7 @@ def test_a_pin_that_nobody_asked_has_no_facts_and_its_cells_say_so(workspace: Pa
     assert {reason.code for cell in cells for reason in cell.warnings} == {"unproved"}
 
 
-def test_pin_goes_on_without_nix_and_says_what_is_not_known(
+def test_an_update_goes_on_without_nix_and_says_what_is_not_known(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -105,7 +111,9 @@ def test_pin_goes_on_without_nix_and_says_what_is_not_known(
         def note(self, text: str) -> None:
             remarks.append(text)
 
-    report = pin(PinRequest(line="2.10", workspace=workspace, rev=NEW, nixpkgs=[str(MINI)]), Remarks())
+    report = update_line(
+        LineUpdateRequest(line="2.10", workspace=workspace, rev=NEW, nixpkgs=[str(MINI)]), Remarks()
+    )
     assert report.written
     assert any("not known" in text for text in remarks)
     assert not load_catalog(workspace / "catalog").pins[NEW[:7]].probed
@@ -116,17 +124,17 @@ def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None
     file.write_text(file.read_text() + "# mine\n")
     before = texts(workspace)
     with pytest.raises(Problem, match=file.name):
-        carry_out(workspace, Move("2.10", rev=NEW))
+        updated(workspace, Move("2.10", rev=NEW))
     assert texts(workspace) == before
     assert not (workspace / "catalog").exists()
-    carry_out(workspace, Move("2.10", rev=NEW), adopt=True)
+    updated(workspace, Move("2.10", rev=NEW), adopt=True)
     assert NEW in file.read_text()
 
 
 def test_a_dry_run_says_that_blocked_recipes_stop_the_whole_move(workspace: Path, call: Call) -> None:
     for file in (workspace / "build-pytorch/.flox/pkgs").glob("*.nix"):
         file.write_text("# mine\n" + file.read_text().partition("\n")[2])
-    shown = call("pin", "2.10", "--rev", NEW, "--dry-run", "-w", workspace)
+    shown = call("line", "update", "2.10", "--rev", NEW, "--dry-run", "-w", workspace)
     assert shown.code == 1
     assert "nothing would be written: 2 of " in shown.err
     assert "--adopt" in shown.err
@@ -137,7 +145,7 @@ def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> N
     move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
     proposal = propose(workspace, move)
     assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
-    carry_out(workspace, move)
+    updated(workspace, move)
     torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
     assert 'version = "2.10.1"' in torch
     assert 'hash = "";' in torch
@@ -184,16 +192,43 @@ def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> 
 
 
 def test_what_is_there_already_is_not_written_again(workspace: Path) -> None:
-    carry_out(workspace, Move("2.10", rev=NEW))
-    again = carry_out(workspace, Move("2.10", rev=NEW))
+    updated(workspace, Move("2.10", rev=NEW))
+    again = updated(workspace, Move("2.10", rev=NEW))
     assert (again.edits, again.recipes) == ((), [])
+
+
+def test_removing_the_changes_of_a_line_brings_its_recipes_back(workspace: Path, call: Call) -> None:
+    before = texts(workspace)
+    assert call("line", "remove", "2.10", "-w", workspace).error == "not-found"  # nothing was changed
+    updated(workspace, Move("2.10", rev=NEW))
+    updated(workspace, Move("2.9", rev=NEW))
+    shown = call("line", "remove", "2.10", "-w", workspace, "--dry-run")
+    assert (shown.code, texts(workspace) == before) == (0, False)
+    assert call("line", "remove", "2.10", "-w", workspace).code == 0
+    assert list(load_lines(workspace)) == ["2.9"]
+    assert call("line", "remove", "2.9", "-w", workspace).code == 0
+    assert texts(workspace) == before
+    assert not (workspace / "catalog/lines.toml").exists()
+
+
+def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Path, call: Call) -> None:
+    updated(workspace, Move("2.10", rev=NEW))
+    file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    file.write_text(file.read_text() + "# mine\n")
+    before = texts(workspace)
+    assert call("line", "remove", "2.10", "-w", workspace).error == "refused"
+    assert call("line", "remove", "2.10", "-w", workspace, "--dry-run").code == 1
+    assert texts(workspace) == before
+    assert call("line", "remove", "2.10", "-w", workspace, "--adopt").code == 0
+    assert NEW not in file.read_text()
 
 
 @pytest.mark.needs("nix")
 def test_evaluation_says_what_changes(workspace: Path) -> None:
     words: list[str | Path] = [
         PROGRAM,
-        "pin",
+        "line",
+        "update",
         "2.10",
         "-w",
         workspace,

@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
-from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.reconcile import UP_TO_DATE
 
 BY_HAND = Path(__file__).parent / "by-hand"
 PKGS = "build-pytorch/.flox/pkgs"
@@ -149,7 +147,7 @@ def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
 
 
 def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
-    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
     assert not applied.skipped
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert verdicts(plan_workspace(drifted)) == {
@@ -178,32 +176,32 @@ def test_adopting_carries_the_whole_plan_out_in_phases(drifted: Path) -> None:
 def test_adopting_is_scoped_to_the_paths_named_and_a_page_goes_by_its_own_name_alone(drifted: Path) -> None:
     repo = drifted / "build-pytorch"
     broken = Path("build-pytorch/.flox/pkgs") / f"{CELL}-sm110-armv9.nix"
-    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(broken,)))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=(str(broken),), yes=True, commit=True))
     assert owner_of((drifted / broken).read_text()) == "ours"
     assert sorted(one.kind for one in applied.skipped) == ["delete", "delete", "replace", "rewrite"]
-    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(repo,)))
+    apply(ApplyRequest(workspace=drifted, adopt=(str(repo),), yes=True, commit=True))
     assert verdicts(plan_workspace(drifted))["keep"] == 44
     assert owner_of((repo / "README.md").read_text()) == "foreign"
     with pytest.raises(Problem, match=r"nowhere\.md"):
-        apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(Path("nowhere.md"),)))
-    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, paths=(repo / "README.md",)))
+        apply(ApplyRequest(workspace=drifted, adopt=("nowhere.md",), yes=True))
+    apply(ApplyRequest(workspace=drifted, adopt=(str(repo / "README.md"),), yes=True))
     assert owner_of((repo / "README.md").read_text()) == "ours"
 
 
-def test_plan_and_generate_want_the_same(drifted: Path) -> None:
-    """Both delete what is no longer in torchsmith.toml; after one the other has nothing to do."""
+def test_apply_does_what_the_plan_shows(drifted: Path) -> None:
+    """Both delete what is no longer in torchsmith.toml; afterwards there is nothing to do."""
     shutil.rmtree(drifted / "build-pytorch")
     toml = 'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\n'
     toml += 'sm = ["sm90"]\nisa = ["avx2", "armv9"]\n'
     (drifted / "torchsmith.toml").write_text(toml)
-    generate(GenerateRequest(workspace=drifted, commit=True))
+    apply(ApplyRequest(workspace=drifted, commit=True))
     (drifted / "torchsmith.toml").write_text(toml.replace('"avx2", ', ""))
-    wanted = generate(GenerateRequest(workspace=drifted, dry_run=True)).pending
+    wanted = apply(ApplyRequest(workspace=drifted, dry_run=True)).pending
     planned = [change for change in plan_workspace(drifted).changes if change.kind != "keep"]
     assert {(one.kind, one.path) for one in wanted} == {(one.kind, one.path) for one in planned}
     assert sum(one.kind == "delete" for one in wanted) == 3
-    apply(ApplyRequest(workspace=drifted, yes=True))
-    assert generate(GenerateRequest(workspace=drifted, dry_run=True)).pending == []
+    apply(ApplyRequest(workspace=drifted, yes=True, commit=True))
+    assert apply(ApplyRequest(workspace=drifted, dry_run=True)).pending == []
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
 
 
@@ -214,7 +212,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
     (drifted / PKGS / name).mkdir()
     (drifted / PKGS / f"{name}.nix").rename(drifted / PKGS / name / "default.nix")
     (drifted / PKGS / name / "lib.nix").write_text("{ }: { }\n")
-    assert generate(GenerateRequest(workspace=drifted, git=False)).skipped
+    assert apply(ApplyRequest(workspace=drifted, git=False)).skipped
     assert not (drifted / PKGS / f"{name}.nix").exists()
     (change,) = [one for one in recipes(plan_workspace(drifted)) if f"{name}/" in one.path + one.old]
     if right:
@@ -225,7 +223,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
 
 def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
     why = next(one.why for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
-    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, per_file=True))
+    apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True, per_file=True))
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
     assert f"Delete {CELL}-sm120-avx.nix" in log
     assert len(log) > 46
@@ -237,8 +235,8 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
     kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
     kept.write_text(kept.read_text() + "# a thought\n")
     with pytest.raises(Refused, match=kept.name):
-        apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
-    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, allow_dirty=True))
+        apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True, allow_dirty=True))
     assert applied.commits
     assert kept.read_text().endswith("# a thought\n")
     assert (
@@ -249,7 +247,7 @@ def test_a_dirty_tree_is_refused_unless_told(drifted: Path) -> None:
 def test_copies_that_torchsmith_made_are_no_dirt(drifted: Path) -> None:
     kept = drifted / PKGS / f"{CELL}-sm120-avx512.nix"
     kept.with_name(f"{kept.name}.orig").write_text(kept.read_text())
-    assert apply(ApplyRequest(workspace=drifted, adopt=True, yes=True)).commits
+    assert apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True)).commits
 
 
 def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
@@ -260,7 +258,7 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
         (drifted / one.path).write_text(one.after)
     deleted = next(one for one in plan.changes if one.kind == "delete")
     (drifted / deleted.path).unlink()
-    applied = apply(ApplyRequest(workspace=drifted, adopt=True, yes=True))
+    applied = apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
     assert len(applied.pending) < sum(change.kind != "keep" for change in plan.changes)
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
@@ -272,7 +270,7 @@ def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
 def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:
     file = drifted / PKGS / f"{CELL}-sm110-armv9.nix"
     file.write_text(file.read_text() + "# mine\n")
-    apply(ApplyRequest(workspace=drifted, adopt=True, yes=True, allow_dirty=True))
+    apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True, allow_dirty=True))
     assert (file.parent / f"{file.name}.orig").read_text().endswith("# mine\n")
 
 
@@ -282,25 +280,27 @@ def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     )
     kept = next(one for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx512.nix"))
     assert kept.kind == "keep"
-    assert kept.why != UP_TO_DATE
+    assert kept.code == "not-wanted-valid"
 
 
 def test_a_recipe_that_cannot_be_parsed_and_is_not_asked_for_stays(drifted: Path) -> None:
     recipe = drifted / PKGS / f"{CELL}-sm120-avx.nix"
     recipe.write_text(recipe.read_text() + "}\n")
-    (change,) = (one for one in plan_workspace(drifted, adopt=True).changes if one.path.endswith(recipe.name))
+    (change,) = (
+        one for one in plan_workspace(drifted, adopt=("all",)).changes if one.path.endswith(recipe.name)
+    )
     assert change.kind == "keep"
 
 
 def test_a_recipe_that_is_kept_names_the_verb_that_takes_it_over(drifted: Path) -> None:
-    (kept,) = recipes(plan_workspace(drifted, adopt=True), "keep")
-    assert "torchsmith generate --adopt" in kept.why
+    (kept,) = recipes(plan_workspace(drifted, adopt=("all",)), "keep")
+    assert "--adopt PATH" in kept.why
 
 
 def test_counts_of_recipes_and_other_files_are_those_of_the_list(drifted: Path, call: Call) -> None:
     toml = drifted / "torchsmith.toml"
     toml.write_text(toml.read_text() + 'cudatoolkit = ["13.0"]\n')
-    lines = call("generate", "--dry-run", "-w", drifted).out.splitlines()
+    lines = call("apply", "--dry-run", "-w", drifted).out.splitlines()
     others = int(re.findall(r"other files: (\d+) to create", lines[0])[0])
     listed = lines[lines.index("Everything else") :]
     created = [
@@ -318,7 +318,7 @@ def test_the_verbs_print_the_plan_and_apply_it(drifted: Path, call: Call) -> Non
     assert call("apply", "-w", drifted, "--dry-run").code == 0
     assert len(list((drifted / PKGS).glob("*.nix"))) == 6
     assert call("apply", "-w", drifted).code == 1
-    assert call("apply", "-w", drifted, "--adopt", "--yes").code == 0
+    assert call("apply", "-w", drifted, "--adopt", "all", "--yes").code == 0
     assert call("plan", "-w", drifted, "--check").code == 0
 
 
@@ -330,17 +330,3 @@ def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -
     with pytest.raises(Problem):
         apply(ApplyRequest(workspace=drifted))
     assert list((drifted / PKGS).glob("*.nix"))
-
-
-def test_apply_says_which_pages_it_adds_before_it_adds_them(drifted: Path) -> None:
-    remarks: list[tuple[str, bool]] = []
-    page = drifted / "build-pytorch/README.md"
-    page.unlink(missing_ok=True)
-
-    class Listening(Reporter):
-        def note(self, text: str) -> None:
-            remarks.append((text, page.exists()))
-
-    apply(ApplyRequest(workspace=drifted, yes=True, allow_dirty=True, commit=False), Listening())
-    assert page.exists()
-    assert [existed for text, existed in remarks if "build-pytorch/" in text] == [False]

@@ -248,10 +248,10 @@ def test_the_commands_are_those_that_a_person_types() -> None:
     assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
     here = Environment(nix=True, flox=False, folder="a b")
     assert build_commands(variant, here) == {
-        "build": f"torchsmith generate -w 'a b' && torchsmith build -w 'a b' {variant}"
+        "build": f"torchsmith apply -w 'a b' && torchsmith build -w 'a b' {variant}"
     }
     assert build_commands(variant, Environment(nix=False, flox=False, folder=".")) == {
-        "write": "torchsmith generate"
+        "write": "torchsmith apply"
     }
     assert install_command(variant, "") == ""
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.nix.conftest import MINI
 from tools.pins import asked
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 pytestmark = pytest.mark.needs("nix")
 TOML = """format = 1
@@ -54,7 +54,7 @@ def test_a_line_moves_to_what_a_tree_has_and_needs_no_fix_of_its_own_release(
     tmp_path: Path, nix: Nix
 ) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path))
+    apply(ApplyRequest(workspace=tmp_path))
     facts = probe(nix, MINI / "at-2026-11", builtin_catalog())
     moved = propose(tmp_path, Move("2.10", REV, probed=facts)).after.catalog
     build = moved.lines["2.10"].cuda["13.0"]
@@ -117,7 +117,7 @@ def test_magma_is_patched_where_the_nixpkgs_has_not_mended_it(
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/default.nix").write_text(tree.replace("URL", patch.url).replace("HASH", patch.hash))
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path))
+    apply(ApplyRequest(workspace=tmp_path))
     recipe = next((tmp_path / "build-pytorch/.flox/pkgs").iterdir())
     words = [str(recipe), "--arg", "torchsmithNixpkgs", str(tmp_path / "tree")]
     derivation = nix.ask(nix.command("nix-instantiate", *words), "not evaluated").stdout.split()[-1]

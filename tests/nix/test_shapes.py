@@ -10,9 +10,9 @@ import pytest
 
 from tests.nix.conftest import MINI, native_system
 from tests.nix.test_miniature import build, built, fatbin_targets
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK
 from torchsmith.nix.tool import Nix
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -48,7 +48,7 @@ def workspace(root: Path, line: str) -> Path:
         (root / "catalog").mkdir()
         (root / "catalog/pins.toml").write_text(NATIVE_PIN)
         (root / "catalog/lines.toml").write_text(NATIVE_LINE)
-    assert not generate(GenerateRequest(workspace=root)).skipped
+    assert not apply(ApplyRequest(workspace=root)).skipped
     return root
 
 

@@ -10,7 +10,6 @@ import pytest
 from tests.nix.conftest import MINI
 from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
-from torchsmith.api.writing import ChangeReport
 from torchsmith.building.jobs import jobs_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.console import tell
@@ -20,10 +19,10 @@ from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import foreign_targets, gpu_targets
 from torchsmith.nix.tool import Nix
 from torchsmith.record.estimate import expect
-from torchsmith.verbs.plan_view import print_changes
+from torchsmith.verbs.plan import ChangeReport, print_changes
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.run import narrowed_gpus
+from torchsmith.workspace.write import narrowed_gpus
 
 GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
 

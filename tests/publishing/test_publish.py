@@ -52,7 +52,7 @@ def ready(place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch:
     tree = tmp_path / "nixpkgs"
     shutil.copytree(MINI, tree, ignore=shutil.ignore_patterns("__pycache__"))
     (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{tree_hash(find_nix(), tree)}"\n')
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
     assert call(*place.words("build")).code == 0
     record = open_record(place.root)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.process import run
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 PLAN = 'format = 1\nprofile = "plan"\ncudatoolkit = ["13.0"]\n'
@@ -26,7 +26,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
         if text not in made:
             made[text] = tmp_path_factory.mktemp("workspace")
             (made[text] / "torchsmith.toml").write_text(text)
-            report = generate(GenerateRequest(workspace=made[text]))
+            report = apply(ApplyRequest(workspace=made[text]))
             assert not report.skipped
         return made[text]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.recipe.read import Recipe, read_recipe
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 CELL = "python313-cuda13_0-sm90-avx2"
 HASH = "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -38,7 +38,7 @@ def written(folder: Path, gpu_list: str) -> Recipe:
     (folder / "catalog").mkdir(parents=True)
     (folder / "catalog/packages.toml").write_text(PACKAGE.replace("GPU", gpu_list))
     (folder / "torchsmith.toml").write_text(TOML)
-    assert not generate(GenerateRequest(workspace=folder)).skipped
+    assert not apply(ApplyRequest(workspace=folder)).skipped
     return read_recipe(folder / f"build-torchmix/.flox/pkgs/torchmix-{CELL}.nix")
 
 

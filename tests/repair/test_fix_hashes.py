@@ -28,7 +28,7 @@ def stated(place: Place) -> str:
 
 def unlearn(place: Place, call: Call, lines: str = LINES) -> None:
     (place.root / "catalog/lines.toml").write_text(lines)
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
 
 
 def test_all_wrong_hashes_of_generated_recipes_are_learned_in_one_pass(
@@ -47,7 +47,7 @@ def test_all_wrong_hashes_of_generated_recipes_are_learned_in_one_pass(
     assert stated(place).startswith("# ours\n")
     assert "# to be learned" in stated(place)
     assert PLACEHOLDER not in stated(place) + place.recipe(place.torch).read_text()
-    assert call(*place.words("generate", "--check")).code == 0
+    assert call(*place.words("apply", "--check")).code == 0
     built = call(*place.words("build", "--dry-run", "--json"))
     names = [job["name"] for job in json.loads(built.out)["jobs"]]
     assert place.torch in names, "nothing was compiled to learn them"
@@ -202,8 +202,8 @@ def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
         asked.append(workspace.addresses if workspace else ())
         return None, lambda requests: []
 
-    monkeypatch.setattr("torchsmith.api.editing.evaluation", evaluate)
-    call(*place.words("pin", "2.10", "--rev", "0" * 39 + "1", "--eval", "--dry-run"))
+    monkeypatch.setattr("torchsmith.verbs.line.evaluation", evaluate)
+    call(*place.words("line", "update", "2.10", "--rev", "0" * 39 + "1", "--eval", "--dry-run"))
     assert asked == [(address,)]
 
 
@@ -287,7 +287,7 @@ def test_the_hash_of_a_nightly_for_any_system_goes_into_torchsmith_toml(
 ) -> None:
     file, text = tmp_path / "torchsmith.toml", NIGHTLY.replace("CELL", cell)
     file.write_text(text)
-    assert call("generate", "-w", str(tmp_path)).code == 0
+    assert call("apply", "-w", str(tmp_path)).code == 0
     mended = call(*verb, "-w", str(tmp_path))
     assert "✗" not in mended.err
     before, _, after = file.read_text().partition("sha256-")

@@ -11,10 +11,10 @@ from playwright.sync_api import Page, expect
 
 from tests.webpage.conftest import Open, write_page
 from tests.webpage.test_answers import picked
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.core.state import state_folder
 from torchsmith.host.spec import HostSpec
 from torchsmith.record import Attempt, JobRow, open_record
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 pytestmark = pytest.mark.needs("chromium")
 FAILED = "pytorch-python313-cuda13_0-sm90-avx512"
@@ -27,7 +27,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("work") / "builds"
     folder.mkdir()
     (folder / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-    generate(GenerateRequest(workspace=folder))
+    apply(ApplyRequest(workspace=folder))
     log = state_folder(folder) / "logs/1/failed.log"
     log.parent.mkdir(parents=True)
     log.write_text("ninja: [7/9]\nc++: fatal error: Killed signal terminated program\n")
@@ -227,7 +227,7 @@ def check(page: Page) -> None:
 def test_a_warning_of_the_audit_shows_in_the_grid_and_in_the_answer(open_page: Open, tmp_path: Path) -> None:
     (tmp_path / "builds").mkdir()
     (tmp_path / "builds/torchsmith.toml").write_text(f'format = 1\ninclude = ["{FAILED}"]\n')
-    generate(GenerateRequest(workspace=tmp_path / "builds"))
+    apply(ApplyRequest(workspace=tmp_path / "builds"))
     recipe = tmp_path / f"builds/build-pytorch/.flox/pkgs/{FAILED}.nix"
     recipe.write_text(recipe.read_text().replace("PyTorch 2.10.0, Python", "PyTorch 2.9.1, Python"))
     page = open_page(write_page(tmp_path / "builds", tmp_path / "page.html"))

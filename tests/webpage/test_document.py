@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cli.conftest import Call
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.webpage import html
 from torchsmith.webpage.collect import PageInput, collect
 from torchsmith.webpage.document import PageCell, PageReport
@@ -53,7 +53,7 @@ def cells(folder: Path) -> dict[str, PageCell]:
 
 
 def generated(folder: Path) -> Path:
-    generate(GenerateRequest(workspace=folder))
+    apply(ApplyRequest(workspace=folder))
     return folder
 
 

@@ -104,7 +104,7 @@ def test_verbs_draw(
     monkeypatch.setenv("TORCHSMITH_CACHE", str(tmp_path / "cache"))
     if "builds" in words:
         assert call("init", "builds").code == 0
-        assert call("generate", "-w", "builds").code == 0
+        assert call("apply", "-w", "builds").code == 0
     file = tmp_path / "picture.svg"
     assert call(*words, "--svg", str(file)).code == 0
     assert len(texts(ElementTree.fromstring(file.read_text()))) > 5

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.recipe.read import read_recipe
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.checkout import choose, recipes_in, split
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.subject import Subject
@@ -56,7 +56,7 @@ def workspace(tmp_path: Path) -> Path:
 def lines(tmp_path: Path) -> Path:
     """Two releases of three packages, each recipe a folder with a file of its own beside it."""
     (tmp_path / "torchsmith.toml").write_text(TWO_LINES)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     for file in tmp_path.glob("build-*/.flox/pkgs/*.nix"):
         file.with_suffix("").mkdir()
         (file.with_suffix("") / "lib.nix").write_text("{ }: { }\n")
@@ -136,13 +136,13 @@ def test_what_git_ignores_is_no_recipe_and_what_it_does_not_know_is_marked(works
 def test_what_is_not_there_is_named(words: list[str], kind: type[Problem], workspace: Path) -> None:
     with pytest.raises(kind, match=" ".join(words).removeprefix("./")) as caught:
         names(words, workspace)
-    assert "generate" not in caught.value.hint, "that is for a folder without recipes"
+    assert "apply" not in caught.value.hint, "that is for a folder without recipes"
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=str(tmp_path)) as caught:
         names([], tmp_path)
-    assert "torchsmith generate" in caught.value.hint
+    assert "torchsmith apply" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Problem
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.text import products_of
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.load import open_workspace, read_as
 from torchsmith.workspace.start import derive_workspace, write_derived
 
@@ -47,12 +47,12 @@ def repository(folder: Path, *names: str, manner: str = "other-ways-to-configure
 
 def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=tmp_path, git=False))
+    apply(ApplyRequest(workspace=tmp_path, git=False))
     before = open_workspace(tmp_path).matrix.cells
     (tmp_path / "torchsmith.toml").unlink()
     derived = derive_workspace(sorted(tmp_path.glob("build-*")))
     write_derived(derived)
-    assert not derived.left
+    assert not derived.left_out
     assert not derived.folders
     assert [(cell.name, cell.line) for cell in open_workspace(tmp_path).matrix.cells] == [
         (cell.name, cell.line) for cell in before
@@ -66,7 +66,7 @@ def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) ->
     repo = repository(tmp_path / "torch-for-us", *names)
     derived = derive_workspace([repo])
     write_derived(derived)
-    assert [(one.name, one.impossible) for one in derived.left] == [(names[1], True), (names[2], False)]
+    assert [one.name for one in derived.left_out] == [names[1], names[2]]
     assert derived.folders == {"pytorch": "torch-for-us"}
     assert [cell.name for cell in open_workspace(tmp_path).matrix.cells] == [right]
     planned = {one.path: one.kind for one in plan_workspace(tmp_path).changes if one.recipe}
@@ -97,7 +97,7 @@ def test_a_recipe_that_cannot_be_parsed_is_listed_and_the_others_are_taken_in(tm
     for line in (None, "2.9"):
         derived = derive_workspace([repo], line)
         assert {cell.name for cell in derived.cells} == {names[0], names[2]}
-        assert [skipped.name for skipped in derived.left] == [names[1]]
+        assert [skipped.name for skipped in derived.left_out] == [names[1]]
 
 
 def test_the_hint_names_the_line_that_most_recipes_are_of(tmp_path: Path) -> None:

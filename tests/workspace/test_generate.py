@@ -1,4 +1,4 @@
-"""generate touches only what is its own, whole or not at all, and a second run finishes the job."""
+"""apply touches only what is its own, whole or not at all, and a second run finishes the job."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import ChangeReport, GenerateRequest, generate
 from torchsmith.core.files import exclusive
-from torchsmith.core.problem import Exit, NotFound, Problem
+from torchsmith.core.problem import Conflict, Exit, NotFound, Problem, Refused
 from torchsmith.core.state import state_folder
 from torchsmith.recipe.header import owner_of
+from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.plan import ChangeReport
 
 SMALL = """
 format = 1
@@ -37,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, **options: object) -> ChangeReport:
-    return generate(GenerateRequest(workspace=root, **{"yes": True, **options}))  # type: ignore[arg-type]
+    return apply(ApplyRequest(workspace=root, **{"yes": True, **options}))  # type: ignore[arg-type]
 
 
 def kinds(report: ChangeReport) -> dict[str, list[str]]:
@@ -107,9 +108,12 @@ def test_hand_edits_and_strangers_are_reported_and_left(root: Path) -> None:
     own.write_text("{ }: null\n")
     before = {path: path.read_text() for path in (edited, stranger, own)}
     report = run(root)
-    assert {change.path for change in report.skipped} == {RECIPE, RECIPE.replace("avx2", "avx512")}
-    assert all("--adopt" in change.why for change in report.skipped)
-    assert [change.path for change in report.conflicts] == [RECIPE]  # what others wrote is theirs
+    assert {change.path: change.owner for change in report.skipped} == {
+        RECIPE: "edited",
+        RECIPE.replace("avx2", "avx512"): "foreign",
+    }
+    assert {change.code for change in report.skipped} == {"broken"}
+    assert all(change.rules for change in report.skipped)
     for path, text in before.items():
         assert path.read_text() == text
 
@@ -121,7 +125,8 @@ def test_an_edited_file_that_is_wanted_no_more_is_left(root: Path) -> None:
     (root / "torchsmith.toml").write_text(SMALL.replace('"sm90", "sm120"', '"sm120"'))
     report = run(root)
     assert edited.exists()
-    assert [change.path for change in report.skipped] == [RECIPE]
+    (change,) = [change for change in report.changes if change.path == RECIPE]
+    assert (change.kind, change.code) == ("keep", "not-wanted-valid")
 
 
 def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
@@ -131,7 +136,7 @@ def test_adopting_keeps_a_copy_in_git_or_beside_the_file(root: Path) -> None:
     git(root / "build-pytorch", "commit", "--all", "--quiet", "--message", "mine")
     loose = root / RECIPE.replace("avx2", "avx512")
     loose.write_text("{ }: 2\n")
-    report = run(root, adopt=True)
+    report = run(root, adopt=("all",))
     taken = [change for change in report.pending if change.owner == "foreign"]
     assert sorted(change.path for change in taken) == sorted([RECIPE, RECIPE.replace("avx2", "avx512")])
     assert owner_of(committed.read_text()) == owner_of(loose.read_text()) == "ours"
@@ -144,7 +149,8 @@ def test_adopting_keeps_a_copy_of_what_a_person_edited_in_a_file_of_ours(root: P
     edited = root / RECIPE
     text = edited.read_text() + "# mine\n"
     edited.write_text(text)
-    report = run(root, adopt=True)
+    assert run(root, adopt=("all",)).pending == []  # a valid recipe stays
+    report = run(root, adopt=("build-pytorch",))
     assert [change.path for change in report.pending if change.owner == "edited"] == [RECIPE]
     assert owner_of(edited.read_text()) == "ours"
     assert edited.with_name(edited.name + ".orig").read_text() == text
@@ -154,9 +160,11 @@ def test_an_environment_of_flox_is_adopted_by_its_name_alone(root: Path) -> None
     run(root)
     manifest = root / "build-pytorch/.flox/env/manifest.toml"
     manifest.write_text(own := 'version = 1\n[install]\nhello.pkg-path = "hello"\n')
-    assert [one.path for one in run(root, adopt=True).skipped] == [str(manifest.relative_to(root))]
+    for adopt in ("all", "."):
+        kept = [one.path for one in run(root, adopt=(adopt,)).changes if one.code == "unmanaged"]
+        assert kept == [str(manifest.relative_to(root))]
     assert manifest.read_text() == own
-    run(root, adopt=True, paths=(manifest,))
+    run(root, adopt=(str(manifest),))
     assert manifest.read_text() != own
 
 
@@ -175,14 +183,32 @@ def test_only_writes_what_the_selector_picks_and_deletes_nothing(root: Path) -> 
     assert kinds(run(root, only=("sm90",))) == {}
 
 
-def test_commit_makes_one_commit_in_each_repository(root: Path) -> None:
+def test_commit_makes_one_commit_for_each_phase_in_each_repository(root: Path) -> None:
     report = run(root, commit=True)
-    assert [commit.repo for commit in report.commits] == ["build-pytorch", "build-torchvision"]
-    log = git(root / "build-pytorch", "log", "--format=%B")
-    assert log.startswith("Generate 4 recipes (")
-    assert "pytorch-python313-cuda13_0-sm90-avx2" in log
+    assert [(commit.repo, commit.message.partition(":")[0]) for commit in report.commits] == [
+        (repo, phase)
+        for repo in ("build-pytorch", "build-torchvision")
+        for phase in ("GPU on x86", "Everything else")
+    ]
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in git(root / "build-pytorch", "log", "--format=%B")
     assert git(root / "build-pytorch", "status", "--porcelain") == ""
     assert run(root, commit=True).commits == ()
+
+
+def test_options_that_contradict_each_other_are_refused(root: Path) -> None:
+    for options in ({"commit": True, "git": False}, {"per_file": True}):
+        with pytest.raises(Conflict):
+            run(root, **options)
+
+
+def test_uncommitted_changes_matter_only_to_a_commit(root: Path) -> None:
+    run(root, commit=True)
+    (root / "build-pytorch/notes.txt").write_text("mine")
+    (root / "torchsmith.toml").write_text(SMALL.replace('"sm90", "sm120"', '"sm120"'))
+    with pytest.raises(Refused, match=r"notes\.txt"):
+        run(root, commit=True)
+    assert run(root).written
+    assert run(root, commit=True, allow_dirty=True).commits
 
 
 def test_a_commit_without_a_committer_says_what_to_set(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +250,7 @@ def test_a_linked_file_is_not_followed(root: Path, tmp_path_factory: pytest.Temp
     victim.write_text("precious")
     (root / RECIPE).parent.mkdir(parents=True)
     (root / RECIPE).symlink_to(victim)
-    report = run(root, adopt=True)
+    report = run(root, adopt=("all",))
     assert [change.path for change in report.skipped] == [RECIPE]
     assert victim.read_text() == "precious"
 
@@ -300,7 +326,7 @@ def test_without_a_workspace_file_there_is_nowhere_to_write(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFound, match=r"torchsmith\.toml"):
-        generate(GenerateRequest())
+        apply(ApplyRequest())
 
 
 def test_a_repository_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
@@ -308,7 +334,7 @@ def test_a_repository_that_a_full_disk_left_half_made_is_made_again(tmp_path: Pa
         'format = 1\n[[matrix]]\npython = ["3.13"]\ncuda = ["cpu"]\nisa = ["avx2"]\n'
     )
     (tmp_path / "build-pytorch/.git/refs").mkdir(parents=True)
-    generate(GenerateRequest(workspace=tmp_path))
+    apply(ApplyRequest(workspace=tmp_path))
     assert git(tmp_path / "build-pytorch", "ls-files")
 
 

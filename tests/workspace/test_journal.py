@@ -15,10 +15,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
+from tests.edit.test_pin import updated
 from torchsmith.core.problem import Problem
 from torchsmith.core.state import make_state_folder, state_folder
-from torchsmith.edit.pin import Move, carry_out
+from torchsmith.edit.pin import Move
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace
@@ -94,7 +95,7 @@ def master(tmp_path: Path) -> Path:
     root = tmp_path / "master"
     root.mkdir()
     (root / "torchsmith.toml").write_text(TOML)
-    generate(GenerateRequest(workspace=root, git=False))
+    apply(ApplyRequest(workspace=root, git=False))
     return root
 
 
@@ -103,7 +104,7 @@ def test_a_killed_pin_moves_every_recipe_or_none(master: Path) -> None:
     root = master.with_name("workspace")
 
     def work() -> object:
-        return carry_out(root, Move("2.10", rev=NEW))
+        return updated(root, Move("2.10", rev=NEW))
 
     before = texts(master)
     last = moments_of(root, work)
@@ -155,7 +156,7 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
     repo = root / "build-pytorch"
 
     def work() -> object:
-        return apply(ApplyRequest(workspace=root, adopt=True, yes=True))
+        return apply(ApplyRequest(workspace=root, adopt=("all",), yes=True, commit=True))
 
     def log() -> list[str]:
         return git(repo, "log", "--format=%s %T").splitlines()
@@ -263,6 +264,6 @@ def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(t
     (state_folder(tmp_path) / "journal.json").write_bytes(msgspec.json.encode(journal))
     with pytest.raises(Problem) as refused:
         open_workspace(tmp_path)
-    assert "torchsmith generate" in refused.value.hint, "whoever only reads recovers nothing"
+    assert "torchsmith apply" in refused.value.hint, "whoever only reads recovers nothing"
     assert open_workspace(tmp_path, recover=True).profile == "plan"
     assert not stopped_halfway(tmp_path)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import ApplyRequest, GenerateRequest, apply, generate
 from torchsmith.core.process import run
+from torchsmith.verbs.apply import ApplyRequest, apply
 
 TOML = """format = 1
 [[matrix]]
@@ -37,7 +37,7 @@ def inside(tmp_path: Path) -> Path:
 
 
 def test_generating_adds_to_the_repository_around_it(inside: Path) -> None:
-    generate(GenerateRequest(workspace=inside))
+    apply(ApplyRequest(workspace=inside))
     assert not list(inside.rglob(".git"))
     staged = git(inside, "diff", "--cached", "--name-only", "--relative")
     assert "build-torchvision/.flox/pkgs/torchvision-python313-cuda13_0-sm120-avx2.nix" in staged
@@ -48,16 +48,16 @@ def test_generating_adds_to_the_repository_around_it(inside: Path) -> None:
 def test_applying_commits_what_is_its_own_and_nothing_else(inside: Path) -> None:
     (inside.parents[1] / "notes.txt").write_text("theirs")
     git(inside.parents[1], "add", "notes.txt")
-    applied = apply(ApplyRequest(workspace=inside))
+    applied = apply(ApplyRequest(workspace=inside, commit=True))
     assert applied.commits
     assert not list(inside.rglob(".git"))
     assert git(inside.parents[1], "status", "--porcelain", "notes.txt") == ["A  notes.txt"]
     kept = git(inside, "ls-tree", "-r", "--name-only", "HEAD")
     assert "build-pytorch/default.nix" in kept
-    assert not apply(ApplyRequest(workspace=inside)).commits
+    assert not apply(ApplyRequest(workspace=inside, commit=True)).commits
 
 
 def test_a_folder_that_the_repository_ignores_gets_repositories_of_its_own(inside: Path) -> None:
     (inside.parents[1] / ".gitignore").write_text("/packages/\n")
-    generate(GenerateRequest(workspace=inside))
+    apply(ApplyRequest(workspace=inside))
     assert len(list(inside.rglob(".git"))) == 3

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.api.writing import GenerateRequest, generate
 from torchsmith.catalog import builtin_catalog
+from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.page import PageRequest, page
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import start_workspace
@@ -16,7 +16,7 @@ from torchsmith.workspace.start import start_workspace
 
 def readme(folder: Path, profile: str, cells: tuple[str, ...] = ()) -> str:
     start_workspace(folder, profile, cells=cells)
-    generate(GenerateRequest(workspace=folder))
+    apply(ApplyRequest(workspace=folder))
     return (folder / "build-pytorch/README.md").read_text()
 
 
@@ -51,7 +51,7 @@ def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
 @pytest.mark.parametrize(("isa", "named"), [("avx2", False), ("armv9", True)])
 def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp_path: Path) -> None:
     start_workspace(tmp_path, "real", cells=(f"pytorch-python313-cuda13_0-sm90-{isa}",))
-    generate(GenerateRequest(workspace=tmp_path))
+    apply(ApplyRequest(workspace=tmp_path))
     page(PageRequest(folder=tmp_path, output=tmp_path / "page.html"))
     texts = {
         path: path.read_text() for path in tmp_path.rglob("*") if path.suffix in (".nix", ".md", ".html")

@@ -26,7 +26,7 @@ from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, GitStep, Journal, writing
 
 VERBS = (
-    ("generate",),
+    ("apply",),
     ("apply", "--yes"),
     ("build", "--dry-run"),
     ("publish", "--org", "us", "--dry-run"),
@@ -85,7 +85,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(
     lock.unlink(missing_ok=True)
     for make in (lock.symlink_to, lock.hardlink_to):
         make(victim)
-        answer = call(*place.words("generate"))
+        answer = call(*place.words("apply"))
         assert (answer.code, answer.error) == (3, "cannot-write")
         assert victim.read_text() == "precious\n"
         lock.unlink()
@@ -94,7 +94,7 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(
 def test_a_state_folder_that_is_a_link_gets_no_file(place: Place, victim: Path, call: Call) -> None:
     shutil.rmtree(place.root / ".torchsmith", ignore_errors=True)
     (place.root / ".torchsmith").symlink_to(victim.parent)
-    assert call(*place.words("generate")).error == "cannot-write"
+    assert call(*place.words("apply")).error == "cannot-write"
     assert [file.name for file in victim.parent.iterdir()] == ["precious"]
 
 
@@ -109,7 +109,7 @@ def test_logs_results_and_the_record_are_not_written_through_links(
     (folder / "record.sqlite").symlink_to(victim.parent / "new.sqlite")
     (folder / ".gitignore").unlink(missing_ok=True)
     (folder / ".gitignore").symlink_to(victim.parent / "ignored")
-    assert call(*place.words("generate")).code == 0
+    assert call(*place.words("apply")).code == 0
     assert call(*place.words("build", place.torch)).code == 0
     assert [file.name for file in victim.parent.iterdir()] == ["precious"]
     assert open_record(place.root, read_only=True).built(place.torch) is not None
@@ -217,9 +217,7 @@ def test_a_linked_workspace_file_stays_a_link(tmp_path: Path, victim: Path) -> N
 
 
 @pytest.mark.needs("nix")
-@pytest.mark.parametrize(
-    "words", [*VERBS[2:], ("generate", "--dry-run"), ("apply", "--dry-run")], ids=" ".join
-)
+@pytest.mark.parametrize("words", [*VERBS[2:], ("apply", "--dry-run")], ids=" ".join)
 def test_a_dry_run_writes_and_recovers_nothing(
     place: Place, nix_here: Path, call: Call, words: tuple[str, ...]
 ) -> None:

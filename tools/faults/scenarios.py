@@ -81,7 +81,7 @@ def _more_packages(root: Path) -> None:
 
 def _unlearn(root: Path) -> None:
     (root / "catalog/lines.toml").write_text(LINES)
-    done = torchsmith(("generate",), root, dict(os.environ))
+    done = torchsmith(("apply",), root, dict(os.environ))
     assert done.returncode == 0, done.stderr
 
 
@@ -108,9 +108,9 @@ def _nothing(root: Path) -> None:
 
 SCENARIOS = (
     Scenario("init", ("init", "new"), _nothing),
-    Scenario("generate", ("generate",), _more_packages),
-    Scenario("apply", ("apply", "--allow-dirty"), _more_packages),
-    Scenario("pin", ("pin", "2.10", "--rev", "0" * 39 + "1"), _nothing),
+    Scenario("apply", ("apply",), _more_packages),
+    Scenario("apply --commit", ("apply", "--commit", "--allow-dirty"), _more_packages),
+    Scenario("line update", ("line", "update", "2.10", "--rev", "0" * 39 + "1"), _nothing),
     Scenario("fix-hashes", ("fix-hashes",), _unlearn),
     Scenario("audit --fix", ("audit", ".", "--fix"), _own_recipes),
     Scenario("align --create", ("align", "build-pytorch", "build-torchvision", "--create"), _missing),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsmith.catalog import builtin_catalog
 from torchsmith.matrix import Variant
-from torchsmith.workspace.subject import TORCH_DROPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,5 @@ def config_decides(text: str, variant: Variant) -> bool:
     """Whether the import's config alone tells torch and companions the cell's GPU. nixpkgs' torch takes its
     architectures and its passthru from there when it is told none: without gpuTargets and without
     passthru.cudaCapabilities the same is built."""
-    sm = variant.sm
-    return (
-        sm is not None and str(sm) not in TORCH_DROPS and f'cudaCapabilities = [ "{sm.capability}" ]' in text
-    )
+    gpu = builtin_catalog().gpus.get(variant.sm) if variant.sm else None
+    return gpu is not None and not gpu.torch_drops and f'cudaCapabilities = [ "{gpu.sm.capability}" ]' in text

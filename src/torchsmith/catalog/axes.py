@@ -15,13 +15,13 @@ DRIVER = r"\d{1,4}(?:\.\d{1,4}){0,3}"
 
 
 class BadValue(ValueError):
-    """A word that is no value of its axis."""
+    """A word that is not a value of its axis."""
 
 
 @dataclass_transform(frozen_default=True)
 class Axis:
     """A frozen, ordered value. There is one object of each, so that equal ones are the same and cost nothing
-    to compare. It is no struct and no dataclass: decoders take it for text, not for a table."""
+    to compare. It is not a struct or a dataclass: decoders take it for text, not for a table."""
 
     _made: ClassVar[dict[tuple[Any, ...], Any]]
     _names: ClassVar[tuple[str, ...]]
@@ -79,7 +79,7 @@ class CudaVersion(Axis):
 
     @property
     def slug(self) -> str:
-        """As it stands in package names: 13_0."""
+        """As it is in package names: 13_0."""
         return f"{self.major}_{self.minor}"
 
     @classmethod
@@ -109,7 +109,7 @@ class PythonVersion(Axis):
 
     @property
     def slug(self) -> str:
-        """As it stands in package names and nixpkgs attributes: python313."""
+        """As it is in package names and nixpkgs attributes: python313."""
         return f"python{self.major}{self.minor}"
 
     @classmethod
@@ -210,7 +210,7 @@ class DriverVersion(Axis):
 
     @cached_property
     def _text(self) -> str:
-        # NVIDIA writes the third part with two digits where the second has two: 580.65.06, but 540.4.0.
+        # NVIDIA writes the third part with two digits if the second has two: 580.65.06, but 540.4.0.
         width = 2 if len(self.parts) > 2 and self.parts[1] > 9 else 1
         return ".".join(f"{part:0{width if place == 2 else 1}d}" for place, part in enumerate(self.parts))
 

@@ -217,7 +217,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
         if other != name and re.fullmatch(rf"{re.escape(other)}\d{{2,4}}", name):
             yield (), f"{name} reads as a release of {other}", "rename it"
     if folders[package.folder.lower()] > 1:
-        yield ("repo",), f"two packages lie in {package.folder}", "give each a repo of its own"
+        yield ("repo",), f"two packages are in {package.folder}", "give each a repo of its own"
 
 
 def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
@@ -240,7 +240,7 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         hint = "core is for what compiles without torch, and gets its GPU by a variable or by CMake"
         yield ("core",), f"{name}: no recipe can override {package.core} inside it", hint
     if package.needs_torch and package.torch_by == "set" and "." in package.attr:
-        yield ("attr",), f"{name}: {package.attr} lies in a set of its own", 'torch_by = "argument"'
+        yield ("attr",), f"{name}: {package.attr} is in a set of its own", 'torch_by = "argument"'
     if not package.gpu_lists and not package.needs_torch and name != TORCH:
         hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
         yield ("gpu_list",), f"{name} does not need torch, which could tell it its GPU", hint
@@ -248,7 +248,7 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         compile(package.trial, "trial", "exec")
     except (SyntaxError, ValueError) as fault:
         hint = "what torchsmith test runs; docs/packages.md"
-        yield ("trial",), f"{name}: its trial is no Python: {fault}", hint
+        yield ("trial",), f"{name}: its trial is not Python: {fault}", hint
     ranges = [("cuda", package.cuda), *(("limits", limit.cuda) for limit in package.limits.values())]
     for field, text in (*ranges, *(("torch", text) for text in package.torch.values())):
         try:

@@ -39,6 +39,9 @@ class Gpu(Entry, frozen=True, kw_only=True):
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
     superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
+    torch_drops: bool = (
+        False  # nixpkgs' torch leaves it out of its list at every pin: gpuTargets must name it
+    )
     note: str = ""
 
     @property
@@ -55,7 +58,7 @@ class RetiredGpu(Entry, frozen=True, kw_only=True):
     spelled: tuple[str, ...] = ()
     chips: tuple[str, ...] = ()
     ended: str
-    min_driver: DriverVersion | None = None  # the first that knew it, where a wheel of PyTorch still runs
+    min_driver: DriverVersion | None = None  # the first that knew it, if a wheel of PyTorch still runs
     last_driver: DriverVersion | None = None
     tegra: bool = False
 
@@ -91,7 +94,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     arch: str = ""  # a pattern of its architectures
     example: str = ""  # one of them
     isa: str = ""  # the one instruction set that goes with it, which names leave out
-    archs: Mapping[str, Arch] = {}  # where no file of the catalog has them, as gfx.toml has AMD's
+    archs: Mapping[str, Arch] = {}  # if no file of the catalog has them, as gfx.toml has AMD's
     systems: tuple[Platform, ...] = ()  # empty: all
     config: Mapping[str, bool] = {}  # nixpkgs' settings that switch it on
     compiler: Literal["gcc", "clang"] = "gcc"  # of C and C++ code; gcc records its flags in recipes
@@ -125,7 +128,7 @@ class Instance(Entry, frozen=True, kw_only=True):
     name: str
     pattern: str
     gpu: str
-    cpu: str = ""  # by its name in cpus.toml; empty: nobody says
+    cpu: str = ""  # by its name in cpus.toml; empty: not stated
     system: Platform | None = None  # where the CPU is not known
 
 
@@ -154,6 +157,7 @@ class Isa(Entry, frozen=True, kw_only=True):
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
     other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
     words: tuple[str, ...] = ()  # how prose names it, besides its title
+    usual: bool = False  # the one to assume on its platform if nothing states one
     note: str = ""
 
     @property
@@ -184,7 +188,7 @@ class Cpu(Entry, frozen=True, kw_only=True):
     title: str
     platform: Platform
     isas: tuple[str, ...]
-    archspec: str = ""  # its name there; empty where archspec lacks it
+    archspec: str = ""  # its name there; empty if archspec lacks it
     llvm: str = ""  # its name there, as zig spells it
     ids: tuple[str, ...] = ()  # vendor/family/model[/stepping] or implementer/part, with ranges such as 5-7
     also_called: tuple[str, ...] = ()  # names that people use for it
@@ -320,7 +324,7 @@ class Line(Entry, frozen=True, kw_only=True):
 
     def build_for(self, toolkit: CudaVersion | BackendVersion | None) -> LineBuild | None:
         """How this line builds for a release of CUDA or of another backend (None: for the CPU alone), or None
-        where it does not."""
+        if it does not."""
         if isinstance(toolkit, BackendVersion):
             return self.backends.get(toolkit.backend, {}).get(str(toolkit))
         return self.cpu if toolkit is None else self.cuda.get(str(toolkit))
@@ -336,7 +340,7 @@ class Line(Entry, frozen=True, kw_only=True):
         return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda) | others
 
     def version_of(self, package: str) -> str:
-        """The release of a package in this line; empty where it is whatever nixpkgs has."""
+        """The release of a package in this line; empty if it is whatever nixpkgs has."""
         return self.torch if package == TORCH else self.versions.get(package, "")
 
     def builds(self, package: Package) -> bool:
@@ -378,8 +382,8 @@ class Fix(Entry, frozen=True, kw_only=True):
     torch: str = ""  # version ranges such as ">=2.10"; empty: any
     cuda: str = ""
     pins: tuple[str, ...] = ()  # until 0.5; recipes ask the nixpkgs itself
-    overlay: str = ""  # the package that its overlay changes, where it is one
-    signs: tuple[str, ...] = ()  # patterns that a recipe's code holds when it has the fix
+    overlay: str = ""  # the package that its overlay changes, if it is one
+    signs: tuple[str, ...] = ()  # patterns that a recipe's code has when it has the fix
     patches: Mapping[str, Patch] = {}
 
     def serves(self, package: Package) -> bool:
@@ -453,7 +457,7 @@ class Workload(Entry, frozen=True, kw_only=True):
 
 
 class Action(Entry, frozen=True, kw_only=True):
-    """An action of GitHub's at a commit, which nobody can move as a tag can be."""
+    """An action of GitHub's at a commit, which cannot be moved as a tag can."""
 
     name: str
     repo: str

@@ -32,7 +32,7 @@ GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
 
 def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
-    """The architecture of a GPU of any maker by its name; None where nothing, or two of them, match.
+    """The architecture of a GPU of any maker by its name; None if nothing, or two of them, match.
 
     Names that a text gives as alternatives must all mean the same."""
     if OR in name:
@@ -43,7 +43,7 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
 
 @lru_cache(maxsize=4096)
 def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
-    """The architecture of an NVIDIA GPU by its name; None where no part, or parts of two, match.
+    """The architecture of an NVIDIA GPU by its name; None if no part, or parts of two, match.
 
     A part inside a longer one does not count: RTX PRO 6000 in RTX PRO 6000 Blackwell. Of a name that ends in
     dots the whole words count, unless the cut one may begin a part of another kind.
@@ -65,7 +65,7 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
 
 
 def _explained(name: str) -> bool:
-    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely holds the name of one."""
+    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely has the name of one."""
     words = set(re.findall(r"[a-z]{5,}", re.sub(r"\.{2,}$", "", name.lower()))) - LONG_WORDS
     cut = name.endswith("..")
     return all(cut and any(known.startswith(word) for known in LONG_WORDS) for word in words)
@@ -162,13 +162,13 @@ def instance_of(word: str, catalog: Catalog) -> Instance | None:
 
 
 def system_of_instance(instance: Instance, catalog: Catalog) -> str:
-    """The system of a kind of machine, by its CPU where that is known."""
+    """The system of a kind of machine, by its CPU if that is known."""
     cpu = catalog.cpus.get(instance.cpu)
     return cpu.platform if cpu else instance.system or ""
 
 
 def host_of_name(name: str, catalog: Catalog) -> str:
-    """The CPU that comes with a GPU, by the GPU's name; empty where it sits in any machine."""
+    """The CPU that comes with a GPU, by the GPU's name; empty if it sits in any machine."""
     words = name_words(name)
     for gpu in catalog.gpus.values():
         for part, cpu in gpu.superchips.items():

@@ -41,7 +41,7 @@ class Layer(msgspec.Struct, frozen=True):
 
     @classmethod
     def folder(cls, folder: Path) -> Layer:
-        """The catalog files of a folder; a file that is no part of a catalog is refused."""
+        """The catalog files of a folder; a file that is not a part of a catalog is refused."""
         texts, paths = {}, {}
         for path in sorted(folder.glob("*.toml")):
             if path.stem not in KINDS:
@@ -126,6 +126,10 @@ class Catalog:
         lines = (line for line in self.lines.values() if line.torch and not line.flavor)
         return sorted(lines, key=lambda line: version_key(line.torch), reverse=True)
 
+    def usual_isa(self, platform: str) -> facts.Isa:
+        """The instruction set to assume on a platform if nothing states one."""
+        return next(isa for isa in self.isas.values() if isa.usual and isa.platform == platform)
+
     def parts_on(self, gpu: facts.Gpu, parts: Iterable[str], *systems: str) -> tuple[str, ...]:
         """Those of a GPU's parts that machines of these systems have: some sit beside an ARM CPU only."""
         elsewhere = {part for part, cpu in gpu.superchips.items() if self.cpus[cpu].platform not in systems}
@@ -143,12 +147,12 @@ class Catalog:
         return own | dict(backend.archs)
 
     def release_of(self, package: Package, line: facts.Line, build: facts.LineBuild) -> str:
-        """A package's release in a line: what the line says, or its pin has; empty where neither is known."""
+        """A package's release in a line: what the line says, or its pin has; empty if neither is known."""
         pin = self.pins.get(build.pin)
         return line.version_of(package.name) or (pin.versions.get(package.name, "") if pin else "")
 
     def unknown_hashes(self, line: facts.Line, build: facts.LineBuild) -> list[str]:
-        """Packages whose source a build fetches by a hash that nobody knows yet; torch first."""
+        """Packages whose source a build fetches by a hash that is not known yet; torch first."""
         pin = self.pins.get(build.pin)
         if build.style != "pinned" or pin is None:
             return []
@@ -226,7 +230,7 @@ class Catalog:
         return rest | {"versions": {**rest.get("versions", {}), **named}}
 
     def place(self, file: str, path: tuple[str | int, ...]) -> Where:
-        """Where a value stands, in the uppermost layer that has its entry."""
+        """Where a value is, in the uppermost layer that has its entry."""
         from torchsmith.core.toml import place
 
         layers = [layer for layer in self.layers if path[0] in _tables(layer, file)]

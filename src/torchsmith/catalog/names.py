@@ -13,12 +13,12 @@ from torchsmith.catalog.load import Catalog
 
 _MARKS = r"(?i)\((r|tm|c)\)|[®™]"
 _NOISE = r"(?i)\b(cpu|processor)\b"
-MAX_ANSWERS = 4  # a longer list helps nobody
+MAX_ANSWERS = 4  # a longer list does not help
 
 
 def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     """The microarchitecture that a name is of: a product number by the rule of its family, else a code name
-    or a name that people use, the longest first. None where no name, or names of CPUs that differ in their
+    or a name that people use, the longest first. None if no name, or names of CPUs that differ in their
     instruction sets, match."""
     if name.lower() in catalog.cpus:
         return catalog.cpus[name.lower()]
@@ -82,7 +82,7 @@ def parts_holding(text: str, catalog: Catalog) -> list[tuple[str, Gpu]]:
 
 
 def parts_within(name: str, catalog: Catalog) -> list[str]:
-    """The parts of the catalog that a name holds."""
+    """The parts of the catalog that a name has."""
     words = name_words(name)
     return [part for gpu in catalog.gpus.values() for part in gpu.parts if holds(words, name_words(part))]
 
@@ -111,7 +111,7 @@ def _explains(cpu: Cpu, text: str) -> bool:
 
 
 def hardware_hint(text: str, catalog: Catalog) -> str:
-    """What to write for a product; empty where the words name none, or too many."""
+    """What to write for a product; empty if the words name none, or too many."""
     # RTX and 40 are in too many names.
     specific = re.search(r"\d", text) and not (_plain(text).isdigit() and len(text) < 4)
     matches = parts_holding(text, catalog) if specific else []
@@ -127,7 +127,7 @@ def hardware_hint(text: str, catalog: Catalog) -> str:
 
 def typo_of(text: str, known: list[str]) -> str:
     """The one known name that differs in a letter or two, and in no digit; else nothing."""
-    import difflib  # only where a name is wrong
+    import difflib  # only if a name is wrong
 
     plain = {name: _plain(name) for name in known}
     near = difflib.get_close_matches(_plain(text), plain.values(), n=3, cutoff=0.85)
@@ -137,7 +137,7 @@ def typo_of(text: str, known: list[str]) -> str:
 
 def nearest_names(text: str, known: list[str]) -> list[str]:
     """Known names to ask back with: the one that is misspelt, else those that are alike."""
-    import difflib  # only where a name is wrong
+    import difflib  # only if a name is wrong
 
     best = typo_of(text, known)
     if best:

@@ -19,7 +19,7 @@ ModuleName = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z_][A-Za-z0-9_
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every entry names its `source`; `unproved` says what nobody could check, and is empty otherwise."""
+    """Every entry names its `source`; `unproved` says what could not be checked, and is empty otherwise."""
 
     source: str
     unproved: str = ""
@@ -43,7 +43,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a package's releases are fetched from; `tag` holds `{version}`."""
+    """Where a package's releases are fetched from; `tag` has `{version}`."""
 
     owner: GitHubName
     repo: GitHubName
@@ -106,11 +106,11 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     needs: tuple[str, ...] = ()  # other packages of the matrix, torch among them
     needs_cuda: bool = False  # there is no build for the CPU alone
     lines: tuple[str, ...] = ()  # that can have it; empty: any that does not say otherwise
-    versions: Mapping[str, str] = {}  # its release by line, where the lines do not say it
+    versions: Mapping[str, str] = {}  # its release by line, if the lines do not say it
     hashes: Mapping[str, str] = {}  # of those releases' sources
     torch: Mapping[str, str] = {}  # the torch releases that each of its own asks for: "0.11.0" = "==2.8.0"
     torch_by: Literal["set", "argument"] = "set"  # whether what else it uses must see the cell's torch too
-    core: str = ""  # its argument that is what it wraps, where that is what compiles
+    core: str = ""  # its argument that is what it wraps, if that is what compiles
     cuda: str = ""  # a range of CUDA releases, such as ">=12.6,<13"
     sms: tuple[Sm, ...] = ()  # that it can compile for; empty: all
     min_sm: Sm | None = None
@@ -122,7 +122,7 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
     programs: tuple[str, ...] = ()  # that people run instead of importing it; nixpkgs wraps them
     alternatives: str = ""  # of libraries that stand for each other: NAMEcuda130.so, NAMEcpu.so
-    namespaces: tuple[ModuleName, ...] = ()  # of its C++ code; none: all that is no known library's
+    namespaces: tuple[ModuleName, ...] = ()  # of its C++ code; none: all that is not a known library's
     chooses: bool = False  # its code asks the CPU at run time, so that it may hold more than its flags say
     trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand
 

@@ -22,7 +22,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 @lru_cache(1024)  # a matrix asks the same few questions of every cell
 def in_range(version: str, range_: str) -> bool:
-    """Whether a version satisfies every bound of a range; an empty range holds all."""
+    """Whether a version satisfies every bound of a range; an empty range includes all."""
     for bound in filter(None, (part.strip() for part in range_.split(","))):
         match = re.fullmatch(r"(>=|<=|==|>|<)\s*(\d+(?:\.\d+)*)", bound)
         if match is None:

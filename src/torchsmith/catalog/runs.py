@@ -61,7 +61,7 @@ def _native(kind: Code, reason: str) -> Runs:
     return Runs("native" if kind == "cubin" else "jit", reason)
 
 
-# Modes that AMD's GPUs are not in unless somebody switches: retried page faults are off, ECC is on.
+# Modes that AMD's GPUs are not in unless they are switched: retried page faults are off, ECC is on.
 UNUSUAL = {"xnack+": "HSA_XNACK=1", "sramecc-": "a GPU whose ECC is off"}
 
 
@@ -84,7 +84,7 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
 
 
 def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:
-    """Whether a driver is at least another; None where only its branch is known, and the branch has both."""
+    """Whether a driver is at least another; None if only its branch is known, and the branch has both."""
     if driver < needed and len(driver.parts) == 1 and driver.parts[0] == needed.parts[0]:
         return None
     return driver >= needed

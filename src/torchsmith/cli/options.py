@@ -109,12 +109,6 @@ ProfileChoice = Annotated[
 ]
 JsonOption = Annotated[bool, Option("Print JSON.")]
 DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
-AdoptedPaths = Annotated[
-    Sequence[Path],
-    Argument(
-        "With --adopt: take over only these files, README pages and Flox files included.", metavar="[PATH]..."
-    ),
-]
 YesOption = Annotated[bool, Option("--yes", "-y", "Delete files without asking.")]
 WaitOption = Annotated[float, Option("Wait this many seconds for another run to end.", min=0)]
 SvgOption = Annotated[

@@ -11,12 +11,12 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of verbs/.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show describes a cell, explain says why it can be built or not",
-        ("pick", "cover", "list", "show", "explain"),
+        "show describes a cell, and why it can or cannot be built",
+        ("pick", "cover", "list", "show"),
     ),
     "Write": (
-        "plan shows what would change, generate and apply write it",
-        ("init", "generate", "plan", "apply", "align", "line", "package", "pin", "ci"),
+        "plan shows what would change, apply writes it",
+        ("init", "plan", "apply", "align", "line", "package", "ci"),
     ),
     "Check": (
         "audit reads recipes, eval evaluates them; nothing is built",
@@ -39,6 +39,9 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
 COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "verify", "doctor")
 # Verbs of earlier releases, and what to use instead.
 REMOVED = {
+    "explain": "use torchsmith show NAME",
+    "generate": "use torchsmith apply, which writes; torchsmith plan shows what would change",
+    "pin": "use torchsmith line update LINE",
     "diff-drv": "use nix-diff or dix on the two derivations",
     "facts": "use make facts in a checkout of torchsmith",
     "host": "use torchsmith pick --facts",

@@ -39,6 +39,7 @@ def state_folder(root: Path) -> Path:
 
     place = os.path.realpath(root)
     name = re.sub(r"[^0-9A-Za-z._-]", "-", os.path.basename(place))[:40]
+
     return state_home() / "workspaces" / f"{name}-{sha256(os.fsencode(place)).hexdigest()[:16]}"
 
 

@@ -1,2 +1,1 @@
-"""Plans: what torchsmith.toml wants against what lies there, as actions with reasons, and carrying them
-out."""
+"""Plans, alignment, and changes of lines and packages."""

@@ -17,7 +17,7 @@ from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
-EffectKind = Literal["identical", "changed", "new", "gone", "broken", "mended", "still broken"]
+EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def impact(
 ) -> list[Effect]:
     """Compare the recipes of a git revision with those that the workspace asks for now.
 
-    `as_is` takes the files as they lie there instead of what torchsmith.toml and the catalog would generate.
+    `as_is` takes the files on disk instead of what torchsmith.toml and the catalog would generate.
     """
     with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
         before, after = Path(place) / "before", Path(place) / "after"
@@ -49,7 +49,7 @@ def impact(
 
 
 def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:
-    """What `torchsmith generate` would write, in a folder of its own; without what is no Nix."""
+    """Write the Nix files that `torchsmith apply` would write into another folder."""
     for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
         write_atomic(inside(into, file.path), file.text)
 
@@ -69,7 +69,7 @@ def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect
         return Effect(name, "gone", was, now)
     kinds: dict[tuple[bool, bool], EffectKind] = {
         (True, False): "broken",
-        (False, True): "mended",
+        (False, True): "fixed",
         (False, False): "still broken",
         (True, True): "identical" if was == now else "changed",
     }
@@ -92,7 +92,7 @@ def summary(effects: Sequence[Effect]) -> str:
         "new": "new",
         "gone": "gone",
         "broken": "no longer evaluate",
-        "mended": "evaluate again",
+        "fixed": "evaluate again",
         "still broken": "fail as before",
         "identical": "identical",
     }

@@ -1,8 +1,9 @@
-"""A torch release that the catalog does not build yet: a line of the workspace's own, built as another is."""
+"""Lines of a workspace's own: a torch release that is built like another line, and removing it again."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -13,8 +14,9 @@ from torchsmith.catalog import Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.problem import Exists, Invalid
-from torchsmith.core.text import grouped
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
+from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml_write import table_text
 from torchsmith.edit.pin import (
     FactTable,
@@ -24,22 +26,21 @@ from torchsmith.edit.pin import (
     pin_at,
     place_build,
     release_of,
+    taken_out,
     to_learn,
 )
-from torchsmith.edit.proposal import Proposal
+from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.run import carry_out
 
-DEFAULT_CUDA = "13.0"  # of profile `real`
+LINES = "catalog/lines.toml"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 
 
 class LineRow(msgspec.Struct, frozen=True):
-    """A torch release that is known: what goes with it, where it is built from, and what it lacks."""
+    """A known torch release: its companions, what it is built from, and what it lacks."""
 
     name: str
     torch: str
@@ -50,13 +51,13 @@ class LineRow(msgspec.Struct, frozen=True):
     own: bool
     unproved: str
     cells: int
-    lacks: list[str]  # what stands between it and a build
-    remarks: list[str]  # what to know about a build of it
-    next: str  # the command that goes on from there; empty: nothing is to do
+    lacks: list[str]  # for a build
+    remarks: list[str]  # on a build of it
+    next: str  # command; empty: nothing is to do
 
 
 def line_rows(workspace: Workspace) -> list[LineRow]:
-    """Every line that a workspace knows, the newest torch first, and how many of its cells are of it."""
+    """Every line that a workspace knows, the newest torch first, and the number of its cells."""
     cells = Counter(cell.line for cell in workspace.matrix.cells)
     catalog = workspace.catalog
     lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
@@ -86,29 +87,19 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
     )
 
 
-def add_line(
-    workspace: Path | None, name: str, like: Move, *, matrix: bool = False, wait_seconds: float = 0.0
-) -> Proposal:
-    """Write the line into the workspace's own catalog."""
-    with writing(open_workspace(workspace, recover=True).home, "line add", wait_seconds) as writer:
-        added = propose_line(workspace, name, like, matrix=matrix)
-        carry_out(writer, (), (), edits=added.edits, tell_git=False)
-    return added
-
-
 def check_new(name: str, catalog: Catalog) -> None:
-    """Refuse a name that cannot be a line's, or a line that can be built already."""
+    """Raise Invalid or Exists for a name that cannot be a line's, or a line that can be built already."""
     if not NAME.fullmatch(name):
         raise Invalid(f"{name!r} is not a name of a line", hint="such as 2.11")
     existing = catalog.lines.get(name)
     if existing and any(not build.lacks_pin for build in existing.every_build.values()):
-        hint = f"torchsmith pin {name} moves it; torchsmith line list shows all"
-        raise Exists(f"line {name} is there already: torch {existing.torch}", hint=hint)
+        hint = f"torchsmith line update {name} changes it; torchsmith line list shows all"
+        raise Exists(f"line {name} exists already: torch {existing.torch}", hint=hint)
 
 
 def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
-    """A line that takes pins and fixes of another, which it moves to a torch release of its own, worked out;
-    nothing is written. `matrix`: torchsmith.toml gets its cells."""
+    """A line with the pins and fixes of another and a torch release of its own; nothing is written. `matrix`:
+    torchsmith.toml gets its cells."""
     workspace = open_workspace(path)
     catalog, root = workspace.catalog, workspace.home
     check_new(name, catalog)
@@ -127,11 +118,29 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
 
 
+def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Proposal:
+    """A workspace without an entry of its own for a line: a line of torchsmith's own is again as it was.
+    Raises NotFound if there is no entry, Conflict if cells still need it."""
+    workspace = open_workspace(path)
+    find_line(workspace.catalog, name)
+    own = workspace.home / LINES
+    if not own.exists() or name not in tomllib.loads(read_text(own)):
+        hint = "torchsmith line list marks the workspace's own lines with *"
+        raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
+    users = sum(cell.line == name for cell in workspace.matrix.cells)
+    if users and name not in builtin_catalog().lines:
+        hint = "remove them from torchsmith.toml first"
+        raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
+    edit = taken_out(workspace.home, LINES, name)
+    return proposed(workspace, {LINES: edit.after or ""}, [edit], adopt=adopt)
+
+
 def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     """Blocks of torchsmith.toml for the cells of profile `real`, in the Python that the nixpkgs prefers and
-    CUDA 13.0, or the newest that the line has."""
+    the profile's CUDA, or the newest that the line has."""
     cells = open_workspace(None, "real").matrix.cells
-    cuda = DEFAULT_CUDA if DEFAULT_CUDA in line.cuda else max(line.cuda, key=version_key, default="")
+    cudas = {str(cell.variant.cuda) for cell in cells} & line.cuda.keys() or line.cuda.keys()
+    cuda = max(cudas, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
     pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.probed)]
     defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
@@ -179,8 +188,8 @@ def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | N
 
 
 def _builds_of(pin: Pin, builds: Mapping[str, LineBuild], catalog: Catalog) -> dict[str, LineBuild]:
-    """Builds for all CUDA releases of a pin, each as the nearest older one of its major release, and for the
-    releases that it has of other backends; at a pin that nobody asked as they are."""
+    """Builds for all CUDA releases of a pin, each like the nearest older one of its major release, and for
+    its releases of other backends. At a pin that was not probed they stay as they are."""
     if not pin.probed:
         return dict(builds)
     made = {CPU: builds[CPU]} if CPU in builds else {}

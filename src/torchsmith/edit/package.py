@@ -33,9 +33,7 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
-from torchsmith.workspace.run import carry_out
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
@@ -116,7 +114,7 @@ def propose(
 
 
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
-    """A Problem where no nixpkgs of the workspace has the package, or its source is not known."""
+    """Raise a Problem if no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
         raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
     good = [probe for probe in probes if not probe.error]
@@ -129,7 +127,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attr}", hint=hint)
         raise CannotBuild(
             f"Nix cannot evaluate {new.attr} for any cell of this workspace: {probes[0].error}",
-            hint=f"mend {written}" if written else "another CUDA release or line may have it",
+            hint=f"fix {written}" if written else "another CUDA release or line may have it",
             exit=Exit.CHECK_FAILED,
         )
     own = {probe.version for probe in good}
@@ -223,11 +221,9 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     return proposed(opened, texts, edits, adopt=adopt, gone=opened.catalog.packages[name].folder)
 
 
-def write(workspace: Path | None, change: Proposal, *, wait_seconds: float = 0.0) -> Proposal:
-    """Carry a proposal out: facts and recipes, all or none."""
-    with writing(open_workspace(workspace, recover=True).home, "package", wait_seconds) as writer:
-        for edit in change.edits:
-            if _text(writer.root, edit.path) != edit.before:
-                raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
-        carry_out(writer, change.repos, change.changes, edits=change.edits)
-    return replace(change, recovered=writer.recovered)
+def unchanged(proposal: Proposal) -> Proposal:
+    """The proposal. Raises Conflict if a file that it edits has changed since."""
+    for edit in proposal.edits:
+        if _text(proposal.workspace.home, edit.path) != edit.before:
+            raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
+    return proposal

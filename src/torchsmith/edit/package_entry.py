@@ -45,7 +45,7 @@ class PackageProbe:
 
     cell: Cell
     error: str = ""
-    alike: tuple[str, ...] | None = None  # attributes there with the same beginning, where it has no such one
+    alike: tuple[str, ...] | None = None  # attributes there with the same beginning, if it has no such one
     version: str = ""
     uses: tuple[str, ...] = ()  # packages of the matrix
     modules: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def cells_to_probe(workspace: Workspace) -> list[Cell]:
 def probe(
     workspace: Workspace, name: str, evaluate: Evaluate, nix: Nix, trees: Mapping[str, Path]
 ) -> list[PackageProbe]:
-    """What each nixpkgs has of a package; then, by the derivation of every cell to probe, what lies below it
+    """What each nixpkgs has of a package; then, by the derivation of every cell to probe, what is below it
     and how its GPU is passed. A failure of one costs no other."""
     catalog = workspace.catalog
     package = catalog.packages[name]
@@ -130,7 +130,7 @@ def _derived(
 
 
 def _in_template(result: EvalResult, places: Mapping[str, Mapping[int, Where]]) -> EvalResult:
-    """A result whose error, where a template of ours is to blame, names its file and line."""
+    """A result whose error, if a template of ours is to blame, names its file and line."""
     where = result.cause.where if result.cause else None
     template_line = places.get(str(result.path), {}).get(where.line) if where else None
     if result.cause is None or template_line is None:

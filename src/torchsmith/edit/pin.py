@@ -1,4 +1,4 @@
-"""Moving a line to another nixpkgs or torch release: facts and recipes in one step, or not at all."""
+"""Update a line to another nixpkgs or torch release: facts and recipes in one step, or not at all."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.load import merge
 from torchsmith.catalog.package import CPU
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, Refused
-from torchsmith.core.text import some_of
+from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid
 from torchsmith.core.toml import nodes, parsed, place
+from torchsmith.core.toml_edit import drop_tables
 from torchsmith.core.toml_write import table_text
 from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
-from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_hash
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import open_workspace
-from torchsmith.workspace.run import carry_out as write_changes
 from torchsmith.workspace.wanted import wanted_repos
 
-BEGIN, END = "# torchsmith pin: begin (written by the verb; edit above or below)", "# torchsmith pin: end"
+BEGIN = "# torchsmith line: begin (written by torchsmith; edit above or below)"
+END = "# torchsmith line: end"
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
     "source": "this workspace",
-    "unproved": "its contents are unknown; --nixpkgs TREE or --learn reads them",
+    "unproved": "its contents are unknown; --nixpkgs TREE reads them",
 }
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 REVISION = re.compile(r"[0-9a-f]{40}")
@@ -47,19 +45,18 @@ FactTable = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where a line goes: another nixpkgs, another torch, or both. Empty means as it was."""
+    """The update of a line: another nixpkgs, another torch, or both. Empty: unchanged."""
 
     line: str
     rev: str = ""
     sha256: str = ""
     torch: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)  # of other packages, by name
-    hashes: Mapping[str, str] = field(default_factory=dict)  # of the nixpkgs that it has, by the pin's name
-    probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision was asked
+    probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision has
 
 
 def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:
-    """Releases by package, as a person gives them: NAME=VERSION, or by an option of their own."""
+    """Releases by package, from NAME=VERSION or from options of their own."""
     pairs = dict(word.partition("=")[::2] for word in texts)
     for name, version in pairs.items():
         if not name or not version:
@@ -68,7 +65,7 @@ def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:
 
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
-    """Work a move out; nothing is written."""
+    """What an update changes; nothing is written."""
     opened = open_workspace(workspace)
     root = opened.home
     line = find_line(opened.catalog, move.line)
@@ -83,61 +80,26 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     return replace(proposal, to_learn=tuple(to_learn(catalog.lines[line.name], catalog, used)))
 
 
-def learnt(workspace: Path | None, move: Move, tarball: str = "") -> Move:
-    """The move with the hashes of its tarballs, as a download has them, and what a new one has; `tarball`: of
-    a mirror."""
-    if move.sha256:
-        raise Conflict("--learn and --sha256 say the same thing twice", hint="give one of them")
-    if move.rev and not REVISION.fullmatch(move.rev):
-        raise Incomplete("--learn needs the whole revision", hint="--rev with 40 digits")
-    revisions = {"": move.rev} if move.rev else _without_hash(workspace, move.line)
-    if not revisions:
-        raise Empty(f"the hashes of line {move.line} are known", hint="nothing to learn")
-    if tarball and len(revisions) > 1:
-        count = len(revisions)
-        raise Conflict(f"line {move.line} has {count} nixpkgs, and --tarball is one", hint="leave it out")
-    nix = find_nix()
-    hint = "--tarball URL takes it from a mirror; --sha256 states its hash"
-    addresses = {name: tarball or nixpkgs_address(rev) for name, rev in revisions.items()}
-    trees = {name: fetch_tree(nix, address, hint=hint) for name, address in addresses.items()}
-    hashes = {name: tree_hash(nix, tree) for name, tree in trees.items()}
-    if not move.rev:
-        return replace(move, hashes=hashes)
-    return replace(probed(move, trees[""], open_workspace(workspace).catalog), sha256=hashes[""])
-
-
 def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
-    """The move with what a tree of its revision has, where there is one and the catalog does not know it."""
+    """The move with what a tree of its revision has, if there is one and the catalog does not know it."""
     known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
     if not move.rev or tree is None or (known and known.torch_shape):
         return move
     return replace(move, probed=probe(find_nix(), tree, catalog))
 
 
-def _without_hash(workspace: Path | None, line: str) -> dict[str, str]:
-    """The nixpkgs that cells of a line import and whose hash nobody states: revisions by the pin's name."""
-    opened = open_workspace(workspace)
-    torch_line = find_line(opened.catalog, line)
-    variants = [cell.variant for cell in opened.matrix.cells if cell.line == torch_line.name]
-    builds = [torch_line.build_for(variant.toolkit) for variant in variants]
-    pins = [opened.catalog.pins[build.pin] for build in builds if build and build.pin]
-    return {pin.name: pin.rev for pin in pins if not pin.sha256}
-
-
 def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:
-    """The entries of the catalog that say the move."""
-    if not (move.rev or move.torch or move.hashes):
-        raise Empty("nothing to move", hint="give --rev, --torch, --learn, or several")
+    """The entries of the catalog for an update."""
+    if not (move.rev or move.torch):
+        raise Empty("nothing to update", hint="give --rev, --torch, or both")
     entry: FactTable = {}
     facts: dict[str, FactTable] = {"lines": {line.name: entry}}
-    if move.hashes:
-        facts["pins"] = {pin: {"sha256": sha256} for pin, sha256 in move.hashes.items()}
     builds = line.every_build
     pin: Pin | None = None
     if move.rev:
         old = {build.pin for name, build in builds.items() if name in used and build.pin}
         if not old:
-            raise Empty(f"line {line.name} imports no nixpkgs that could be moved")
+            raise Empty(f"line {line.name} imports no nixpkgs that could be updated")
         pin, table = pin_at(move, catalog)
         builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
         if lacking := sorted(used - builds.keys()):
@@ -155,15 +117,13 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
         facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:
         entry |= release_of(line, move, catalog)
-    if move.rev or move.torch:
-        moved = builds_at(pin, builds, move.torch or line.torch, catalog)
-        _add_builds(entry, moved, builds)
+    _add_builds(entry, builds_at(pin, builds, move.torch or line.torch, catalog), builds)
     return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
 def has_build(pin: Pin, name: str) -> bool:
-    """Whether a pin may have what a build needs: a release of CUDA or of another backend; of one that nobody
-    asked that is not known."""
+    """Whether a pin may have what a build needs: a release of CUDA or of another backend. True if the pin was
+    not probed."""
     backend, _, release = name.partition(" ")
     if name == CPU or not pin.probed:
         return True
@@ -187,8 +147,8 @@ def builds_at(
 
 
 def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: LineBuild | None) -> list[str]:
-    """The fixes of a build at a pin: what replaces torch's source is there where the pin's own is another
-    release. A fix by patches asks the nixpkgs itself whether it has them."""
+    """The fixes of a build at a pin: torch's source is replaced if the pin has another release. A fix by
+    patches looks in nixpkgs itself whether it has them."""
     fixes = list(build.fixes)
     if pin.torch == torch:
         gone = {*FROM_SOURCE, STUB}
@@ -201,7 +161,7 @@ def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: L
 
 
 def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mapping[str, LineBuild]) -> None:
-    """Put builds into a line's entry, with what differs from before."""
+    """Add builds to a line's entry, with what differs from before."""
     for name, table in builds.items():
         old = {"pin": before[name].pin, "fixes": list(before[name].fixes)}
         changed = {key: value for key, value in table.items() if value != old[key]}
@@ -210,7 +170,7 @@ def _add_builds(entry: FactTable, builds: Mapping[str, FactTable], before: Mappi
 
 
 def place_build(entry: FactTable, name: str, build: FactTable) -> None:
-    """Put a build where a line's entry has it."""
+    """Add a build to a line's entry."""
     backend, _, release = name.partition(" ")
     if name == CPU:
         entry[CPU] = build
@@ -221,7 +181,7 @@ def place_build(entry: FactTable, name: str, build: FactTable) -> None:
 
 
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
-    """The pin of a revision, and its entry as far as the catalog lacks it."""
+    """The pin of a revision, and what the catalog lacks of its entry."""
     if move.sha256 and not HASH.fullmatch(move.sha256):
         raise Invalid(f"{move.sha256!r} is not a sha256", hint="as nix-prefetch-url --unpack prints it")
     stated = {"sha256": move.sha256} if move.sha256 else {}
@@ -237,7 +197,7 @@ def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
 
 
 def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str] | None = None) -> FactTable:
-    """Another torch with its companions and hashes, as far as the catalog or the person knows them. The
+    """Another torch with its companions and hashes, as far as the catalog or the user knows them. The
     releases of `needed` packages, by default of all, must be known."""
     if not VERSION.fullmatch(move.torch):
         raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
@@ -264,7 +224,7 @@ def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str]
 
 
 def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
-    """Hashes that nobody knows yet; the first build shows them, and hash repair writes them."""
+    """The unknown hashes; `fix-hashes` finds and writes them."""
     builds = [build for name, build in line.every_build.items() if build.pin and name in used]
     pins = sorted({build.pin for build in builds})
     packages = {name for build in builds for name in catalog.unknown_hashes(line, build)}
@@ -274,7 +234,7 @@ def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
 
 
 def laid_over(root: Path, name: str, table: FactTable) -> Change:
-    """A catalog file with the move in a block of its own; what people wrote around it stays."""
+    """A catalog file with entries in a block of their own; what people wrote around it stays."""
     path = root / name
     text = read_text(path) if path.exists() else None
     before, begin, rest = (text or "").partition(BEGIN)
@@ -288,40 +248,40 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
         by_hand = before + "\n" * rest.count("\n", 0, len(block)) + after
         raise _twice(by_hand, str(path), table_text(merged)) from error
     kind: ChangeKind = "create" if text is None else "keep" if text == made else "rewrite"
-    return Change(kind, name, "where the line goes", text, made)
+    return Change(kind, name, "the line", text, made)
+
+
+def taken_out(root: Path, name: str, entry: str) -> Change:
+    """A catalog file without an entry, whoever wrote it."""
+    text = read_text(root / name) if (root / name).exists() else ""
+    before, begin, rest = text.partition(BEGIN)
+    block, _, after = rest.partition(END)
+    table = tomllib.loads(block) if begin else {}
+    table.pop(entry, None)
+    made = drop_tables(before, entry).rstrip() + "\n"
+    if table:
+        made += f"\n{BEGIN}\n{table_text(table)}\n{END}\n"
+    made += drop_tables(after.lstrip(), entry)
+    if not tomllib.loads(made):
+        return Change("delete", name, "it is empty", text or None)
+    return Change("rewrite", name, "the line", text, made)
 
 
 def _twice(by_hand: str, file: str, block: str) -> Conflict:
-    """What people wrote and the block both have, where people wrote it."""
+    """That an entry is in the block and outside of it."""
     theirs, ours = ([path for path, _ in nodes(parsed(text.encode()), ())] for text in (by_hand, block))
     path = next((their for their in theirs if their in ours), ours[0][:1])
-    message = f"{'.'.join(map(str, path))} has an entry of its own here, and is to move"
-    return Conflict(message, hint="take it out, then move again", where=place(by_hand, file, path))
+    message = f"{'.'.join(map(str, path))} has an entry outside of the block that torchsmith writes"
+    return Conflict(message, hint="remove it, then try again", where=place(by_hand, file, path))
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
-    """What the move does to every recipe, by derivation."""
+    """What an update does to every recipe, by derivation."""
     before = wanted_repos(proposal.workspace)
-    with tempfile.TemporaryDirectory(prefix="torchsmith-pin-") as place:
+    with tempfile.TemporaryDirectory(prefix="torchsmith-line-") as place:
         results = []
         for name, repos in (("before", before), ("after", proposal.repos)):
             folder = Path(place) / name
             write_recipes(repos, folder)
             results.append(evaluate(recipes_in(folder, proposal.after)))
     return effects(*results)
-
-
-def carry_out(
-    workspace: Path | None, move: Move, *, adopt: bool = False, wait_seconds: float = 0.0
-) -> Proposal:
-    """Write facts and recipes, all or none; refused where a recipe of the line is somebody else's."""
-    with writing(open_workspace(workspace, recover=True).home, "pin", wait_seconds) as writer:
-        proposal = propose(workspace, move, adopt=adopt)
-        if blocked := [change for change in proposal.blocked if change.recipe]:
-            names = [Path(change.path).name for change in blocked]
-            raise Refused(
-                f"recipes that are not torchsmith's would stay on the old pin: {some_of(names, 3)}",
-                hint="--adopt takes them over; nothing was written",
-            )
-        write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, tell_git=False)
-    return replace(proposal, recovered=writer.recovered)

@@ -1,15 +1,43 @@
-"""Facts of a workspace that change, and what follows: the one type that pin, line and package propose."""
+"""Facts of a workspace that change, and the recipes that change with them: what line and package propose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
+import msgspec
+
+from torchsmith.core.problem import Refused
+from torchsmith.core.text import some_of
+from torchsmith.edit.impact import Effect
 from torchsmith.edit.package_entry import PackageProbe
 from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+from torchsmith.workspace.write import write_changes
+
+
+class EditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of a workspace that change, and what follows from them."""
+
+    FORMAT: ClassVar[int] = 3
+    name: str  # of the line or package
+    written: bool
+    files: Sequence[Change]  # torchsmith.toml and the workspace's catalog
+    recipes: Sequence[Change]
+    blocked: Sequence[Change]  # files that torchsmith does not manage, which stay as they are
+    releases: Mapping[str, str] = {}  # of each package, in a new line
+    to_learn: Sequence[str] = ()  # unknown hashes
+    effects: Sequence[Effect] | None = None  # by evaluation; null: Nix was not asked
+    needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
+    gpu_lists: Sequence[str] = ()  # how the GPU target is passed to a package's build
+    nixpkgs: Mapping[str, list[str]] = {}  # what each nixpkgs has of a package, and the cells asked
+    cells: Sequence[str] = ()  # of a package, in the matrix
+    left_out: Mapping[str, str] = {}  # of a package, each cell with the reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +51,7 @@ class Proposal:
     changes: tuple[Change, ...] = ()  # of recipes and the files around them
     to_learn: tuple[str, ...] = ()  # unknown hashes
     probes: tuple[PackageProbe, ...] = ()  # what Nix said of a package
-    recovered: str = ""  # what a stopped run had left
+    recovered: str = ""  # what an interrupted run had left
 
     @property
     def recipes(self) -> list[Change]:
@@ -32,20 +60,28 @@ class Proposal:
 
     @property
     def blocked(self) -> list[Change]:
-        """Files that somebody else wrote or edited, and that would change."""
+        """Files that torchsmith does not manage and that would change."""
         return [change for change in self.changes if change.skipped]
+
+    def report(self, name: str, *, written: bool) -> EditReport:
+        """The changes of a line or package."""
+        return EditReport(
+            name=name,
+            written=written and bool(self.edits or self.recipes),
+            files=self.edits,
+            recipes=self.recipes,
+            blocked=self.blocked,
+            to_learn=self.to_learn,
+        )
 
     def cells_of(self, package: str) -> list[str]:
         """A package's cells in the matrix."""
         return [cell.name for cell in self.after.matrix.cells if cell.variant.package.name == package]
 
     def left_out_of(self, package: str) -> dict[str, str]:
-        """A package's cells that the matrix leaves out, each with the reason; where it has some, those that
-        torch has and it has not are among them."""
-        cells, reason = (
-            self.cells_of(package),
-            f"torchsmith.toml asks there for other packages than {package}",
-        )
+        """A package's cells that the matrix leaves out, each with the reason; if it has some, also the cells
+        that only torch has."""
+        cells, reason = self.cells_of(package), f"torchsmith.toml has other packages than {package} there"
         torchs = [cell.variant for cell in self.after.matrix.cells if cell.variant.package.is_torch]
         names = [variant.of(self.after.catalog.packages[package]).name for variant in torchs]
         return {name: reason for name in names if cells and name not in cells} | {
@@ -63,8 +99,8 @@ def proposed(
     adopt: bool,
     gone: str = "",
 ) -> Proposal:
-    """What follows from other texts of a workspace's files, which `edits` write; in the folder `gone` nothing
-    is wanted any more."""
+    """What follows from new texts of a workspace's files, which `edits` write. The folder `gone` should be
+    empty afterwards."""
     after = workspace.with_texts(texts)
     repos = wanted_repos(after)
     if gone and (workspace.home / gone).is_dir():
@@ -81,8 +117,8 @@ def proposed(
 def _changes_between(
     before: Workspace, after: Workspace, repos: Sequence[WantedRepo], *, adopt: bool
 ) -> tuple[Change, ...]:
-    """The changes that make `repos` what they should be after; a file of somebody else that would have to
-    change before too is none of them."""
+    """The changes that make `repos` what they should be afterwards. Files that torchsmith does not manage and
+    that should have changed before too are left out."""
     adoption = Adoption(adopt)
     changes = reconcile(before, wanted_repos(before), adopt=adoption)
     blocked = {(change.path, change.after) for change in changes if change.skipped}
@@ -91,3 +127,23 @@ def _changes_between(
         for change in reconcile(after, repos, adopt=adoption)
         if not change.skipped or (change.path, change.after) not in blocked
     )
+
+
+def write_proposal(
+    make: Callable[[], Proposal], home: Path, verb: str, *, wait_seconds: float, add: bool = False
+) -> Proposal:
+    """Make a proposal while the workspace is locked, and write it: facts and recipes, all or none."""
+    with writing(home, verb, wait_seconds) as writer:
+        proposal = make()
+        write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, add=add)
+    return replace(proposal, recovered=writer.recovered)
+
+
+def require_own(proposal: Proposal) -> Proposal:
+    """The proposal. Raises Refused if a recipe of it is not managed by torchsmith: it would stay as it is."""
+    if names := [Path(change.path).name for change in proposal.blocked if change.recipe]:
+        raise Refused(
+            f"recipes that torchsmith does not manage would not be updated: {some_of(names, 3)}",
+            hint="--adopt takes them over; nothing was written",
+        )
+    return proposal

@@ -68,10 +68,10 @@ def build_commands(
     if here.folder is None or not included:
         where = f" -w {here.spare}"
         cells = " ".join(f"--cell {name}" for name in names)
-        write = f"torchsmith init {here.spare} {cells} && torchsmith generate{where}"
+        write = f"torchsmith init {here.spare} {cells} && torchsmith apply{where}"
     else:
         where = "" if here.folder == "." else f" -w {shell_word(here.folder)}"
-        write = "" if here.recipe(variant).exists() else f"torchsmith generate{where}"
+        write = "" if here.recipe(variant).exists() else f"torchsmith apply{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
     folder = here.recipe(variant).parents[2]
     flox = f"flox build -d {shell_word(str(folder))} {variant.name}" if here.flox else ""

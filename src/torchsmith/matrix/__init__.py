@@ -9,7 +9,7 @@ from torchsmith.matrix.variant import (
     CpuOnly,
     Cuda,
     Flavor,
-    Reading,
+    ParsedName,
     Target,
     Variant,
     package_name,

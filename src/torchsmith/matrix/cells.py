@@ -31,7 +31,8 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The cell can be built by this line; a warning may say that nobody can use it, or nobody proved it."""
+    """The cell can be built by this line. A warning may say that no machine can use it, or that it is not
+    proved."""
 
     line: Line
     warnings: tuple[Reason, ...] = ()
@@ -82,7 +83,7 @@ def _decisions(catalog: Catalog) -> dict[tuple[object, ...], Decision]:
 
 
 def why_not_generated(variant: Variant, catalog: Catalog, line: str | None = None) -> str:
-    """Why torchsmith cannot generate a cell, of its line where that is known; empty where it can. Every verb
+    """Why torchsmith cannot generate a cell, of its line if that is known; empty if it can. Every verb
     gives this reason."""
     decision = assess(variant, catalog, line if line in catalog.lines else None)
     if isinstance(decision, Accepted):
@@ -91,7 +92,7 @@ def why_not_generated(variant: Variant, catalog: Catalog, line: str | None = Non
 
 
 def claim(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> str:
-    """What nobody proved of a build: what its line states, or that only a workspace has its facts."""
+    """What is not proved of a build: what its line states, or that only a workspace has its facts."""
     of = {"lines": line.name, "pins": build.pin, "cuda": str(variant.cuda), "gpus": str(variant.sm)}
     if build.unproved or not catalog.own or catalog.own.isdisjoint(of.items()):
         return build.unproved
@@ -243,7 +244,7 @@ def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
 
 def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None) -> list[Variant]:
     """The cells closest to this one that can be built and used, at most MOST_NEIGHBOURS: for its own GPU
-    where there are any, in an older release if need be; those that were proved first. None where the catalog
+    if there are any, in an older release if need be; those that were proved first. None if the catalog
     does not know its GPU or instruction set."""
     if variant.isa not in catalog.isas or (variant.sm is not None and variant.sm not in catalog.gpus):
         return []
@@ -291,7 +292,7 @@ def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
 
 
 def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
-    """The GPU architecture that a variant is compiled for, where the catalog knows it."""
+    """The GPU architecture that a variant is compiled for, if the catalog knows it."""
     target = variant.target
     if isinstance(target, Cuda):
         return catalog.gpus.get(target.sm)
@@ -301,7 +302,7 @@ def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
 
 
 def why_not_built(gfx: Gfx, catalog: Catalog) -> str:
-    """Why no cell is for a target of AMD's, and the nearest target that has cells; empty where it has."""
+    """Why no cell is for a target of AMD's, and the nearest target that has cells; empty if it has."""
     offers = [offer for pin in catalog.pins.values() for offer in pin.backends.values()]
     built = [arch for offer in offers for arch in offer.archs if arch in catalog.gfx]
     if gfx.name in built:
@@ -415,7 +416,7 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
 
 
 def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
-    """Why no machine has both this GPU and a CPU for this instruction set, where that is so."""
+    """Why no machine has both this GPU and a CPU for this instruction set, if that is so."""
     if isa.platform not in gpu.platforms:
         only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
         cell = f"no machine can use this {isa.platform.removesuffix('-linux')} cell"

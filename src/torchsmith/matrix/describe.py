@@ -1,9 +1,9 @@
-"""All that is known about a cell, as plain data: what `show` and `explain` answer."""
+"""What is known about a cell, and why it can or cannot be built: the answer of `show`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -41,9 +41,8 @@ class CpuPart(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A cell that can be built: what goes in, what it runs on, and what nobody proved."""
+    """How a cell is built: its sources, what it runs on, and what is not proved."""
 
-    name: str
     package: str
     pname: str
     python: str
@@ -56,18 +55,56 @@ class Description(msgspec.Struct, frozen=True):
     fixes: dict[str, str]
     cpu: CpuPart
     gpu: GpuPart | None = None
-    warnings: tuple[str, ...] = ()
     unproved: tuple[str, ...] = ()
 
 
+CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A cell: why it can or cannot be built, which similar cells can, and how it is built."""
+
+    FORMAT: ClassVar = 2
+    name: str
+    verdict: CellVerdict
+    reasons: tuple[str, ...]
+    codes: tuple[str, ...] = ()  # of the errors and warnings
+    nearest: tuple[str, ...] = ()
+    in_matrix: str = ""  # a sentence on whether the workspace has it
+    old_spelling: tuple[str, ...] = ()
+    build: Description | None = None  # null: it cannot be built
+
+
+def explain(name: str, catalog: Catalog, line: str | None = None, in_matrix: str = "") -> Explanation:
+    """Read a name, and describe its cell."""
+    reading = read_name(name, catalog)
+    variant, decision = reading.variant, assess(reading.variant, catalog, line)
+    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
+    good: tuple[str, ...] = ()
+    if isinstance(decision, Accepted) and decision.usable:
+        good = tuple(_good_reasons(variant, decision.line, catalog))
+    nearest = [] if good else nearest_allowed(variant, catalog, line)
+    verdict: CellVerdict = "accepted with a warning" if reasons else "accepted"
+    return Explanation(
+        name=variant.name,
+        verdict="rejected" if isinstance(decision, Rejected) else verdict,
+        reasons=(*good, *map(str, reasons)),
+        codes=tuple(reason.code for reason in reasons),
+        nearest=tuple(variant.name for variant in nearest),
+        in_matrix=in_matrix,
+        old_spelling=reading.old,
+        build=describe(variant, catalog, line) if isinstance(decision, Accepted) else None,
+    )
+
+
 def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Description:
-    """The description of a cell; a Problem with the reasons where it cannot be built."""
+    """How a cell is built. Raises NotKnown or CannotBuild, with the reasons, if it cannot be."""
     decision = assess(variant, catalog, line)
     if isinstance(decision, Rejected):
         if unknown := [reason for reason in decision.reasons if reason.code.startswith("unknown-")]:
             raise NotKnown(f"{variant}: {unknown[0].text}", hint=unknown[0].hint)
         reasons = "; ".join(map(str, decision.reasons))
-        hint = f"torchsmith explain {variant} names cells near it"
+        hint = f"torchsmith show {variant} names similar cells"
         raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.CHECK_FAILED)
     chosen = decision.line
     build = chosen.build_for(variant.toolkit)
@@ -76,7 +113,6 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
     fixes = [catalog.fixes[name] for name in build.fixes]
     package, packages = variant.package, catalog.packages.values()
     return Description(
-        name=variant.name,
         package=package.name,
         pname=pname(variant, chosen),
         python=str(variant.python),
@@ -91,7 +127,6 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
         fixes={fix.name: fix.why for fix in fixes if fix.serves(package)},
         cpu=_cpu(catalog.isas[variant.isa], catalog),
         gpu=_gpu(variant, catalog),
-        warnings=tuple(map(str, decision.warnings)),
         unproved=tuple(_unproved(variant, chosen, build, catalog)),
     )
 
@@ -118,7 +153,7 @@ def _gpu(variant: Variant, catalog: Catalog) -> GpuPart | None:
 
 
 def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) -> list[str]:
-    """What in this cell rests on an entry that nobody could check."""
+    """The entries of the catalog that this cell depends on and that are not checked."""
     entries = [("line", line.unproved), ("instruction set", catalog.isas[variant.isa].unproved)]
     if build.pin:
         entries.append((f"pin {build.pin}", catalog.pins[build.pin].unproved))
@@ -138,16 +173,16 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
 
 
 def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
-    """That the Triton of a build's nixpkgs is none that the line's torch asks for; empty where it is, or
-    neither is known."""
+    """That the Triton of a build's nixpkgs is not one that the line's torch needs; empty if it is, or if
+    either is unknown."""
     pin = catalog.pins.get(build.pin)
     if pin is None or not pin.triton or in_range(pin.triton, line.triton):
         return ""
-    return f"torch {line.torch} asks for {line.triton}, nixpkgs {pin.name} has {pin.triton}"
+    return f"torch {line.torch} needs {line.triton}, nixpkgs {pin.name} has {pin.triton}"
 
 
 class LineState(msgspec.Struct, frozen=True):
-    """What stands between a line and a build, what to know about a build, and the command that goes on."""
+    """What a line lacks for a build, remarks on a build of it, and the next command."""
 
     lacks: list[str]
     remarks: list[str]
@@ -172,14 +207,15 @@ def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState
 
 
 def _hashes_of(line: Line, catalog: Catalog) -> str:
-    """The commands that learn the hashes of a line of which the workspace has no cell."""
+    """The commands that find the hashes of a line if the workspace has no cell of it."""
     pythons = sorted(line.pythons, reverse=True)
-    cells = (Variant(catalog.torch, python, CpuOnly(), "avx2", release=line.release) for python in pythons)
+    isa = next(isa.name for isa in catalog.isas.values() if isa.usual)
+    cells = (Variant(catalog.torch, python, CpuOnly(), isa, release=line.release) for python in pythons)
     cell = next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
     if cell is None:
         return "torchsmith fix-hashes"
     folder = f"mine-{line.name}"
-    steps = (f"init {folder} --cell {cell}", f"generate -w {folder}", f"fix-hashes -w {folder}")
+    steps = (f"init {folder} --cell {cell}", f"apply -w {folder}", f"fix-hashes -w {folder}")
     return " && ".join(f"torchsmith {step}" for step in steps)
 
 
@@ -196,7 +232,7 @@ def _newer(line: Line, catalog: Catalog) -> list[Line]:
 
 
 def why_not_newer(variant: Variant, line: Line, catalog: Catalog) -> str:
-    """What keeps a cell from the torch releases that are newer than its line's; empty where there is none."""
+    """Why a cell is not built with newer torch releases than its line's; empty if there are none."""
     if not line.torch or line.flavor:
         return ""
     groups = grouped((_why_not(variant, other, catalog), other.torch) for other in _newer(line, catalog))
@@ -208,9 +244,9 @@ def _span(releases: list[str]) -> str:
 
 
 def _why_not(variant: Variant, line: Line, catalog: Catalog) -> str:
-    """What keeps a cell from being built with a line."""
+    """Why a cell is not built with a line."""
     if all(build.lacks_pin for build in line.every_build.values()):
-        return "cannot be made, no nixpkgs here has it"
+        return "cannot be built, no nixpkgs here has it"
     decision = assess(variant.changed(release=line.release), catalog)
     if isinstance(decision, Accepted):
         build = line.build_for(variant.toolkit)
@@ -221,42 +257,6 @@ def _why_not(variant: Variant, line: Line, catalog: Catalog) -> str:
     if reason.code == "line-no-cuda":
         return f"not built for {toolkit_title(variant, catalog)} here"
     return reason.text
-
-
-CellVerdict = Literal["accepted", "accepted with a warning", "rejected"]
-
-
-class Explanation(msgspec.Struct, frozen=True):
-    """Why a cell is allowed or not, and which cells near it are."""
-
-    name: str
-    verdict: CellVerdict
-    reasons: tuple[str, ...]
-    codes: tuple[str, ...] = ()  # what is wrong or to be warned of, by its stable code
-    nearest: tuple[str, ...] = ()
-    standing: str = ""
-    old_spelling: tuple[str, ...] = ()
-
-
-def explain(name: str, catalog: Catalog, line: str | None = None, standing: str = "") -> Explanation:
-    """Read a name, decide about its cell and give the reasons."""
-    reading = read_name(name, catalog)
-    variant, decision = reading.variant, assess(reading.variant, catalog, line)
-    reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
-    good: tuple[str, ...] = ()
-    if isinstance(decision, Accepted) and decision.usable:
-        good = tuple(_good_reasons(variant, decision.line, catalog))
-    nearest = [] if good else nearest_allowed(variant, catalog, line)
-    verdict: CellVerdict = "accepted with a warning" if reasons else "accepted"
-    return Explanation(
-        name=variant.name,
-        verdict="rejected" if isinstance(decision, Rejected) else verdict,
-        reasons=(*good, *map(str, reasons)),
-        codes=tuple(reason.code for reason in reasons),
-        nearest=tuple(variant.name for variant in nearest),
-        standing=standing,
-        old_spelling=reading.old,
-    )
 
 
 def _good_reasons(variant: Variant, line: Line, catalog: Catalog) -> Iterator[str]:

@@ -7,7 +7,7 @@ from torchsmith.matrix.variant import Variant
 
 
 def estimate_of(variant: Variant, catalog: Catalog) -> Estimate | None:
-    """The figures for a variant. None where there are none: of a package that nobody measured or guessed, and
+    """The figures for a variant. None if there are none: of a package that was not measured or estimated, and
     of every backend but CUDA."""
     if variant.toolkit is not None and not variant.cuda:
         return None

@@ -22,7 +22,7 @@ def isas_with(target: Target, isas: Iterable[str]) -> Iterable[str]:
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A product of axes, built by one line. `cudas` holds None for CPU-only cells."""
+    """A product of axes, built by one line. `cudas` has None for CPU-only cells."""
 
     packages: tuple[Package, ...]
     pythons: tuple[PythonVersion, ...]
@@ -33,7 +33,7 @@ class Block(msgspec.Struct, frozen=True):
     line: str | None = None
     release: StatedRelease | None = None  # that the names of its cells state
     usable: bool = False  # leave out what no machine can use
-    path: ValuePath = ()  # where it stands in its file
+    path: ValuePath = ()  # where it is in its file
 
     def variants(self) -> Iterator[Variant]:
         for package, python, target in product(self.packages, self.pythons, self._targets()):
@@ -116,7 +116,7 @@ class Matrix(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
 
     def packages(self, catalog: Catalog) -> list[Package]:
-        """The packages that it holds, in their order."""
+        """The packages that it has, in their order."""
         packages = {cell.variant.package for cell in self.cells}
         return [package for package in catalog.packages.values() if package in packages]
 
@@ -128,9 +128,9 @@ class Matrix(msgspec.Struct, frozen=True):
             return Matrix(chosen, self.left_out)
         axis, _, word = selectors[0].partition(":")
         if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
-            hint = f"this matrix has none; torchsmith explain {selectors[0]} says what there could be"
+            hint = f"this matrix has none; torchsmith show {selectors[0]} says what there could be"
         elif near := _buildable([cell.variant for cell in self.cells], selector, catalog):
-            hint = f"this matrix has none, but it can be built: torchsmith explain {near}"
+            hint = f"this matrix has none, but it can be built: torchsmith show {near}"
         elif len(selectors) > 1:
             hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
         elif axis == "package" and word not in catalog.packages:

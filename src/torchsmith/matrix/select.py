@@ -134,7 +134,7 @@ def _joins_axes(text: str, catalog: Catalog) -> bool:
 
 
 def _known_alike(text: str, catalog: Catalog) -> str:
-    """What there is, where a word looks like a GPU, an instruction set or a release: sm95, avx51, 13.7."""
+    """What there is, if a word looks like a GPU, an instruction set or a release: sm95, avx51, 13.7."""
     releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {line}" for line in catalog.lines)]
     looks = {
         r"sm_?\d+[af]?": [str(sm) for sm in catalog.gpus],

@@ -21,7 +21,7 @@ def matrix_text(cells: Sequence[Cell], about: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Axes whose product holds cells that are wanted, and no other."""
+    """Axes whose product has cells that are wanted, and no other."""
 
     line: str
     prefix: bool  # names state the release

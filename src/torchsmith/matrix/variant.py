@@ -79,7 +79,7 @@ class Variant(msgspec.Struct, frozen=True):
     target: Target
     isa: str
     flavor: Flavor = Flavor.RELEASE
-    release: StatedRelease | None = None  # where the name states it: pytorch28-...
+    release: StatedRelease | None = None  # if the name states it: pytorch28-...
     # Made once, as everything asks for them: the name without the package (Python, target, instruction set),
     # and the package's name, which is its file's name too: pytorch-python313-cuda13_0-sm120-avx512.
     cell: str = ""
@@ -106,12 +106,12 @@ class Variant(msgspec.Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """The name's first word: pytorch, or pytorch28 where the name states the release."""
+        """The name's first word: pytorch, or pytorch28 if the name states the release."""
         return f"{self.package.name}{self.release.of(self.package.name) if self.release else ''}"
 
     @property
     def stack(self) -> str:
-        """What a torch and its companions have in common: the cell, of a release where names state one."""
+        """What a torch and its companions have in common: the cell, of a release if names state one."""
         return f"{self.release.line or self.stem}/{self.cell}" if self.release else self.cell
 
     @property
@@ -172,7 +172,7 @@ class Variant(msgspec.Struct, frozen=True):
 
     @classmethod
     def try_parse(cls, name: str, catalog: Catalog) -> Variant | None:
-        """The variant of a name; None where it is none."""
+        """The variant of a name; None if it is none."""
         reading = try_read(name, catalog)
         return reading.variant if reading else None
 
@@ -189,7 +189,7 @@ class BadName(Problem):
         self.what = what
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ParsedName(msgspec.Struct, frozen=True):
     """What a name says: the variant, and how the spelling differs from ours."""
 
     variant: Variant
@@ -235,8 +235,8 @@ class _NameParts:
         return part
 
 
-def try_read(name: str, catalog: Catalog) -> Reading | None:
-    """What a name says; None where it is no variant's."""
+def try_read(name: str, catalog: Catalog) -> ParsedName | None:
+    """What a name says; None if it is not a variant's."""
     try:
         return read_name(name, catalog)
     except BadName:
@@ -244,7 +244,7 @@ def try_read(name: str, catalog: Catalog) -> Reading | None:
 
 
 @lru_cache(8192)  # finding, judging and comparing recipes each read all of their names
-def read_name(name: str, catalog: Catalog) -> Reading:
+def read_name(name: str, catalog: Catalog) -> ParsedName:
     """Read a package name, ours or an older spelling of it."""
     if len(name) > LONGEST_NAME:
         raise BadName(name[:40] + "…", LONGEST_NAME, "it is longer than any name")
@@ -257,7 +257,7 @@ def read_name(name: str, catalog: Catalog) -> Reading:
     flavor = _suffix(parts, old)
     variant = Variant(package, PythonVersion.parse(python), target, isa, flavor)
     release = _release(variant, digits, catalog) if digits else None
-    return Reading(variant.changed(release=release), tuple(old))
+    return ParsedName(variant.changed(release=release), tuple(old))
 
 
 def _package(parts: _NameParts, catalog: Catalog) -> tuple[Package, str]:

@@ -171,7 +171,7 @@ def missing(repo: Path) -> Iterator[Missing]:
     """What keeps a checkout from being cloned and published."""
     name = repo.absolute().name
     if not is_repo(repo):
-        yield Missing(name, "repository", "is not a git repository", "torchsmith generate makes it one")
+        yield Missing(name, "repository", "is not a git repository", "torchsmith apply makes it one")
         return
     if not head(repo):
         yield Missing(name, "commit", "has no commit", "commit it, or pass --push")

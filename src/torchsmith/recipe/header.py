@@ -42,13 +42,13 @@ Owner = Literal["ours", "edited", "foreign"]
 
 
 def read_header(text: str) -> Header | None:
-    """The header of a text, or None where it has none."""
+    """The header of a text, or None if it has none."""
     match = LINE.search(text.split("\n", 1)[0])
     return Header(int(match[1]), match[2], match[3]) if match else None
 
 
 def owner_of(text: str) -> Owner:
-    """Whose a file is: ours as we wrote it, ours with a hand edit, or somebody else's."""
+    """Whose a file is: ours as we wrote it, ours with a hand edit, or not managed by torchsmith."""
     header = read_header(text)
     if header is None:
         return "foreign"

@@ -1,11 +1,11 @@
 """Templates that look like the file they make.
 
-A template is Nix text with two additions. `@name@` is replaced by a value, escaped for where it stands:
+A template is Nix text with two additions. `@name@` is replaced by a value, escaped for where it is:
 inside "..." or ''...'', in a comment, or in code (where a list becomes a Nix list). A line `#? ...` steers:
 
     #? fix NAME     the lines up to `#? end`, when the line of the recipe switches the fix on
     #? if NAME      ... when the value is there and true; `#? unless NAME` when it is not; `#? else` between
-    #? each NAME    ... once for every item of a list, as `@item@`, or as the values that the item holds
+    #? each NAME    ... once for every item of a list, as `@item@`, or as the values that the item has
     #? include FILE another template, indented like this line
 
 A value can be an `Expression` of Nix in place of text; it is then interpolated. It can be a template too
@@ -35,7 +35,7 @@ class TemplateError(Problem):
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a template, and where it stands."""
+    """A line of a template, and where it is."""
 
     text: str
     file: str = ""
@@ -48,7 +48,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hole:
-    """A place to fill, where it stands, and the indentation of its line. One of a kind, so quick to find."""
+    """A place to fill, where it is, and the indentation of its line. One of a kind, so quick to find."""
 
     name: str
     state: State
@@ -94,7 +94,7 @@ def with_includes(
 
 
 def compile_lines(source: Sequence[SourceLine], *, marked: bool = False) -> tuple[Part, ...]:
-    """The parts of a template; `marked` begins every line with where it stands."""
+    """The parts of a template; `marked` begins every line with where it is."""
     parts, stop = _block(_lexed(source, marked=marked))
     if stop is not None:
         message = f"`{stop.text.strip()}` without a beginning"
@@ -144,7 +144,7 @@ def merged(parts: Sequence[P]) -> tuple[P, ...]:
 
 
 def _lexed(source: Sequence[SourceLine], *, marked: bool) -> Iterator[TemplateLine]:
-    """Follows Nix through strings, comments and interpolations, to know where each hole stands."""
+    """Follows Nix through strings, comments and interpolations, to know where each hole is."""
     states: list[State] = ["code"]
     for line in source:
         match = re.fullmatch(r"\s*#\? (.*?)\s*", line.text)
@@ -328,7 +328,7 @@ def _fill(hole: Hole, values: TemplateValues) -> str:
     if isinstance(value, Expression):
         return value.nix if hole.state == "code" else f"${{{value.nix}}}"
     if hole.state != "code":
-        raise TemplateError(f"@{hole.name}@ is no text, and stands only in code", where=hole.where)
+        raise TemplateError(f"@{hole.name}@ is not text, and is allowed only in code", where=hole.where)
     return nix_value(cast("NixValue", value), hole.indent)
 
 
@@ -345,7 +345,7 @@ def _escaped(text: str, state: State) -> str:
 
 
 def lines_of(parts: Sequence[Part], values: TemplateValues) -> tuple[str, dict[int, Where]]:
-    """A template filled, and for lines that come from a nested one where they stand there."""
+    """A template filled, and for lines that come from a nested one where they are there."""
     places: dict[int, Where] = {}
     lines = []
     for number, line in enumerate(render(parts, {**values, MARKS: True}).split("\n"), 1):

@@ -26,7 +26,7 @@ class RecipeOptions:
 
     max_jobs: int = 32
     nightly: Mapping[str, SourceFacts] = field(default_factory=dict)  # the sources of packages
-    toolkit: SourceFacts | None = None  # build-cudatoolkit; None: its recipes lie beside the wrapper
+    toolkit: SourceFacts | None = None  # build-cudatoolkit; None: its recipes are beside the wrapper
     ccache: str = ""  # the folder of a compile cache that builds share; empty: none
     narrow: bool = True  # whether all that a GPU cell needs is compiled for its GPU alone
 

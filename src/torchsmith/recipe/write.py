@@ -42,7 +42,7 @@ def family(facts: CellFacts) -> str:
 
 
 def check_nix(text: str, places: Mapping[int, Where]) -> None:
-    """A Problem with the line of the template where a recipe's text is no Nix."""
+    """A Problem with the line of the template where a recipe's text is not Nix."""
     from torchsmith.recipe.read.syntax import Unreadable, parse
 
     try:
@@ -50,7 +50,7 @@ def check_nix(text: str, places: Mapping[int, Where]) -> None:
     except Unreadable as fault:
         line = fault.where.line if fault.where else 0
         near = next((places[number] for number in range(line, 0, -1) if number in places), None)
-        raise Invalid(fault.message, hint="what it makes is no Nix", where=near or fault.where) from None
+        raise Invalid(fault.message, hint="what it makes is not Nix", where=near or fault.where) from None
 
 
 class RecipeWriter:
@@ -92,7 +92,7 @@ class RecipeWriter:
         return not pinned and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
 
     def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
-        """A recipe that nobody builds: a package of nixpkgs or of a template, and what of the matrix lies
+        """A recipe that is not built: a package of nixpkgs or of a template, and what of the matrix lies
         below it marked; with it the lines that come from templates."""
         facts = CellFacts(cell, self.catalog, self.options)
         own = self.catalog.template_of(package.name)

@@ -24,8 +24,8 @@ from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.journal import writing
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
-from torchsmith.workspace.run import carry_out
 from torchsmith.workspace.wanted import wanted_repos
+from torchsmith.workspace.write import write_changes
 
 MAX_ROUNDS = 5  # a wrong pin hides the sources behind it
 
@@ -235,7 +235,7 @@ class HashFixer:
                 return
             self.workspace = after = self.workspace.with_texts(texts)
             repos = wanted_repos(after)
-            carry_out(writer, repos, reconcile(after, repos), edits=changes)
+            write_changes(writer, repos, reconcile(after, repos), edits=changes)
 
 
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:

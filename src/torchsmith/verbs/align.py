@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
+from typing import Annotated
 
-from torchsmith.api.aligning import AlignedCell, AlignReport, AlignRequest, align
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.core.text import counted, grouped, printable
+from torchsmith.edit.align import AlignedCell, Alignment, align_repositories
+from torchsmith.workspace.checkout import workspace_folder
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith align builds"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith align builds"
 MISSING, CANNOT = "-", "x"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignRequest:
+    """Which repositories to compare, and whether to write what is missing."""
+
+    paths: Annotated[
+        tuple[Path, ...], Argument("Repositories, or a folder that contains them.", metavar="[REPO]...")
+    ] = ()
+    workspace: WorkspaceOption = None
+    create: Annotated[bool, Option("Write the recipes that are missing.")] = False
+
+
+def align(request: AlignRequest) -> Alignment:
+    """Compare the cells of repositories; `create` writes what is missing."""
+    paths = request.paths or (workspace_folder(request.workspace),)
+    return align_repositories(paths, request.workspace, create=request.create)
 
 
 def run(*, request: AlignRequest, json: JsonOption = False) -> None:
@@ -21,7 +42,7 @@ def run(*, request: AlignRequest, json: JsonOption = False) -> None:
 
     The exit code is 1 when something is missing. Cells that a package cannot have do not count; the reason is
     given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds them
-    to torchsmith.toml where there is one.
+    to torchsmith.toml if there is one.
     """
     report = align(request)
     if json:
@@ -35,7 +56,7 @@ def run(*, request: AlignRequest, json: JsonOption = False) -> None:
     exit_if(report.not_written if request.create else report.missing)
 
 
-def _print_alignment(report: AlignReport) -> None:
+def _print_alignment(report: Alignment) -> None:
     """A grid for each Python and CUDA whose cells are not all in all repositories: a row for each instruction
     set, a column for each GPU, and in it a letter for each repository."""
     letters = dict(zip(report.repositories, ascii_uppercase + ascii_lowercase, strict=False))
@@ -48,10 +69,10 @@ def _print_alignment(report: AlignReport) -> None:
         else:
             _print_grid(title, cells, letters)
     hint = "; --create writes what is missing" if report.missing else ""
-    tell(f"{report.whole} of {len(report.cells)} cells are in every repository{hint}")
+    tell(f"{report.complete} of {len(report.cells)} cells are in every repository{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
         tell(f"{CANNOT}  {counted(count, 'cell')}: {reason}")
-    for recipe in report.left:
+    for recipe in report.unmatched:
         warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
 
 
@@ -84,15 +105,15 @@ def _axes(cell: str) -> tuple[str, str, str]:
     return f"{python}-{platform}", gpu, "-".join(rest)
 
 
-def _print_created(report: AlignReport) -> None:
+def _print_created(report: Alignment) -> None:
     """What was written, and what cannot be."""
     for path in report.written:
         write(printable(f"create  {path}"))
-    for name, why in report.not_written.items():
-        warn(f"cannot  {Path(name).name}  {why}")
+    for recipe in report.not_written:
+        warn(f"cannot  {recipe.path.name}  {recipe.why}")
     if report.written and report.managed:
-        tell("torchsmith.toml asks for the cells of these repositories now.")
+        tell("torchsmith.toml has the cells of these repositories now.")
     elif report.written:
-        tell("No torchsmith.toml rules these repositories: torchsmith does not manage the new files.")
+        tell("These repositories have no torchsmith.toml: torchsmith does not manage the new files.")
     elif not report.not_written:
         tell("nothing is missing")

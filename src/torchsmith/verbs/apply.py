@@ -1,40 +1,136 @@
-"""`torchsmith apply`: carry the plan out."""
+"""`torchsmith apply`: write what a plan shows."""
 
 from __future__ import annotations
 
-from torchsmith.api.writing import ApplyRequest, apply
-from torchsmith.cli.console import exit_if, next_build, next_step, print_json, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.cli.terminal import Terminal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import msgspec
+
+from torchsmith.cli.console import exit_if, next_build, next_step, tell
+from torchsmith.cli.fields import Option
+from torchsmith.cli.options import JsonOption, WaitOption, YesOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.core.problem import Conflict, Exit, Refused
 from torchsmith.core.text import counted
-from torchsmith.verbs.plan_view import may_delete, print_changes
+from torchsmith.verbs.plan import (
+    ChangeReport,
+    CheckOption,
+    DiffOption,
+    PlanRequest,
+    VerboseOption,
+    print_changes,
+    print_report,
+    report_of,
+)
+from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith init builds && torchsmith apply -w builds --dry-run"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds"
+Confirm = Callable[[ChangeReport], bool]  # whether files may be deleted
 
 
-def run(*, request: ApplyRequest, json: JsonOption = False) -> None:
-    """Carry out the plan, one commit per phase.
+@dataclass(frozen=True, kw_only=True)
+class ApplyRequest(PlanRequest):
+    """Which plan to write, and what git does with it."""
 
-    It asks before it deletes files, and refuses to without a terminal. An interrupted run continues where it
-    stopped when you call it again. Without [bold]--adopt[/bold], files that torchsmith does not manage stay
-    as they are. The exit code is 1 when a file that torchsmith does not manage should change, or when a
-    repository has changes that are not committed.
+    dry_run: Annotated[bool, Option("Write nothing; list the changes.")] = False
+    commit: Annotated[bool, Option("Make one commit for each phase in each repository.")] = False
+    per_file: Annotated[bool, Option("With --commit: one commit for each file.")] = False
+    git: Annotated[bool, Option("--git/--no-git", "Add the files to git, which Flox needs.")] = True
+    allow_dirty: Annotated[bool, Option("With --commit: accept uncommitted changes.")] = False
+    yes: YesOption = False
+    wait: WaitOption = 0.0
+
+
+def _refuse(report: ChangeReport) -> bool:
+    return False
+
+
+def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
+    """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
+    Refused if files would be deleted, unless the request says `yes` or `confirm` agrees."""
+    from torchsmith.workspace import git
+    from torchsmith.workspace.journal import writing
+    from torchsmith.workspace.write import commit_changes, require_clean, write_changes
+
+    if request.commit and not request.git:
+        raise Conflict("--commit needs git", hint="leave --no-git out")
+    if request.per_file and not request.commit:
+        raise Conflict("--per-file says how to commit", hint="add --commit")
+    if request.dry_run:
+        return report_of(request)[1]
+    if request.git:
+        git.require_git()
+    home = open_workspace(request.workspace, request.profile, recover=True).home
+    with writing(home, "apply", request.wait) as writer:
+        reporter.note(writer.recovered)
+        plan, report = report_of(request)
+        if request.commit and not request.allow_dirty:
+            require_clean(writer.root, plan.repos)
+        deleted = [change.path for change in report.pending if change.kind == "delete"]
+        if deleted and not request.yes and not confirm(report):
+            count = counted(len(deleted), "file")
+            raise Refused(
+                f"{count} would be deleted, such as {deleted[0]}: nothing was written",
+                hint="--yes deletes without asking; --dry-run lists what would be done",
+                exit=Exit.BAD_REQUEST,
+            )
+        if request.commit:
+            commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)
+        else:
+            write_changes(writer, plan.repos, plan.changes, add=request.git)
+    commits, copies = tuple(writer.commits), tuple(writer.copies)
+    return msgspec.structs.replace(report, written=True, commits=commits, copies=copies)
+
+
+def run(
+    *,
+    request: ApplyRequest,
+    diff: DiffOption = False,
+    check: CheckOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write what [bold]plan[/bold] shows: recipes, Flox files and README pages for each package.
+
+    Only files that torchsmith wrote and that were not edited since are replaced and deleted, unless
+    [bold]--adopt[/bold] names others. It asks before it deletes files, and refuses to without a terminal.
+    With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean; an interrupted run
+    resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold] nothing is written. The
+    exit code is 1 when a file that torchsmith does not manage should change, or with [bold]--check[/bold]
+    when any file should.
     """
-    report = apply(request, Terminal(), may_delete)
-    if json:
-        print_json(report)
-    elif print_changes(report, tell if report.written else write) and not report.written:
-        next_step("plan", "--verbose", workspace=request.workspace, why="every file")
-    if not report.written:
-        if report.pending or report.skipped:
+    from torchsmith.cli.terminal import Terminal
+
+    if diff or check:
+        request = replace(request, dry_run=True)
+    report = apply(request, Terminal(), _may_delete)
+    print_report(report, diff=diff, verbose=verbose, json=json)
+    if request.dry_run:
+        if report.pending and not check:
             next_step("apply", workspace=request.workspace)
+        exit_if(check and (report.pending or report.skipped))
         return
     if report.skipped:
         why = f"replaces {counted(len(report.skipped), 'file')} that torchsmith does not manage"
-        options = ("--adopt",) if request.commit else ("--adopt", "--no-commit")
-        next_step("apply", *options, workspace=request.workspace, why=why)
+        commit = ("--commit",) if request.commit else ()
+        next_step("apply", "--adopt", "all", *commit, workspace=request.workspace, why=why)
     exit_if(report.skipped)
-    if left := sum(bool(change.warnings) for change in report.changes):
-        why = f"{counted(left, 'recipe')} kept with warnings"
+    if warned := sum(bool(change.warnings) for change in report.changes):
+        why = f"{counted(warned, 'recipe')} kept with warnings"
         next_step("audit", str(request.workspace or "."), why=why)
     next_build(workspace=request.workspace)
+
+
+def _may_delete(report: ChangeReport) -> bool:
+    """Show the changes, and ask whether files may be deleted; no without a terminal."""
+    import sys
+
+    print_changes(report, tell)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    count = sum(change.kind == "delete" for change in report.pending)
+    sys.stderr.write(f"Delete {counted(count, 'file')}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -39,7 +39,7 @@ from torchsmith.workspace.checkout import root_of, split, workspace_folder, work
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith audit builds"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith audit builds"
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
     "sarif": reports.as_sarif,

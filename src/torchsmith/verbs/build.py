@@ -32,7 +32,7 @@ from torchsmith.workspace.journal import finish_stopped
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b"
+    "torchsmith init b && torchsmith apply -w b"
     " && torchsmith build -w b sm120 avx2 --dry-run --nixpkgs sample"
 )
 MAX_JOBS_LISTED = 40  # jobs of a plan

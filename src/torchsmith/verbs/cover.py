@@ -172,7 +172,7 @@ def run(
         _write_plan(write, report, request, replace=force)
     if not json and write is not None:
         warn(f"written: {write}")
-        next_step("generate", workspace=write.parent if write.name == "torchsmith.toml" else write)
+        next_step("apply", workspace=write.parent if write.name == "torchsmith.toml" else write)
     elif report.plan.variants:
         next_step("cover", *sys.argv[2:], "--write", "builds/torchsmith.toml", why="as a workspace")
     exit_if(not report.ok)

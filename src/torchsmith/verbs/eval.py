@@ -25,7 +25,7 @@ from torchsmith.nix.targets import ForeignTargets, foreign_targets
 from torchsmith.verbs.svg import check_svg, write_svg
 from torchsmith.workspace.proved import remember
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith eval -w b sm120 --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 RECIPES_NAMED = 3  # more are counted
 Drawing = Literal["dot", "mermaid"]
 

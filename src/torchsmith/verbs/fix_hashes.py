@@ -18,7 +18,7 @@ from torchsmith.core.text import counted
 from torchsmith.nix.tool import find_nix
 from torchsmith.repair.fix_hashes import HashFixer, HashFixes
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,73 @@
 
 from __future__ import annotations
 
-from torchsmith.api.derivations import ImpactReport, ImpactRequest, impact
-from torchsmith.cli.console import answer, exit_if, next_build, tell, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.cli.terminal import Terminal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b --commit && torchsmith impact -w b --nixpkgs sample"
+import msgspec
+
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import answer, exit_if, next_build, tell, write
+from torchsmith.cli.fields import Option
+from torchsmith.cli.nix_options import NixOptions, evaluation
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.problem import Exit
+from torchsmith.edit import impact as changes
+from torchsmith.edit.impact import Effect
+from torchsmith.matrix import Variant
+from torchsmith.matrix.estimate import estimate_of
+from torchsmith.nix.evaluate import exit_of
+from torchsmith.workspace.load import open_workspace
+
+EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith impact -w b --nixpkgs sample"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpactRequest:
+    """A workspace, and the revision of it to compare with."""
+
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+    against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
+    as_is: Annotated[bool, Option("Compare the files on disk, not what would be generated.")] = False
+    nix: NixOptions = field(default_factory=NixOptions)
+
+
+class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change does to each recipe."""
+
+    FORMAT: ClassVar = 2
+    summary: str
+    effects: Sequence[Effect]
+    hours: float  # for the recipes that change, on 16 cores, without their dependencies
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of([effect.cause for effect in self.effects if effect.kind == "broken" and effect.cause])
+
+
+def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
+    """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
+    opened = open_workspace(request.workspace, request.profile)
+    _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
+    folder = opened.root or Path.cwd()
+    effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
+    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
+    hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
+    return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
+
+
+def _hours(name: str, catalog: Catalog) -> float:
+    """What the catalog estimates for a recipe by its name."""
+    variant = Variant.try_parse(name, catalog)
+    if variant is None:
+        return 0.0
+    row = estimate_of(variant, catalog)
+    return row.hours + row.gpu_hours if row else 0.0
 
 
 def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
@@ -19,7 +80,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     report = impact(request, Terminal())
     answer(report, _print_effects, as_json=json)
     exit_if(report.exit)
-    if any(effect.kind in ("changed", "new", "mended") for effect in report.effects):
+    if any(effect.kind in ("changed", "new", "fixed") for effect in report.effects):
         next_build(workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 

@@ -2,12 +2,114 @@
 
 from __future__ import annotations
 
-from torchsmith.api.starting import InitReport, InitRequest, init
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, tell, warn, write
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.fields import Argument, Option
+from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells
+from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.matrix.describe import newer_lines
+from torchsmith.workspace.checkout import UnusedRecipe
+from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.start import (
+    block_title,
+    derive_workspace,
+    start_workspace,
+    write_derived,
+)
 
 EXAMPLE = "torchsmith init builds --profile seed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitRequest:
+    """Where a workspace is to be, and which matrix it starts with."""
+
+    folders: Annotated[
+        tuple[Path, ...],
+        Argument(
+            "The folder of the workspace; by default this one. With --from: more repositories.",
+            metavar="[FOLDER]",
+        ),
+    ] = ()
+    profile: ProfileChoice = "real"
+    cell: Annotated[
+        tuple[str, ...],
+        Option("Ask for this cell only, in every package.", autocompletion=complete_cells),
+    ] = ()
+    existing: Annotated[
+        tuple[Path, ...],
+        Option("--from", "Derive the matrix from the recipes of these repositories."),
+    ] = ()
+    line: Annotated[
+        str | None, Option("With --from: the torch line of recipes that do not state theirs.")
+    ] = None
+    force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
+
+
+class InitReport(msgspec.Struct, frozen=True):
+    """The file that was written and the number of its variants. Of recipes that were read: what was left out,
+    assumed and lost, and their nixpkgs if it is not the catalog's."""
+
+    FORMAT: ClassVar = 2
+    file: Path
+    variants: int
+    warned: int = 0
+    recipes: int = 0
+    left_out: Sequence[UnusedRecipe] = ()
+    assumed: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    elsewhere: dict[str, int] = {}
+    pins: dict[str, str] = {}
+    newer: dict[str, str] = {}  # torch releases that are newer than those of the matrix, and what each lacks
+
+
+def init(request: InitRequest) -> InitReport:
+    """Write a torchsmith.toml: for a profile, for cells, or for existing repositories. Raises Conflict for
+    options that exclude each other, Exists if there is a file already, unless `force`."""
+    if request.existing and (request.cell or request.profile != "real"):
+        raise Conflict(
+            "--from derives the matrix from recipes; --profile and --cell cannot be combined with it"
+        )
+    if request.line and not request.existing:
+        hint = f'without --from, write line = "{request.line}" into torchsmith.toml'
+        raise Conflict("--line needs --from", hint=hint)
+    if not request.existing:
+        if len(request.folders) > 1:
+            hint = "--from takes repositories in"
+            raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
+        folder = request.folders[0] if request.folders else Path()
+        file = start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
+        opened = open_workspace(file)
+        cells = opened.matrix.cells
+        lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
+        newest = max(lines, key=lambda line: version_key(line.torch), default=None)
+        return InitReport(
+            file,
+            len(cells),
+            warned=sum(bool(cell.warnings) for cell in cells),
+            newer=newer_lines(newest, opened.catalog) if newest else {},
+        )
+    derived = derive_workspace([*request.existing, *request.folders], request.line)
+    write_derived(derived, force=request.force)
+    return InitReport(
+        file=derived.file,
+        variants=len(derived.cells),
+        warned=sum(bool(cell.warnings) for cell in derived.cells),
+        recipes=derived.recipes,
+        left_out=derived.left_out,
+        assumed=derived.assumed,
+        lost=derived.lost,
+        elsewhere=dict(derived.elsewhere),
+        pins={block_title(block): pin for block, pin in derived.pins.items()},
+    )
 
 
 def run(*, request: InitRequest, json: JsonOption = False) -> None:
@@ -18,14 +120,14 @@ def run(*, request: InitRequest, json: JsonOption = False) -> None:
     """
     report = init(request)
     answer(report, _print_report, as_json=json)
-    next_step("plan" if request.existing else "generate", workspace=report.file.parent)
+    next_step("plan" if request.existing else "apply", workspace=report.file.parent)
 
 
 def _print_report(report: InitReport) -> None:
-    """What was taken in, and what was not."""
-    if report.left:
-        write(f"left out: {counted(len(report.left), 'recipe')}")
-    for why, names in grouped((recipe.why, recipe.name) for recipe in report.left).items():
+    """What was read, and what was left out."""
+    if report.left_out:
+        write(f"left out: {counted(len(report.left_out), 'recipe')}")
+    for why, names in grouped((recipe.why, recipe.name) for recipe in report.left_out).items():
         write(f"  {some_of(names)}: {why}")
     for title, rows in (("not stated, assumed", report.assumed), ("not kept", report.lost)):
         if rows:
@@ -33,7 +135,7 @@ def _print_report(report: InitReport) -> None:
         for row in rows:
             write(f"  {row}")
     if report.elsewhere:
-        write("at another nixpkgs than their line; torchsmith generate --adopt moves them to it:")
+        write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
     for block, count in report.elsewhere.items():
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():

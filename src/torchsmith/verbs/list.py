@@ -5,16 +5,122 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from torchsmith.api.listing import CellRow, LeftOutReport, ListReport, ListRequest, list_cells, list_left_out
+import msgspec
+
+from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.cli.console import Painted, answer, columns, next_step, warn, write
 from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped
+from torchsmith.matrix import Cell, pname
+from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
+from torchsmith.matrix.select import Selector
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListRequest:
+    """Which variants of which matrix."""
+
+    selectors: Selectors = ()
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+
+
+class CellRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell of the matrix."""
+
+    name: str
+    package: str
+    version: str
+    pname: str
+    python: PythonVersion
+    cuda: CudaVersion | None
+    sm: Sm | None
+    isa: str
+    system: str
+    line: str
+    warnings: list[str]
+    target: str  # the backend with its release and architecture, as names write it
+    cell: str  # its name without the package
+    toolkit: str  # such as CUDA 13.0; empty for the CPU alone
+    arch: str  # of the GPU, such as sm120
+    gpu: str  # the products that run it
+
+
+class ListReport(msgspec.Struct, frozen=True):
+    """The selected cells, and their packages and instruction sets in the catalog's order."""
+
+    FORMAT: ClassVar = 2
+    cells: list[CellRow]
+    packages: Sequence[str] = ()
+    isas: Sequence[str] = ()
+    unusable: int = 0  # cells that no machine can use
+
+
+class LeftOutRow(msgspec.Struct, frozen=True):
+    """A cell that the matrix leaves out, and why."""
+
+    name: str
+    reasons: list[str]
+
+
+class LeftOutReport(msgspec.Struct, frozen=True):
+    """The cells that were left out."""
+
+    left_out: list[LeftOutRow]
+
+
+def list_cells(request: ListRequest) -> ListReport:
+    """The cells that selectors match. Raises a Problem for an unknown selector."""
+    opened = open_workspace(request.workspace, request.profile)
+    matrix = opened.select(request.selectors)
+    catalog, cells = opened.catalog, matrix.cells
+    used = {cell.variant.isa for cell in cells}
+    return ListReport(
+        cells=[_row(cell, catalog) for cell in cells],
+        packages=[package.name for package in matrix.packages(catalog)],
+        isas=[isa for isa in catalog.isas if isa in used],
+        unusable=sum(any(warning.code == UNUSABLE for warning in cell.warnings) for cell in cells),
+    )
+
+
+def _row(cell: Cell, catalog: Catalog) -> CellRow:
+    variant, line = cell.variant, catalog.lines[cell.line]
+    return CellRow(
+        name=cell.name,
+        package=variant.package.name,
+        version=line.version_of(variant.package.name),
+        pname=pname(variant, line),
+        python=variant.python,
+        cuda=variant.cuda,
+        sm=variant.sm,
+        isa=variant.isa,
+        system=catalog.isas[variant.isa].platform,
+        line=cell.line,
+        warnings=[str(warning) for warning in cell.warnings],
+        target=str(variant.target),
+        cell=variant.cell,
+        toolkit=toolkit_title(variant, catalog),
+        arch=variant.arch,
+        gpu=gpu_title(variant, catalog),
+    )
+
+
+def list_left_out(request: ListRequest) -> LeftOutReport:
+    """The cells that selectors match and the matrix leaves out, each with the reasons."""
+    opened = open_workspace(request.workspace, request.profile)
+    selector = Selector.parse(request.selectors, opened.catalog)
+    rows = [row for row in opened.matrix.left_out if selector.matches(row.variant, "", opened.catalog)]
+    if not rows:
+        opened.select(request.selectors)  # raises a Problem if the matrix has none of it either
+    return LeftOutReport([LeftOutRow(row.variant.name, [str(why) for why in row.reasons]) for row in rows])
 
 
 def run(
@@ -39,17 +145,26 @@ def run(
         sys.stdout.write("".join(f"{row.name}\n" for row in report.cells))
     else:
         answer(report, _print_grids, as_json=json)
-        if report.next:
-            workspace = None if report.next[0] == "init" else request.workspace
-            why = "a workspace of your own, to change" if report.next[0] == "init" else ""
-            next_step(*report.next, workspace=workspace, why=why)
+        _print_next(request, report)
     if not report.cells:
         warn("every cell is left out; torchsmith list --left-out says why")
         raise SystemExit(1)
 
 
+def _print_next(request: ListRequest, report: ListReport) -> None:
+    """Name the verb that comes next if nothing was written yet."""
+    opened = open_workspace(request.workspace, request.profile)
+    if report.cells and opened.root is None:
+        profile = ("-p", request.profile) if request.profile else ()
+        next_step("init", "builds", *profile, why="a workspace of your own, to change")
+        return
+    folders = [opened.home / package.folder for package in opened.catalog.packages.values()]
+    if report.cells and not any(folder.exists() for folder in folders):
+        next_step("apply", workspace=request.workspace)
+
+
 def _print_left_out(report: LeftOutReport) -> None:
-    """The cells left out with their reasons."""
+    """The cells that are left out, and the reasons."""
     for why, names in grouped(("; ".join(row.reasons), row.name) for row in report.left_out).items():
         write(f"{counted(len(names), 'variant')}: {why}", "bold")
         for name in names:
@@ -88,7 +203,7 @@ def _grid(cells: Sequence[CellRow], packages: int, known: Sequence[str]) -> list
 
 
 def _mark(cells: Sequence[CellRow], packages: int) -> tuple[str, str]:
-    """● in every package, its count where only some have it; ▲ with a warning."""
+    """● in every package, a count if only some have it; ▲ with a warning."""
     if not cells:
         return "·", "dim"
     mark = "●" if len(cells) == packages else f"{len(cells)}/{packages}"

@@ -1,23 +1,34 @@
-"""`torchsmith package`: the packages of a workspace, and more of your own."""
+"""`torchsmith package`: the packages of a workspace, and those of its own."""
 
 from __future__ import annotations
 
-from torchsmith.api.editing import (
-    EditReport,
-    KnownRequest,
-    PackageAddRequest,
-    PackageRemoveRequest,
-    PackagesReport,
-    add_package,
-    list_packages,
-    remove_package,
-)
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
+from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
-from torchsmith.cli.options import JsonOption
+from torchsmith.cli.nix_options import (
+    MemoryOption,
+    NixOptions,
+    NixpkgsOption,
+    TimeoutOption,
+    evaluation,
+    read_trees,
+)
+from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted, grouped, some_of
-from torchsmith.verbs.edit_view import print_edit
+from torchsmith.edit import package as packages
+from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
+from torchsmith.edit.proposal import EditReport, Proposal
+from torchsmith.verbs.line import KnownRequest, print_edit, written
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
 app = Group(EXAMPLE)
@@ -29,8 +40,20 @@ def run() -> None:
 
     [bold]package list[/bold] shows the known packages and which ones this workspace builds. [bold]package
     add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it. The exit
-    code is 1 when Nix refuses every cell, or when files that torchsmith does not manage stand in the way.
+    code is 1 when Nix refuses every cell, or when files that torchsmith does not manage would have to change.
     """
+
+
+class PackagesReport(msgspec.Struct, frozen=True):
+    """Every package that a workspace knows."""
+
+    packages: list[PackageRow]
+
+
+def list_packages(request: KnownRequest) -> PackagesReport:
+    """The packages that a workspace knows."""
+    opened = open_workspace(request.workspace)
+    return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 
 
 @app.command("list", "torchsmith package list")
@@ -47,6 +70,94 @@ def _print_packages(report: PackagesReport) -> None:
         whose = "this workspace's" if row.own else "built in"
         rows.append([row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose])
     table((*names, "cells", "whose"), rows, right=("cells",), broken=(*names, "whose"))
+
+
+PackageName = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageAddRequest:
+    """A package of nixpkgs to build, and how Nix is asked about it."""
+
+    name: PackageName
+    workspace: WorkspaceOption = None
+    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; by default its name.")] = ""
+    title: Annotated[str, Option("Its name for people.")] = ""
+    source: Annotated[
+        str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
+    ] = ""
+    tag: Annotated[str, Option("How releases are tagged; by default v{version}.")] = ""
+    version: Annotated[str, Option("The release to build; by default the one in nixpkgs.")] = ""
+    gpu_list: Annotated[
+        Sequence[str],
+        Option(
+            "How the GPU target is passed to its build, such as variable:FLASH_ATTN_CUDA_ARCHS:90.",
+            metavar="BY:NAME[:FORM]",
+        ),
+    ] = ()
+    nixpkgs: NixpkgsOption = ()
+    memory: MemoryOption = 4.0
+    timeout: TimeoutOption = 300.0
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> EditReport:
+    """Ask Nix about a package for every line, CUDA and system, and write its entry and its recipes."""
+    new = NewPackage(
+        name=request.name,
+        attr=request.attr or request.name,
+        title=request.title,
+        upstream=packages.read_source(request.source, request.tag),
+        version=request.version,
+        gpu_list=packages.read_gpu_list(request.gpu_list),
+    )
+    opened = open_workspace(request.workspace)
+    packages.check_name(opened, new)  # before Nix is looked for
+    options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
+    nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
+    trees = read_trees(request.nixpkgs)
+    proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
+    proposal = _written(proposal, request.workspace, request.writing, reporter)
+    report = proposal.report(request.name, written=not request.writing.dry_run)
+    package = proposal.after.catalog.packages[request.name]
+    answers = grouped(
+        (
+            f"Nix refuses: {probe.error}" if probe.error else f"release {probe.version}",
+            probe.cell.variant.cell,
+        )
+        for probe in proposal.probes
+    )
+    return msgspec.structs.replace(
+        report,
+        needs=package.needs,
+        gpu_lists=[f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists],
+        nixpkgs=answers,
+        cells=proposal.cells_of(request.name),
+        left_out=proposal.left_out_of(request.name),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageRemoveRequest:
+    """A package to remove from the workspace."""
+
+    name: PackageName
+    workspace: WorkspaceOption = None
+    writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def remove_package(request: PackageRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
+    """Remove a package's recipes, and its entry if it is the workspace's own."""
+    proposal = packages.propose_removal(request.workspace, request.name, adopt=request.writing.adopt)
+    proposal = _written(proposal, request.workspace, request.writing, reporter)
+    return proposal.report(request.name, written=not request.writing.dry_run)
+
+
+def _written(
+    proposal: Proposal, workspace: Path | None, options: WriteOptions, reporter: Reporter
+) -> Proposal:
+    """The proposal, written unless the options say --dry-run."""
+    return written(lambda: packages.unchanged(proposal), workspace, "package", options, reporter, add=True)
 
 
 @app.command("add", "torchsmith package add torchmetrics --attr torchmetrics")

@@ -25,7 +25,7 @@ from torchsmith.webpage.html import page as html
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
-EXAMPLE = "torchsmith init builds && torchsmith generate -w builds && torchsmith page -w builds -o page.html"
+EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
 PLANS_DRAWN = 12
 

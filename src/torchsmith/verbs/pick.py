@@ -555,7 +555,7 @@ def _print_missing(report: PickReport) -> None:
             write(f"  not proved: {text}", "yellow")
         write(f"  to build: {wanted.cost}" + " (coarse estimates)" * bool(wanted.cost.cores))
         if wanted.file:
-            then = command("generate", workspace=Path(wanted.file).parent)
+            then = command("apply", workspace=Path(wanted.file).parent)
             write(f'  add "{wanted.name}" to include in {wanted.file}, then: {then}; or in a new workspace:')
         print_commands(wanted.commands)
         write()

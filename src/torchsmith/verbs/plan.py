@@ -1,46 +1,208 @@
-"""`torchsmith plan`: what stands between the repositories and torchsmith.toml."""
+"""`torchsmith plan`: what would change in a workspace."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from torchsmith.api.writing import PlanRequest, plan
-from torchsmith.cli.console import exit_if, next_step, print_json, tell
+import msgspec
+
+from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, tell, write
 from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption
-from torchsmith.core.text import some_of
-from torchsmith.verbs.plan_view import print_changes
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.core.text import counted, grouped, printable, some_of
+from torchsmith.workspace.change import PHASES, Change
+from torchsmith.workspace.journal import Commit
+
+if TYPE_CHECKING:
+    from torchsmith.edit.plan import WorkspacePlan
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
+DiffOption = Annotated[bool, Option("Print the changes as a diff.")]
+CheckOption = Annotated[bool, Option("Exit 1 if a file should change.")]
+VerboseOption = Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")]
+STYLES = {
+    "create": "green",
+    "rewrite": "cyan",
+    "replace": "magenta",
+    "delete": "red",
+    "skip": "yellow",
+    "keep": "dim",
+}
+COUNTED = {"create": "create", "rewrite": "change", "replace": "change", "delete": "delete", "keep": "keep"}
+DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "kept"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """Which workspace to compare with its torchsmith.toml, and which files to take over."""
+
+    workspace: WorkspaceOption = None
+    profile: ProfileOption = None
+    only: Annotated[tuple[str, ...], Option("Only the recipes that this selector matches.")] = ()
+    adopt: Annotated[
+        tuple[str, ...],
+        Option(
+            "Take over files that torchsmith does not manage: a file, the recipes of a folder, or all that"
+            " the plan skips. Git or .orig keeps the old text.",
+            metavar="PATH|all",
+        ),
+    ] = ()
+
+
+class ChangeReport(msgspec.Struct, frozen=True):
+    """The changes of a workspace: those that were made if it is `written`, else those that would be."""
+
+    FORMAT: ClassVar = 3
+    root: Path
+    written: bool
+    changes: Sequence[Change]
+    commits: Sequence[Commit] = ()
+    narrowed: Sequence[str] = ()  # the GPU of each recipe that passes it to nixpkgs now and did not before
+    torch_elsewhere: Sequence[str] = ()  # other files that set torch, which no plan changes
+    copies: Sequence[str] = ()  # of files that were taken over and not committed
+
+    @property
+    def pending(self) -> list[Change]:
+        """The changes that were made, or would be."""
+        return [change for change in self.changes if change.pending]
+
+    @property
+    def skipped(self) -> list[Change]:
+        """The changes that need --adopt."""
+        return [change for change in self.changes if change.skipped]
+
+
+def report_of(request: PlanRequest) -> tuple[WorkspacePlan, ChangeReport]:
+    """The plan of a workspace, and the report of it."""
+    from torchsmith.edit.plan import plan_workspace
+    from torchsmith.workspace.write import narrowed_gpus
+
+    plan = plan_workspace(request.workspace, request.profile, only=request.only, adopt=request.adopt)
+    report = ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed_gpus(plan.changes))
+    return plan, report
+
+
+def plan(request: PlanRequest | None = None) -> ChangeReport:
+    """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
+    from torchsmith.workspace.checkout import workspace_folder
+    from torchsmith.workspace.derive import torch_elsewhere
+
+    request = request or PlanRequest()
+    planned, report = report_of(request)
+    elsewhere = torch_elsewhere(workspace_folder(request.workspace), planned.workspace.catalog)
+    return msgspec.structs.replace(report, torch_elsewhere=elsewhere)
 
 
 def run(
     *,
     request: PlanRequest,
-    check: Annotated[bool, Option("Exit 1 if there is anything to do.")] = False,
-    verbose: Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")] = False,
+    diff: DiffOption = False,
+    check: CheckOption = False,
+    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Show which files would be kept, created, rewritten, replaced or deleted, and why.
 
-    Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: kept where
-    torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] carries the
-    plan out. With [bold]--check[/bold] the exit code is 1 when a file should change.
+    Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: they stay if
+    torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] writes. With
+    [bold]--check[/bold] the exit code is 1 when a file should change.
     """
     report = plan(request)
-    pending = report.pending or report.skipped
+    more = print_report(report, diff=diff, verbose=verbose, json=json)
+    if more:
+        next_step("plan", "--verbose", workspace=request.workspace, why="every file")
+    if report.torch_elsewhere:
+        tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan does not change")
+    if not check and report.pending:
+        next_step("apply", workspace=request.workspace)
+    elif not check and report.skipped:
+        next_step("apply", "--adopt", "all", workspace=request.workspace)
+    exit_if(check and (report.pending or report.skipped))
+
+
+def print_report(report: ChangeReport, *, diff: bool, verbose: bool, json: bool) -> bool:
+    """Print a report as JSON, as diffs or as a list. Returns whether --verbose would name more files."""
     if json:
         print_json(report)
+    elif diff:
+        sys.stdout.writelines(change.diff() for change in report.changes)
     else:
-        if print_changes(report, verbose=verbose):
-            next_step("plan", "--verbose", workspace=request.workspace, why="every file")
-        if report.torch_elsewhere:
-            tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan leaves alone")
-        if pending and not check:
-            options = () if report.pending else ("--adopt",)
-            if report.committer:
-                next_step("apply", *options, workspace=request.workspace)
-            else:
-                why = "git knows no user.name and user.email"
-                next_step("apply", *options, "--no-commit", workspace=request.workspace, why=why)
-    exit_if(check and pending)
+        return print_changes(report, tell if report.written else write, verbose=verbose)
+    return False
+
+
+def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool = False) -> bool:
+    """Print the counts, then for each phase what is done to which files, and why; with `verbose` every file.
+    Returns whether --verbose would name more files."""
+    stream = sys.stdout if line is write else sys.stderr
+    line(f"{report.root}: {_summary(report)}")
+    more = False
+    for phase in PHASES:
+        changes = [
+            change for change in report.changes if change.phase == phase and change.code != "up-to-date"
+        ]
+        if changes:
+            line(f"{phase[0].upper()}{phase[1:]}", "bold")
+        alike = grouped(
+            ((_label(change), change.recipe, change.code, _why(change) if verbose else change.rules), change)
+            for change in changes
+        )
+        for (label, *_), group in alike.items():
+            names = [change.path for change in group]
+            more = more or (not verbose and len(names) > 1)
+            for name in names if verbose else [some_of(names)]:
+                line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
+            if label != "create":
+                line(f"          {_why(group[0])}", "dim", hang=0)
+    _print_narrowed(report.narrowed, line)
+    if report.copies:
+        line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
+    for commit in report.commits:
+        line(f"{commit.repo}: committed {commit.revision} {commit.message}")
+    return more
+
+
+def _summary(report: ChangeReport) -> str:
+    """`recipes: 3 to create, 1 to delete, 40 to keep; other files: 5 to create`, or what was done."""
+    parts = []
+    for title, recipe in (("recipes", True), ("other files", False)):
+        changes = [change for change in report.changes if change.recipe is recipe]
+        counts = Counter(COUNTED[change.kind] for change in changes if not change.skipped)
+        shares = [
+            f"{counts[kind]} {done if report.written else f'to {kind}'}"
+            for kind, done in DONE.items()
+            if counts[kind]
+        ]
+        if skipped := sum(change.skipped for change in changes):
+            shares.append(f"{skipped} skipped")
+        if shares:
+            parts.append(f"{title}: {', '.join(shares)}")
+    return "; ".join(parts)
+
+
+def _label(change: Change) -> str:
+    return "skip" if change.skipped else change.kind
+
+
+def _why(change: Change) -> str:
+    if not change.skipped:
+        return change.why
+    kind = "" if change.kind == "rewrite" else f"{change.kind}: "
+    return f"{kind}{change.why}; --adopt {change.old or change.path} takes it over"
+
+
+def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:
+    """Print what it costs that recipes pass their GPU to nixpkgs now: every derivation changes."""
+    if gpus:
+        line(
+            f"{counted(len(gpus), 'recipe')} become other derivations: MAGMA, NCCL and OpenCV are built for"
+            f" each GPU alone, {counted(len(set(gpus)), 'time')} instead of once",
+            "yellow",
+        )
+        hint = 'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all'
+        line(hint, "yellow")

@@ -26,7 +26,7 @@ from torchsmith.publishing.verified import why_unverified
 from torchsmith.workspace.checkout import choose
 from torchsmith.workspace.journal import finish_stopped
 
-EXAMPLE = "torchsmith init b && torchsmith generate -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
+EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 # NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
 CUDA_TERMS = (
     "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"

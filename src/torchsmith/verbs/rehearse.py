@@ -28,13 +28,13 @@ from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Past
 from torchsmith.repair.diagnose import Diagnosis
-from torchsmith.verbs.verify import print_checks
 from torchsmith.verbs.build import prepare_build, run_prepared
 from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.eval import print_failed
+from torchsmith.verbs.verify import print_checks
 
 EXAMPLE = (
-    "torchsmith init b && torchsmith generate -w b &&"
+    "torchsmith init b && torchsmith apply -w b &&"
     " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
 )
 FLAGS_SHOWN = 8

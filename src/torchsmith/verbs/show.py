@@ -1,58 +1,239 @@
-"""`torchsmith show NAME`: everything known about a cell."""
+"""`torchsmith show NAME`: what is known about a cell or a GPU, and whether there are builds."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
-from torchsmith.api.describing import CellRequest, GpuReport, show
-from torchsmith.cli.console import columns, print_json, write
-from torchsmith.cli.options import JsonOption
-from torchsmith.matrix.describe import Description
+import msgspec
+
+from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
+from torchsmith.catalog.facts import Gfx
+from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
+from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
+from torchsmith.core.problem import NotKnown
+from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
+from torchsmith.matrix.cells import why_not_built
+from torchsmith.matrix.describe import Description, Explanation, explain
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
+STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": "red"}
 
 
-def run(*, request: CellRequest, json: JsonOption = False) -> None:
-    """Show everything known about a cell: flags, GPUs, CPUs, drivers, pins, versions, warnings.
+@dataclass(frozen=True, kw_only=True)
+class ShowRequest:
+    """Which cell, or which GPU."""
 
-    A GPU architecture or a product (sm89, 'RTX 4090') works too. The exit code is 1 for a cell that cannot be
-    built.
+    name: Name
+    workspace: WorkspaceOption = None
+
+
+class GpuRelease(msgspec.Struct, frozen=True):
+    """A release of CUDA or of another backend, and the torch that is built with it for a GPU."""
+
+    release: str
+    torch: str = ""  # empty: there is no build
+    why: str = ""  # there is no build
+
+
+class GpuReport(msgspec.Struct, frozen=True):
+    """A GPU architecture: its products, what it needs, and the releases that have builds for it."""
+
+    FORMAT: ClassVar = 2
+    sm: str  # or AMD's target
+    capability: str
+    generation: str
+    parts: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    driver: str = ""  # the first that supports it
+    releases: list[GpuRelease] = []
+    ended: str = ""  # what ended its support
+    note: str = ""
+
+    @property
+    def builds(self) -> bool:
+        """Whether there is any build for it."""
+        return any(release.torch for release in self.releases)
+
+
+def show(request: ShowRequest) -> Explanation | GpuReport:
+    """What is known about a cell or a GPU, and why it can or cannot be built."""
+    opened = open_workspace(request.workspace)
+    catalog = opened.catalog
+    variant = Variant.try_parse(request.name, catalog)
+    gpu = None if variant else _gpu(request.name, catalog)
+    if gpu is not None:
+        return gpu
+    variant = variant or _variant(request.name, catalog)
+    return explain(request.name, catalog, opened.line_of(variant), opened.in_matrix(variant))
+
+
+def run(*, request: ShowRequest, json: JsonOption = False) -> None:
+    """Show everything known about a cell, and why it can or cannot be built and used.
+
+    That is: reasons, warnings, similar cells, flags, GPUs, CPUs, drivers, pins, versions. A GPU architecture
+    or a product (sm89, 'RTX 4090') works too: its CUDA releases with builds. The exit code is 1 for a cell
+    that cannot be built and for a GPU without builds.
     """
     report = show(request)
-    if json:
-        print_json(report)
-    elif isinstance(report, GpuReport):
-        print_gpu(report, whole=True)
-    else:
-        _print_cell(report)
+    if isinstance(report, GpuReport):
+        answer(report, _print_gpu, as_json=json)
+        if report.builds:
+            next_step("pick", "--gpu", request.name, why="the build for a machine with it")
+        exit_if(not report.builds)
+        return
+    answer(report, _print_cell, as_json=json)
+    exit_if(report.build is None)
+    opened = open_workspace(request.workspace)
+    if opened.root is None and not report.nearest:
+        next_step("init", "mine", "--cell", request.name, why="a workspace for it")
+    elif opened.root and request.name in {cell.name for cell in opened.matrix.cells}:
+        next_step("build", request.name, workspace=request.workspace)
 
 
-def print_gpu(gpu: GpuReport, *, whole: bool = False) -> None:
-    """Which releases have builds for a GPU, a row for those alike; `whole`: and all that is known of it."""
+def _variant(name: str, catalog: Catalog) -> Variant:
+    """The variant of a name. Raises BadName, with what the name is instead as its hint."""
+    from torchsmith.catalog.names import find_cpu_by_name, hardware_hint
+
+    try:
+        return Variant.parse(name, catalog)
+    except BadName as problem:
+        if re.fullmatch(r"TS\d{3}", name):
+            problem.hint = f"{name} is a rule: torchsmith audit --explain {name}"
+        elif name in catalog.isas:
+            problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its variants"
+        elif cpu := find_cpu_by_name(name, catalog):
+            problem.hint = f"{cpu.title} is a CPU: torchsmith pick --cpu {cpu.name} finds its variant"
+        else:
+            hints = (hardware_hint(word, catalog) for word in (name, *name.split("-")))
+            problem.hint = next(filter(None, hints), problem.hint)
+        raise
+
+
+def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
+    """The GPU that a name means; None if it means none."""
+    from torchsmith.catalog.gpu_names import instance_of, product_of_name
+
+    try:
+        sm: Sm | None = Sm.parse(name.strip().lower())
+    except BadValue:
+        sm = None
+    instance = instance_of(name, catalog)
+    product = (
+        catalog.gpus.get(sm) or catalog.retired.get(sm)
+        if sm
+        else product_of_name(instance.gpu if instance else name, catalog)
+    )
+    if isinstance(product, Gpu):
+        gpu = product
+        return GpuReport(
+            sm=str(gpu.sm),
+            capability=gpu.sm.capability,
+            generation=gpu.generation,
+            parts=tuple(part for part in gpu.parts if f"{part} {gpu.generation}" not in gpu.parts),
+            systems=gpu.platforms,
+            driver=str(gpu.min_driver),
+            releases=_builds(gpu, catalog),
+            note=gpu.note,
+        )
+    if isinstance(product, Gfx):
+        builds = _backend_builds(product, catalog)
+        ended = product.retired or ("" if builds else why_not_built(product, catalog))
+        generation = f"{product.title}, {product.generation}"
+        return GpuReport(product.name, "", generation, releases=builds, ended=ended)
+    if product is not None:
+        return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
+    if name in map(str, catalog.cuda):
+        hint = f"torchsmith list -p every {name} lists its variants"
+        raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
+    if sm is not None:
+        raise NotKnown(f"unknown GPU architecture {sm}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
+    return None
+
+
+def _backend_builds(gpu: Gfx, catalog: Catalog) -> list[GpuRelease]:
+    """The releases of other backends that a torch is built with for an architecture."""
+    builds = {}
+    for name, line in catalog.lines.items():
+        releases = [(backend, release) for backend, known in line.backends.items() for release in known]
+        for backend, release in releases:
+            target = Accelerator.of(catalog.backends[backend], BackendVersion(backend, release), gpu.name)
+            variants = [
+                Variant(catalog.torch, python, target, isa) for python in line.pythons for isa in catalog.isas
+            ]
+            if any(isinstance(assess(variant, catalog, name), Accepted) for variant in variants):
+                title = f"{catalog.backends[backend].title} {release}"
+                builds[title] = GpuRelease(title, torch=line.torch)
+    return list(builds.values())
+
+
+def _builds(gpu: Gpu, catalog: Catalog) -> list[GpuRelease]:
+    """For each CUDA release the torch that is built with it, or the first reason that there is none."""
+    isas = [isa.name for isa in catalog.isas.values() if isa.platform in gpu.platforms]
+    lines = [None, *(name for name, line in catalog.lines.items() if line.torch and not line.flavor)]
+    builds = []
+    for cuda in catalog.cuda:
+        variants = [
+            Variant(catalog.torch, python, Cuda(cuda, gpu.sm), isa)
+            for python in catalog.pythons
+            for isa in isas
+        ]
+        decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
+        able = next(
+            (decision.line for decision in decisions if isinstance(decision, Accepted) and decision.usable),
+            None,
+        )
+        build = able.build_for(cuda) if able else None
+        if able and build and build.style != "flox":
+            builds.append(GpuRelease(str(cuda), torch=able.torch))
+        elif build:
+            builds.append(GpuRelease(str(cuda), why="no nixpkgs here has it: an older Flox catalog may"))
+        else:
+            reasons = getattr(decisions[0], "reasons", ())
+            texts = {"no-line": "no torch release here is built for it"}
+            why = texts.get(reasons[0].code, reasons[0].text) if reasons else "no build"
+            builds.append(GpuRelease(str(cuda), why=why))
+    return builds
+
+
+def _print_gpu(gpu: GpuReport) -> None:
+    """The facts of a GPU, and a row for each span of releases with the same answer."""
     capability = f"capability {gpu.capability}, " if gpu.capability else ""
     write(f"{gpu.sm}, {capability}{gpu.generation}", "bold")
-    facts = [
+    rows = [
         ("products", ", ".join(gpu.parts)),
         ("found on", ", ".join(gpu.systems)),
         ("driver", f"{gpu.driver} or newer" if gpu.driver else ""),
         ("note", gpu.note),
+        ("no builds", gpu.ended),
     ]
-    rows = [*(facts if whole else ()), ("no builds", gpu.ended)]
-    for text, alike in groupby(gpu.cuda, key=lambda release: gpu.cuda[release]):
-        first, *others = alike
+    for (torch, why), alike in groupby(gpu.releases, key=lambda release: (release.torch, release.why)):
+        first, *others = (release.release for release in alike)
         span = f"{first} to {others[-1]}" if others else first
-        rows.append((f"CUDA {span}" if gpu.capability else span, text))
+        rows.append((f"CUDA {span}" if gpu.capability else span, f"torch {torch}" if torch else why))
     columns([row for row in rows if row[1]], ("cyan",))
 
 
-def _print_cell(cell: Description) -> None:
-    """A cell's facts, a row each."""
-    write(cell.name, "bold")
-    columns([row for row in _rows(cell) if row[1]], ("cyan",))
-    for warning in cell.warnings:
-        write(f"▲ {warning}", "yellow")
-    for text in cell.unproved:
-        write(f"not proved: {text}", "dim")
+def _print_cell(cell: Explanation) -> None:
+    """The verdict with its reasons, the facts of the build, and similar cells."""
+    write(paint(f"{cell.name}: ", "bold") + paint(cell.verdict, STYLES[cell.verdict]))
+    for reason in cell.reasons:
+        write(f"  {reason}")
+    for text in cell.old_spelling:
+        write(f"  spelling: {text}")
+    write(f"  {cell.in_matrix}")
+    if cell.build:
+        columns([row for row in _rows(cell.build) if row[1]], ("cyan",))
+        for text in cell.build.unproved:
+            write(f"not proved: {text}", "dim")
+    if cell.nearest:
+        write("nearest cells that can be built and used:")
+        for name in cell.nearest:
+            write(f"  {name}")
 
 
 def _rows(cell: Description) -> list[tuple[str, str]]:

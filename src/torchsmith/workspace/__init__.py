@@ -1,1 +1,1 @@
-"""A workspace: what torchsmith.toml asks for, and the folder it stands in."""
+"""A workspace: what torchsmith.toml asks for, and the folder it is in."""

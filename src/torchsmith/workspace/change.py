@@ -1,4 +1,4 @@
-"""One file before and after, why, and whose it is: what every verb that writes is made of."""
+"""A change of one file: its text before and after, the reason, and the owner."""
 
 from __future__ import annotations
 
@@ -9,46 +9,72 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torchsmith.core.problem import Conflict, NotFound
+from torchsmith.core.problem import NotFound
 from torchsmith.core.text import printable
 from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
 KINDS: tuple[ChangeKind, ...] = ("keep", "create", "rewrite", "replace", "delete")
+Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
+PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
+ReasonCode = Literal[
+    "",
+    "missing",
+    "up-to-date",
+    "text",  # the generated text differs
+    "line",  # it is of another release line now
+    "unmanaged",  # torchsmith did not write it
+    "edited",
+    "not-text",  # a link, a folder, or bytes
+    "valid",  # not managed by torchsmith, and without errors
+    "broken",
+    "stand-in",  # another flavor of the cell
+    "old-name",
+    "same-package",
+    "redundant",
+    "not-wanted",  # no longer in torchsmith.toml
+    "not-wanted-broken",
+    "not-wanted-valid",
+    "impossible",  # torchsmith cannot generate it
+]
 COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end
 BY_NAME = (".md", ".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
+ALL = "all"  # what --adopt calls everything that a plan skips
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """What is to be done with a file. `old` is the file that a replacement removes; `skipped` marks what is
-    not done because the file is somebody else's."""
+    not done because torchsmith does not manage the file."""
 
     kind: ChangeKind
-    path: str  # below the workspace; absolute where it lies elsewhere
+    path: str  # below the workspace; absolute if it is elsewhere
     why: str = ""
-    before: str | None = None
-    after: str | None = None
-    owner: Owner | None = None  # None: there is nothing yet
+    before: str | None = None  # the text of the file, and null for a file that is kept
+    after: str | None = None  # null: the file is deleted or kept
+    owner: Owner | None = None  # null: there is no file yet
     old: str = ""
     recipe: bool = False
     skipped: bool = False
-    warnings: int = 0  # of the audit, where somebody else's recipe stays
+    warnings: int = 0  # of the audit, for a recipe that is kept
+    rules: tuple[str, ...] = ()  # of the audit, that a broken recipe violates
+    code: ReasonCode = ""  # of the reason
+    phase: Phase = "everything else"
 
     @property
     def pending(self) -> bool:
-        """Whether carrying it out changes anything."""
+        """Whether the file would change."""
         return self.kind != "keep" and not self.skipped
 
     @property
     def files(self) -> dict[str, str | None]:
-        """Texts to be written by path; None where the file goes."""
+        """Texts to write by path; None deletes the file."""
         if not self.pending:
             return {}
         return {self.path: self.after} | ({self.old: None} if self.old else {})
 
     def diff(self, context: int = 3) -> str:
-        """As a unified diff to look at; nothing where the texts are the same or unknown."""
+        """A unified diff; empty for a file that is kept."""
         if self.kind == "keep":
             return ""
         lines = difflib.unified_diff(
@@ -63,34 +89,35 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """Which files of others may be taken over: none, the paths named, or with no path all that may not say
-    more than ours would."""
+    """Which files that torchsmith does not manage may be taken over: everything that a plan skips, or what is
+    at or below the paths."""
 
-    enabled: bool = False
+    skipped: bool = False
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, wanted: bool, paths: Sequence[Path], root: Path) -> Adoption:
-        """What a person named, from here or from the workspace, as paths below the workspace. Raises Conflict
-        for paths without --adopt, NotFound for one that is not in the workspace."""
-        if paths and not wanted:
-            hint = "add --adopt, or name no path"
-            raise Conflict(f"{paths[0]}: paths say what --adopt takes over", hint=hint)
+    def of(cls, words: Sequence[str], root: Path) -> Adoption:
+        """The values of --adopt, with paths made relative to the workspace. Raises NotFound for a path that
+        is not in the workspace."""
         top, inner = root.resolve(), []
-        for path in paths:
-            place = next(
-                (candidate.resolve() for candidate in (path, root / path) if candidate.exists()), None
-            )
-            if place is None or not place.is_relative_to(top):
-                hint = "--adopt takes files of the workspace over"
-                raise NotFound(f"no such file or folder in {root}: {path}", hint=hint)
+        for word in words:
+            if word == ALL:
+                continue
+            candidates = [path.resolve() for path in (Path(word), root / word) if path.exists()]
+            place = next((path for path in candidates if path.is_relative_to(top)), None)
+            if place is None:
+                hint = f"--adopt takes files and folders of the workspace, or {ALL}"
+                raise NotFound(f"no such file or folder in {root}: {word}", hint=hint)
             inner.append(str(place.relative_to(top)))
-        return cls(wanted, tuple(inner))
+        return cls(ALL in words, tuple(inner))
+
+    def names(self, path: str) -> bool:
+        """Whether a path names a file, or a folder that contains it; pages and the files of a Flox
+        environment are taken over only by their own names."""
+        if path in self.paths or path.endswith(BY_NAME):
+            return path in self.paths
+        return any(folder == "." or path.startswith(f"{folder}/") for folder in self.paths)
 
     def takes(self, path: str) -> bool:
-        """Whether a file may be taken over; pages and the files of a Flox environment only by their names."""
-        if not self.enabled or (path.endswith(BY_NAME) and path not in self.paths):
-            return False
-        return not self.paths or any(
-            path == adopted or path.startswith(f"{adopted}/") or adopted == "." for adopted in self.paths
-        )
+        """Whether a file that a plan would skip may be taken over."""
+        return self.names(path) or (self.skipped and not path.endswith(BY_NAME))

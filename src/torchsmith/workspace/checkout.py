@@ -1,4 +1,4 @@
-"""What lies in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
+"""What is in repositories: recipes by Flox's rule, each with all that is known of it, and the part that
 selectors pick. Every verb over recipes on disk starts here."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable
-from torchsmith.matrix import BadName, Reading, Selector, Variant, package_name, read_name
+from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
@@ -32,7 +32,7 @@ FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe of a repository. `name` has its repository in front where two repositories have the name."""
+    """A recipe of a repository. `name` has its repository in front if two repositories have the name."""
 
     name: str
     path: Path
@@ -47,7 +47,7 @@ class RecipeFile:
         return package_name(self.path)
 
     @cached_property
-    def read(self) -> Reading | BadName:
+    def read(self) -> ParsedName | BadName:
         """What the name says, or why it names no variant."""
         try:
             return read_name(self.attr, self.catalog)
@@ -55,8 +55,8 @@ class RecipeFile:
             return problem
 
     @property
-    def reading(self) -> Reading | None:
-        return self.read if isinstance(self.read, Reading) else None
+    def reading(self) -> ParsedName | None:
+        return self.read if isinstance(self.read, ParsedName) else None
 
     @property
     def canonical(self) -> bool:
@@ -75,7 +75,7 @@ class RecipeFile:
 
     @cached_property
     def text(self) -> str | None:
-        """None where it is no text."""
+        """None if it is not text."""
         try:
             return read_text(self.path)
         except Problem:
@@ -98,10 +98,19 @@ class RecipeFile:
         return Subject(self.name, recipe, self.catalog).release_by_code
 
 
+@dataclass(frozen=True, slots=True)
+class UnusedRecipe:
+    """A recipe that is not used, and why."""
+
+    name: str
+    path: Path
+    why: str
+
+
 @dataclass(frozen=True)
 class Repository:
-    """A folder with recipes and what lies around them. `whole` is False where a part of it was named:
-    nothing is said about the rest. `elsewhere` are its other Nix files, where they were looked for."""
+    """A folder with recipes and what is around them. `whole` is False if a part of it was named:
+    nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for."""
 
     root: Path
     recipes: tuple[RecipeFile, ...]
@@ -121,7 +130,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Checkout:
-    """Repositories, and the workspace that rules them, where one does."""
+    """Repositories, and the workspace that rules them, if one does."""
 
     repositories: tuple[Repository, ...]
     catalog: Catalog
@@ -131,7 +140,7 @@ class Checkout:
         return [recipe for repository in self.repositories for recipe in repository.recipes]
 
     def select(self, selectors: Iterable[str]) -> Checkout:
-        """The part that selectors and names pick; a Problem where they pick nothing."""
+        """The part that selectors and names pick; raises a Problem if they pick nothing."""
         selectors = list(selectors)
         if not selectors:
             return self
@@ -180,21 +189,21 @@ def discover(
     *,
     search: bool = False,
 ) -> Checkout:
-    """The repositories at or below paths, and what words pick there; a Problem where there is no recipe. With
-    `search` other Nix files are enough, wherever they lie."""
+    """The repositories at or below paths, and what words select there. Raises NotFound if there is no recipe.
+    With `search` other Nix files are enough, wherever they are."""
     checkout = _checkout(paths, workspace, search=search)
     if (
         search
         and not selectors
         and not any(repository.recipes or repository.elsewhere for repository in checkout.repositories)
     ):
-        hint = "recipes lie below .flox/pkgs; other Nix files may lie anywhere"
+        hint = "recipes are below .flox/pkgs; other Nix files may be anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not checkout.recipes and not (search and not selectors):
         word = selectors[0] if selectors else ""
         wrong = "is not a recipe" if word and Path(word).exists() else "is neither a path nor a recipe"
         named = f"{word} {wrong}; " if word else ""
-        hint = "torchsmith generate writes them; recipes are .nix files below .flox/pkgs"
+        hint = "torchsmith apply writes them; recipes are .nix files below .flox/pkgs"
         raise NotFound(f"{named}there is no recipe in {', '.join(map(str, paths))}", hint=hint)
     return checkout.select(selectors)
 
@@ -244,7 +253,7 @@ def split(arguments: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
 
 
 def workspace_folder(named: Path | None) -> Path:
-    """Where to look when nobody says: the folder of the workspace that is named, else here."""
+    """Where to look by default: the folder of the workspace that is named, else here."""
     return Path() if named is None else named if named.is_dir() else named.parent
 
 
@@ -347,7 +356,7 @@ def package_paths(pkgs: str) -> Iterator[str]:
 
 
 def root_of(path: Path) -> Path:
-    """The repository that a file lies in, else its folder."""
+    """The repository that a file is in, else its folder."""
     return next((parent for parent in path.parents if (parent / ".flox").is_dir()), path.parent)
 
 

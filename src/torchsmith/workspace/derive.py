@@ -20,22 +20,13 @@ from torchsmith.matrix.variant import Cuda
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import ChangedPackage, PackageSet, Recipe, expressions, gpu_target, read_recipe
 from torchsmith.recipe.read.expressions import CudaSet
+from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import mentioned, nix_files
 from torchsmith.workspace.subject import PKGS
 
 # What an override of torch says that a cell says too; all else of it would be lost.
 OF_A_CELL = {"cudaSupport", "cudaPackages", "gpuTargets", "rocmSupport", "magma", "effectiveMagma", "pname"}
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedRecipe:
-    """A recipe that the derived matrix does not hold, and why."""
-
-    name: str
-    path: str
-    why: str
-    impossible: bool = False  # its name is a cell, but torchsmith makes none such
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +38,12 @@ class ExpressionCells:
     cells: tuple[Cell, ...]
     assumed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    refused: tuple[SkippedRecipe, ...] = ()
+    refused: tuple[UnusedRecipe, ...] = ()
 
 
 def cells_of_files(paths: Sequence[Path], catalog: Catalog, line: str | None) -> ExpressionCells:
     """The cells that the files of one repository are about. What the file with the target does not say is
-    taken from the others where they agree. A Problem says which fact is missing."""
+    taken from the others if they agree. A Problem says which fact is missing."""
     concerned = [file for path in paths if (file := _read(path, catalog))]
     return _RepositoryCells(concerned, catalog, line).collect()
 
@@ -117,7 +108,7 @@ class _ExpressionFile:
 
     @cached_property
     def pin(self) -> Pin | None:
-        """The nixpkgs that it imports or is locked to, where the catalog knows it."""
+        """The nixpkgs that it imports or is locked to, if the catalog knows it."""
         revs = {pin.rev.value for pin in self.recipe.pins if pin.rev}
         revs = revs or {locked_nixpkgs(self.path).get("nixpkgs", "")}
         return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
@@ -172,17 +163,17 @@ class _RepositoryCells:
                 hint=f"{self._evidence()}; set the target there, or name cells: torchsmith init --cell",
             )
         cells: dict[str, Cell] = {}
-        refused: dict[str, SkippedRecipe] = {}
+        refused: dict[str, UnusedRecipe] = {}
         for file in aimed:
             for variant, line in self._variants(file):
                 decision = assess(variant, self.catalog, line)
                 if isinstance(decision, Accepted):
                     cells[variant.name] = Cell(variant, decision.line.name, decision.warnings)
                     if line is None:
-                        self._assume(f"no torch release is told: line {decision.line.name}")
+                        self._assume(f"no torch release is stated: line {decision.line.name}")
                 else:
                     why = why_not_generated(variant, self.catalog, line)
-                    refused[variant.name] = SkippedRecipe(variant.name, str(file.path), why, True)
+                    refused[variant.name] = UnusedRecipe(variant.name, file.path, why)
         lost = [loss for file in self.files for loss in file.lost()]
         left = tuple(refused.values())
         return ExpressionCells(len(aimed), tuple(cells.values()), tuple(self.assumed), tuple(lost), left)
@@ -236,7 +227,7 @@ class _RepositoryCells:
         return [default]
 
     def _isa(self, file: _ExpressionFile, sm: Sm) -> str:
-        """The instruction set whose flags stand there, else a usual one of the machines that have the GPU."""
+        """The instruction set whose flags are there, else a usual one of the machines that have the GPU."""
         for flags in (listed for package_set in file.sets for listed in package_set.flags):
             for isa in self.catalog.isas.values():
                 if isa.flags and set(isa.flags) == set(flags.values):
@@ -244,9 +235,9 @@ class _RepositoryCells:
         gpu = self.catalog.gpus.get(sm)
         systems = {package_set.system.value for package_set in file.sets if package_set.system}
         arm = systems == {"aarch64-linux"} or (gpu is not None and gpu.platforms == ("aarch64-linux",))
-        isa_name = "armv8_2" if arm else "avx2"
-        self._assume(f"no CPU flags are set: {isa_name}, which older CPUs lack")
-        return isa_name
+        usual = self.catalog.usual_isa("aarch64-linux" if arm else "x86_64-linux").name
+        self._assume(f"no CPU flags are set: {usual}, which older CPUs lack")
+        return usual
 
     def _line(self, file: _ExpressionFile) -> str | None:
         stated = self._joined(file, "torch")

@@ -1,4 +1,4 @@
-"""Git, as far as a workspace needs it: a repository, files that it knows, and what a revision holds."""
+"""Git, as far as a workspace needs it: a repository, files that it knows, and what a revision has."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 
 
 def require_git() -> None:
-    """A Problem where git is missing."""
+    """Raise a Problem if git is missing."""
     if find("git") is None:
         hint = "install git, or pass --no-git to write the files alone"
         raise MissingRequirement("git is not installed, and Flox only sees files that git tracks", hint=hint)
 
 
 def require_committer(folder: Path) -> None:
-    """A Problem where git would refuse to commit, before anything is written."""
+    """Raise a Problem if git would refuse to commit, before anything is written."""
     if not has_committer(folder):
-        raise _nobody(folder)
+        raise _no_committer(folder)
 
 
 def has_committer(folder: Path) -> bool:
@@ -45,7 +45,7 @@ def has_committer(folder: Path) -> bool:
     return ask(folder, "var", "GIT_COMMITTER_IDENT").ok
 
 
-def _nobody(repo: Path) -> Problem:
+def _no_committer(repo: Path) -> Problem:
     hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
     return MissingRequirement(f"no git identity to commit with in {repo}", hint=hint)
 
@@ -80,7 +80,7 @@ def _git(
         done = ask(repo, *args, stdin=stdin, settings=settings)
     if not done.ok:
         if "tell me who you are" in done.stderr:
-            raise _nobody(repo)
+            raise _no_committer(repo)
         raise _refused(repo, args, done.stderr.strip().splitlines())
     return done
 
@@ -134,7 +134,7 @@ def add(repo: Path, paths: Sequence[str]) -> None:
 
 
 def head(repo: Path) -> str:
-    """The revision that is checked out; empty where nothing is committed."""
+    """The revision that is checked out; empty if nothing is committed."""
     return ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
 
 
@@ -163,21 +163,21 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
 
 
 def is_committed(repo: Path, path: str) -> bool:
-    """Whether git holds a file exactly as it lies there."""
+    """Whether git has a file exactly as it is there."""
     known = is_kept(repo) and ask(repo, "ls-files", "--error-unmatch", "--", path).ok
     return known and ask(repo, "diff", "--quiet", "HEAD", "--", path).ok
 
 
 def lay_out(folder: Path, revision: str, into: Path) -> None:
-    """Write what `revision` holds of every repository in or around `folder` below `into`. Raises NotFound
-    where there is no repository, or no such revision in one."""
+    """Write what `revision` has of every repository in or around `folder` below `into`. Raises NotFound
+    if there is no repository, or no such revision in one."""
     require_git()
     if revision.startswith("-"):
         raise Invalid(f"{revision} is not a revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
-        hint = "torchsmith generate --commit makes them"
-        raise NotFound(f"{folder} holds no git repository to compare with", hint=hint)
+        hint = "torchsmith apply --commit makes them"
+        raise NotFound(f"{folder} has no git repository to compare with", hint=hint)
     for repo in repos:
         _lay_out(repo, folder, revision, into)
 
@@ -201,7 +201,7 @@ def _lay_out(repo: Path, folder: Path, revision: str, into: Path) -> None:
 
 
 def check_out(repo: Path, tree: str, into: Path) -> None:
-    """Write what a commit or a tree holds into a folder, and touch nothing else of the repository. Raises
+    """Write what a commit or a tree has into a folder, and touch nothing else of the repository. Raises
     NotFound for a revision that it has not."""
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
@@ -210,7 +210,7 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
             if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
-                hint = "commit its recipes first; torchsmith generate --commit does"
+                hint = "commit its recipes first; torchsmith apply --commit does"
                 raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)

@@ -56,7 +56,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def home(self) -> Path:
-        """The folder it stands in; a Problem for the embedded default, which is nowhere."""
+        """The folder it is in; a Problem for the embedded default, which is nowhere."""
         if self.root is None:
             hint = "torchsmith init writes one, then try again"
             raise NotFound("there is no torchsmith.toml here or above", hint=hint)
@@ -72,7 +72,7 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def lines(self) -> dict[str, str]:
-        """The line of every wanted cell; none where the file only says how to audit."""
+        """The line of every wanted cell; none if the file only says how to audit."""
         wants = self.profile or self.settings.matrix or self.settings.include
         return {cell.name: cell.line for cell in self.matrix.cells} if wants else {}
 
@@ -98,11 +98,11 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         return self.source.placed(lambda: expand(self.spec.of(package), self.catalog)).cells
 
     def has(self, variant: Variant) -> bool:
-        """Whether the matrix holds a cell by this name, found out without expanding it."""
+        """Whether the matrix has a cell by this name, found out without expanding it."""
         return self.spec.has(variant, self.catalog)
 
     def find(self, variant: Variant) -> Cell | None:
-        """The matrix's cell, under its name or, where the name states a release, under the plain one."""
+        """The matrix's cell, under its name or, if the name states a release, under the plain one."""
         cell = self.matrix.find(variant.name)
         if cell is None and variant.release:
             plain = self.matrix.find(variant.changed(release=None).name)
@@ -114,18 +114,18 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         cell = self.find(variant)
         return cell.line if cell else self.settings.line
 
-    def standing(self, variant: Variant) -> str:
-        """A sentence on whether the matrix holds a cell."""
+    def in_matrix(self, variant: Variant) -> str:
+        """A sentence on whether the matrix has a cell."""
         matrix = self.source.name if self.root else f"profile {self.profile}"
         if cell := self.find(variant):
             return f"it is in {matrix}" + (f" as {cell.name}" if cell.name != variant.name else "")
         for left in self.matrix.left_out:
             if left.variant == variant:
                 return f"{matrix} leaves it out: {'; '.join(map(str, left.reasons))}"
-        return f"{matrix} does not ask for it"
+        return f"{matrix} does not have it"
 
     def adds(self, variant: Variant) -> str:
-        """The file to which a cell can be added; none where the workspace's line does not build it."""
+        """The file to which a cell can be added; none if the workspace's line does not build it."""
         accepted = isinstance(assess(variant, self.catalog, self.settings.line), Accepted)
         return self.source.name if self.root and accepted else ""
 
@@ -156,7 +156,7 @@ def open_workspace(
 ) -> Workspace:
     """The workspace at `path`, else the nearest above the current folder, else the embedded default.
 
-    `alone` is the profile to use where there is no workspace and none is asked for. With `recover`, which
+    `alone` is the profile to use if there is no workspace and none is asked for. With `recover`, which
     only verbs that write may pass, files that a stopped run left half written are finished first.
     """
     file = _find(path)
@@ -171,7 +171,7 @@ def open_workspace(
         if file == DEFAULT or not stopped_halfway(file.parent):
             raise
         if not recover:
-            problem.hint = "a stopped run left its files half written: torchsmith generate finishes it first"
+            problem.hint = "a stopped run left its files half written: torchsmith apply finishes it"
             raise
         finish_stopped(file.parent, "reading")
         return _load(file, profile)

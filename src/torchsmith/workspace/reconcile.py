@@ -1,5 +1,5 @@
-"""Files of a workspace against those that it should hold: one change a file. `generate` carries them out as
-they are; a plan lets a judge look at the recipes of others first."""
+"""Compare the files of a workspace with those that it should have: one change for each file. A plan checks
+recipes that torchsmith does not manage with the audit first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_regular
@@ -20,20 +20,18 @@ from torchsmith.matrix import Flavor, package_name, try_read
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
-from torchsmith.workspace.change import Adoption, Change
+from torchsmith.workspace.change import Adoption, Change, Phase, ReasonCode
 from torchsmith.workspace.checkout import PKGS, RecipeFile, package_paths, recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
-Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
-PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
 
+class CheckedRecipe(NamedTuple):
+    """What the audit found in a recipe that torchsmith does not manage."""
 
-class Judged(NamedTuple):
-    """What the audit has against a recipe of somebody else."""
-
-    errors: str = ""  # in words; empty: none
+    errors: str = ""  # the messages; empty: none
     warnings: int = 0
+    rules: tuple[str, ...] = ()  # with errors
     parsed: bool = True
 
     @property
@@ -42,11 +40,10 @@ class Judged(NamedTuple):
         return f"valid, {counted(self.warnings, 'warning')}" if self.warnings else "valid"
 
 
-Judge = Callable[[RecipeFile], Judged]
+CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-UP_TO_DATE = "up to date"
-SHARES = "torchsmith generate --adopt rewrites it, and the packages of its cell share one torch"
+SHARES = "--adopt PATH rewrites it, and the packages of its cell share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -56,13 +53,14 @@ def reconcile(
     repos: Sequence[WantedRepo],
     *,
     adopt: Adoption = NO_ADOPTION,
-    judge: Judge | None = None,
+    check: CheckRecipe | None = None,
     prune: bool = True,
 ) -> list[Change]:
-    """The changes that make a workspace what it should be, in the order of its files."""
-    return [
-        change for repo in repos for change in _Reconciler(workspace, repo, adopt, judge, prune).changes()
-    ]
+    """The changes that make a workspace what it should be, in the order of its files. Without `check`, files
+    that torchsmith does not manage are skipped unread."""
+    reconcilers = [_Reconciler(workspace, repo, adopt, check, prune) for repo in repos]
+    changes = (change for reconciler in reconcilers for change in reconciler.changes())
+    return [replace(change, phase=phase_of(change, workspace.catalog)) for change in changes]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class _Reconciler:
     workspace: Workspace
     repo: WantedRepo
     adopt: Adoption
-    judge: Judge | None
+    check: CheckRecipe | None
     prune: bool
 
     def __post_init__(self) -> None:
@@ -89,7 +87,7 @@ class _Reconciler:
 
     @cached_property
     def extra(self) -> dict[str, RecipeFile]:
-        """Recipes that lie there under a path that is not wanted."""
+        """Recipes that exist under a path that is not wanted."""
         folder = self.root / self.repo.name
         pkgs = str(folder / PKGS)
         names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
@@ -116,7 +114,7 @@ class _Reconciler:
 
     @cached_property
     def folders(self) -> dict[str, bool]:
-        """The wanted files' folders, and whether they are there."""
+        """The wanted files' folders, and whether they exist."""
         names = {file.path.rpartition("/")[0] for file in self.repo.files}
         return {name: os.path.lexists(f"{self.root}/{name}") for name in sorted(names)}
 
@@ -129,7 +127,7 @@ class _Reconciler:
         except FileNotFoundError:
             return _missing(file)
         except OSError as error:
-            odd = {ELOOP: "it is a link, which is not ours", EISDIR: "it is a folder"}.get(error.errno or 0)
+            odd = {ELOOP: "it is a link", EISDIR: "it is a folder"}.get(error.errno or 0)
             if odd is None:
                 raise CannotRead(f"cannot read {path}: {error.strerror}") from error
             return self._skipped(file, odd)
@@ -137,39 +135,52 @@ class _Reconciler:
             return self._skipped(file, "it is not text")
         if before == file.text:
             owner: Owner = "ours" if read_header(before) else "foreign"
-            return Change("keep", file.path, UP_TO_DATE, owner=owner, recipe=file.is_recipe)
+            return Change(
+                "keep", file.path, "up to date", owner=owner, recipe=file.is_recipe, code="up-to-date"
+            )
         change = Change("rewrite", file.path, "", before, file.text, owner_of(before), recipe=file.is_recipe)
         if change.owner == "ours":
-            return replace(change, why=_what_changed(before, file.text))
+            why, code = _what_changed(before, file.text)
+            return replace(change, why=why, code=code)
         return self._foreign(change)
 
     def _skipped(self, file: WantedFile, why: str) -> Change:
-        return Change("rewrite", file.path, why, after=file.text, recipe=file.is_recipe, skipped=True)
+        return Change(
+            "rewrite",
+            file.path,
+            why,
+            after=file.text,
+            recipe=file.is_recipe,
+            skipped=True,
+            code="not-text",
+        )
 
     def _foreign(self, change: Change) -> Change:
-        """A wanted file that somebody else wrote or edited: a judge may find that it can stay."""
+        """A wanted file that torchsmith did not write, or that was edited: a valid recipe and a page stay."""
         edited = change.owner == "edited"
         why = "it was edited by hand" if edited else "torchsmith did not write it"
+        change = replace(change, why=why, code="edited" if edited else "unmanaged")
+        if self.adopt.names(change.path):
+            return change
         taken = self.adopt.takes(change.path)
-        if change.path in self.adopt.paths:
-            return replace(change, why=why)
-        if self.judge is None:
-            hint = "" if taken else f"; {_how_to_adopt(change.path)}"
-            return replace(change, why=why + hint, skipped=not taken)
+        if self.check is None:
+            return replace(change, skipped=not taken)
         if not change.recipe:
-            why += f" and it may say more than ours would; --adopt {change.path} replaces it"
-            return replace(change, kind="keep", why=why, after=None)
+            why += f" and it may contain more than ours; --adopt {change.path} replaces it"
+            return replace(change, kind="keep", why=why, before=None, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
-        judged = self.judge(RecipeFile(file.stem, file, repo, self.workspace.catalog))
-        if judged.errors:
-            return replace(change, why=f"broken: {judged.errors}", skipped=not taken)
-        why = f"{judged.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
-        return replace(change, kind="keep", why=why, after=None, warnings=judged.warnings)
+        checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
+        if checked.errors:
+            why, rules = f"broken: {checked.errors}", checked.rules
+            return replace(change, why=why, skipped=not taken, rules=rules, code="broken")
+        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
+        kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
+        return replace(kept, warnings=checked.warnings)
 
     # ---- recipes under another name or form than is wanted
 
     def _standing_in(self) -> dict[str, RecipeFile]:
-        """Wanted files that do not exist, and the recipe that stands for the same cell in their place."""
+        """Wanted files that do not exist, and the recipe that exists for the same cell."""
         replaced: dict[str, RecipeFile] = {}
         for recipe in sorted(self.extra.values(), key=lambda recipe: not recipe.canonical):
             variant = recipe.variant
@@ -180,56 +191,60 @@ class _Reconciler:
                 continue
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
             same = recipe.attr == cell.name
-            counts = same or (self.prune and (self.judge is not None or recipe.owner == "ours"))
+            counts = same or (self.prune and (self.check is not None or recipe.owner == "ours"))
             if counts and wanted in self.wanted and not (self.root / wanted).exists():
                 replaced.setdefault(wanted, recipe)
         return replaced
 
     def _replace(self, file: WantedFile, recipe: RecipeFile) -> Change:
         old = recipe.path.relative_to(self.root).as_posix()
-        judged = self.judge(recipe) if self.judge and recipe.owner != "ours" else Judged()
-        errors = judged.errors
+        ours = recipe.owner == "ours"
+        checked = self.check(recipe) if self.check and not ours else CheckedRecipe()
+        same = recipe.attr == file.name
+        if self.check and same and not checked.errors and not ours and not self.adopt.names(old):
+            why, warnings = f"{checked.valid}, not managed by torchsmith; {SHARES}", checked.warnings
+            kept = Change("keep", old, why, owner=recipe.owner, recipe=True, warnings=warnings)
+            return replace(kept, code="valid")
         variant = recipe.variant
+        code: ReasonCode = "same-package" if same else "old-name"
+        what = "it is this package" if same else "an old name of this cell"
         if variant is not None and variant.flavor:
-            what = f"the {variant.flavor.value} stands in for this cell"
-        else:
-            what = "it is this package" if recipe.attr == file.name else "an old name of this cell"
-        why = f"{old.rpartition(PKGS + '/')[2]}: {what}" + (f", and is broken: {errors}" if errors else "")
-        right = self.judge is not None and recipe.attr == file.name and not errors
-        if right and recipe.owner != "ours" and old not in self.adopt.paths:
-            why = f"{judged.valid}, not managed by torchsmith; {SHARES}"
-            warnings = judged.warnings
-            return Change("keep", old, why, recipe.text, owner=recipe.owner, recipe=True, warnings=warnings)
-        mine = recipe.owner == "ours" or self.adopt.takes(old)
-        if not mine and self.judge is None:
-            why += f"; {_how_to_adopt(old)}"
-        return Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, not mine)
+            code, what = "stand-in", f"the {variant.flavor.value} stands in for this cell"
+        why = f"{old.rpartition(PKGS + '/')[2]}: {what}"
+        if checked.errors:
+            why += f", and is broken: {checked.errors}"
+        skipped = not ours and not self.adopt.takes(old)
+        change = Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, skipped)
+        return replace(change, rules=checked.rules, code=code)
 
-    # ---- what is wanted no more
+    # ---- what is not wanted
 
     def _not_wanted(self, path: str, recipe: RecipeFile) -> Iterator[Change]:
-        change = Change("delete", path, NOT_WANTED, recipe.text, None, recipe.owner, recipe=True)
+        change = Change(
+            "delete", path, NOT_WANTED, recipe.text, None, recipe.owner, recipe=True, code="not-wanted"
+        )
         reading = recipe.reading
         if recipe.owner == "ours":
             yield change
-        elif self.judge is None:
+        elif self.check is None:
             if recipe.owner == "edited":
                 yield self._edited(change)
         elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same cell{old}"
-            yield replace(change, why=why, skipped=not self.adopt.takes(path))
-        elif reading and (judged := self.judge(recipe)).errors:
-            why = f"not asked for, and broken: {judged.errors}"
-            if judged.parsed:
-                yield replace(change, why=why, skipped=not self.adopt.takes(path))
-            else:  # nobody knows what is in it
-                yield replace(change, kind="keep", why=f"{why}; mend it, or delete it")
+            yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
+        elif reading and (checked := self.check(recipe)).errors:
+            why = f"not in torchsmith.toml, and broken: {checked.errors}"
+            change = replace(change, why=why, rules=checked.rules, code="not-wanted-broken")
+            if checked.parsed:
+                yield replace(change, skipped=not self.adopt.takes(path))
+            else:  # its content is unknown
+                yield replace(change, kind="keep", why=f"{why}; fix it, or delete it", before=None)
         else:
-            yield replace(change, kind="keep", why=self._stays(recipe))
+            yield self._stays(replace(change, kind="keep", before=None), recipe)
 
     def _edited(self, change: Change) -> Change:
-        """A deletion of a file that was edited by hand: only --adopt with its path carries it out."""
+        """A deletion of a file that was edited by hand: it needs --adopt with the path of the file."""
         why = f"{NOT_WANTED}, but edited by hand"
         return replace(change, why=why, skipped=change.path not in self.adopt.paths)
 
@@ -237,13 +252,14 @@ class _Reconciler:
         """Whether the cell of a recipe has another file, wanted or present."""
         return canonical in self.wanted or (canonical != path and (self.root / canonical).is_file())
 
-    def _stays(self, recipe: RecipeFile) -> str:
-        """What to do about a right recipe that is not asked for; some no torchsmith.toml can ask for."""
+    def _stays(self, change: Change, recipe: RecipeFile) -> Change:
+        """A valid recipe that is not in torchsmith.toml, and what to do about it."""
         catalog = self.workspace.catalog
         impossible = why_not_generated(recipe.variant, catalog, recipe.release) if recipe.variant else ""
         if impossible:
-            return impossible
-        return "torchsmith.toml does not ask for it, but it is right: include it there, or delete it"
+            return replace(change, why=impossible, code="impossible")
+        why = "valid, but not in torchsmith.toml: include it there, or delete it"
+        return replace(change, why=why, code="not-wanted-valid")
 
     def _stale(self) -> Iterator[Change]:
         """Pages with our header that are no longer wanted."""
@@ -257,7 +273,7 @@ class _Reconciler:
                     before = path.read_bytes().decode()
                 except (OSError, UnicodeDecodeError):
                     continue
-                change = Change("delete", name, NOT_WANTED, before, owner=owner_of(before))
+                change = Change("delete", name, NOT_WANTED, before, owner=owner_of(before), code="not-wanted")
                 if change.owner == "ours":
                     yield change
                 elif change.owner == "edited":
@@ -265,7 +281,7 @@ class _Reconciler:
 
 
 def phase_of(change: Change, catalog: Catalog) -> Phase:
-    """When a change is carried out: the deletions first, then recipes by what they are for."""
+    """When a change is written: deletions first, then recipes by what they are for."""
     if change.kind == "delete":
         return "clean up"
     reading = try_read(package_name(change.path), catalog) if change.recipe else None
@@ -278,7 +294,7 @@ def phase_of(change: Change, catalog: Catalog) -> Phase:
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
-    """A copy beside each file of somebody else that is about to change, unless git holds it so."""
+    """A copy of each file that is about to be taken over, unless it is committed."""
     for change in changes:
         path = change.old or change.path
         if not change.pending or change.owner in (None, "ours") or change.before is None:
@@ -289,7 +305,7 @@ def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def _free_name(root: Path, path: str) -> str:
-    """A name beside a file that no file has and no tool takes for a recipe."""
+    """A free name beside a file, which no tool takes for a recipe."""
     for number in range(1, 1000):
         name = f"{path}.orig{'' if number == 1 else number}"
         if not (root / name).exists():
@@ -297,17 +313,15 @@ def _free_name(root: Path, path: str) -> str:
     raise TooLarge(f"too many copies beside {path}", exit=Exit.ENVIRONMENT)
 
 
-def _how_to_adopt(path: str) -> str:
-    return f"--adopt {path} replaces it" if path.endswith(".md") else "--adopt takes it over"
-
-
 def _missing(file: WantedFile) -> Change:
-    return Change("create", file.path, "it is missing", after=file.text, recipe=file.is_recipe)
+    return Change(
+        "create", file.path, "it is missing", after=file.text, recipe=file.is_recipe, code="missing"
+    )
 
 
-def _what_changed(before: str, after: str) -> str:
+def _what_changed(before: str, after: str) -> tuple[str, ReasonCode]:
     old, new = read_header(before), read_header(after)
     if old and new and old.facts.get("line") != new.facts.get("line"):
-        return f"line {old.facts.get('line')} -> {new.facts.get('line')}"
+        return f"line {old.facts.get('line')} -> {new.facts.get('line')}", "line"
     had, has = Counter(before.splitlines()), Counter(after.splitlines())
-    return f"its text changes: +{(has - had).total()} -{(had - has).total()} lines"
+    return f"its text changes: +{(has - had).total()} -{(had - has).total()} lines", "text"

@@ -16,7 +16,7 @@ COMMENT = re.compile(r"#.*torchsmith: line ([\w.]+)")  # how a person states the
 def stated_release(
     variant: Variant | None, catalog: Catalog, text: str, requested: str | None, named: str | None = None
 ) -> str | None:
-    """The line that is stated outright, empty where none can be; None where only the code shows it."""
+    """The line that is stated outright, empty if none can be; None if only the code shows it."""
     header, comment = read_header(text), COMMENT.search(text)
     stated = (
         variant.release.line if variant and variant.release else None,

@@ -1,4 +1,4 @@
-"""The Nix files of a checkout, wherever they lie, and which of them concern torch or CUDA by their words."""
+"""The Nix files of a checkout, wherever they are, and which of them concern torch or CUDA by their words."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class MatrixBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cuda: tuple[CudaChoice, ...] = ()
     target: tuple[str, ...] = ()  # of other backends, as names write them: rocm6_4-gfx942
     sm: tuple[Sm, ...] = ()
-    isa: tuple[str, ...] = ()  # may be left out where the target has its own
+    isa: tuple[str, ...] = ()  # may be left out if the target has its own
     prefix: bool = False  # names state the release, pytorch28-..., so that two lines can have one cell
 
 
@@ -125,6 +125,17 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     torchsmith: Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 
+Address = Annotated[str, msgspec.Meta(pattern=anchored(r"((https?|ssh|file)://\S+)?"))]
+
+
+class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Mirrors to ask instead of the public servers; recipes keep the canonical addresses."""
+
+    nixpkgs: Address = ""  # the git remote whose branches are the channels
+    archive: Address = ""  # of a revision, which {rev} stands for
+    python_index: Address = ""  # else pip's own setting
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -146,6 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     builder: tuple[BuilderSettings, ...] = ()
     ci: CiSettings = CiSettings()
     audit: AuditSettings = AuditSettings()
+    sources: SourceAddresses = SourceAddresses()
     fetch: tuple[FetchAddress, ...] = ()  # tarballs besides nixpkgs that evaluating may download
     usable: bool = False
     matrix: tuple[MatrixBlock, ...] = ()

@@ -1,5 +1,5 @@
-"""The first torchsmith.toml of a new workspace: for a profile, for single cells, or read off recipes that lie
-there: which cells they are, of which release, and which could not be read."""
+"""The first torchsmith.toml of a new workspace: for a profile, for single cells, or from existing recipes:
+which cells they are, of which release, and which could not be read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, discover
-from torchsmith.workspace.derive import SkippedRecipe, cells_of_files
+from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, UnusedRecipe, discover
+from torchsmith.workspace.derive import cells_of_files
 from torchsmith.workspace.load import FILE, default_profiles, read_as
 from torchsmith.workspace.settings import schema
 
@@ -79,14 +79,14 @@ packages = [{packages}]
 
 
 def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False) -> Path:
-    """Write the file, for a profile or for single cells, and return it. Raises Exists where there is one,
+    """Write the file, for a profile or for single cells, and return it. Raises Exists if there is one,
     unless `replace`, and NotKnown for a profile that there is none of."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
     file = folder / FILE
     if file.exists() and not replace:
-        raise Exists(f"{file} is there already", hint="--force replaces it")
+        raise Exists(f"{file} exists already", hint="--force replaces it")
     if cells:
         text = matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
     else:
@@ -106,7 +106,7 @@ def _write_with_schema(file: Path, text: str) -> None:
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:
-    """Each cell in every package that can have it; a Problem where it cannot be built at all."""
+    """Each cell in every package that can have it; raises a Problem if it cannot be built at all."""
     catalog = builtin_catalog()
     cells_by_name: dict[str, Cell] = {}
     for name in names:
@@ -128,8 +128,8 @@ class Derived:
     text: str
     recipes: int
     cells: tuple[Cell, ...]
-    left: tuple[SkippedRecipe, ...]
-    folders: dict[str, str] = field(default_factory=dict)  # of packages that do not lie where ours would
+    left_out: tuple[UnusedRecipe, ...]
+    folders: dict[str, str] = field(default_factory=dict)  # of packages that are not where ours would be
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(
         default_factory=dict
@@ -139,8 +139,8 @@ class Derived:
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
-    """Read repositories; a Problem where they do not lie side by side, or hold nothing that can be read. The
-    folder that holds them, and is the workspace, may be named after them. Where no recipe is named after a
+    """Read repositories; raises a Problem if they are not side by side, or hold nothing that can be read. The
+    folder that has them, and is the workspace, may be named after them. If no recipe is named after a
     cell, flakes, overlays and modules are read, and the workspace is their own folder."""
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
     checkout = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
@@ -190,7 +190,7 @@ def _from_expressions(checkout: Checkout, repos: Sequence[Path], line: str | Non
 
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
-) -> tuple[dict[str, Cell], list[SkippedRecipe]]:
+) -> tuple[dict[str, Cell], list[UnusedRecipe]]:
     """What recipes are builds of, by name, and what could not be taken in."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     if silent := [recipe for recipe, result in results if result is None]:
@@ -205,13 +205,13 @@ def _cells(
         if isinstance(result, Cell):
             cells.setdefault(result.name, result)
     lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
-    left: list[SkippedRecipe] = []
+    left: list[UnusedRecipe] = []
     for recipe, result in results:
-        if not isinstance(result, SkippedRecipe):
+        if not isinstance(result, UnusedRecipe):
             continue
         # A companion that its own line does not build is one of its torch's line.
         torchs = recipe.variant and lines.get(recipe.variant.stack)
-        other = _cell(recipe, catalog, torchs, stated=False) if torchs and result.impossible else None
+        other = _cell(recipe, catalog, torchs, stated=False) if torchs else None
         if isinstance(other, Cell):
             cells.setdefault(other.name, other)
         else:
@@ -220,30 +220,30 @@ def _cells(
 
 
 def write_derived(derived: Derived, *, force: bool = False) -> None:
-    """Write the file, and into the workspace's catalog where packages lie and which nixpkgs lines have, where
-    that is not as ours would be. Raises Exists for a file that is there, torchsmith.toml unless `force`."""
+    """Write the file, and into the workspace's catalog the folders of packages and the nixpkgs of lines, if
+    they are not as ours would be. Raises Exists for a file that exists, torchsmith.toml unless `force`."""
     if derived.file.exists() and not force:
-        raise Exists(f"{derived.file} is there already", hint="--force replaces it")
+        raise Exists(f"{derived.file} exists already", hint="--force replaces it")
     if derived.folders:
         own = derived.file.parent / "catalog/packages.toml"
         if own.exists():
-            raise Exists(f"{own} is there already", hint="name the folders there: repo of each package")
+            raise Exists(f"{own} exists already", hint="name the folders there: repo of each package")
         table = {name: {"repo": folder} for name, folder in derived.folders.items()}
-        write_atomic(own, "# Where the recipes of these packages lie.\n" + table_text(table))
+        write_atomic(own, "# The folders of these packages.\n" + table_text(table))
     if derived.pins:
         write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
     _write_with_schema(derived.file, derived.text)
 
 
 def _root(repos: Sequence[Path]) -> Path:
-    """The folder that holds all repositories: a workspace's repositories lie directly in it."""
+    """The folder that has all repositories: a workspace's repositories are directly in it."""
     if missing := [repo for repo in repos if not repo.is_dir()]:
         hint = "the workspace is the folder that holds the repositories"
         raise NotFound(f"no such folder: {missing[0]}", hint=hint)
     parents = {repo.resolve().parent for repo in repos}
     if len(parents) > 1:
         raise Conflict(
-            f"the repositories lie in {len(parents)} folders: {', '.join(sorted(map(str, parents)))}",
+            f"the repositories are in {len(parents)} folders: {', '.join(sorted(map(str, parents)))}",
             hint="a workspace holds its repositories side by side: move them together",
         )
     (parent,) = parents
@@ -252,29 +252,29 @@ def _root(repos: Sequence[Path]) -> Path:
 
 def _cell(
     recipe: RecipeFile, catalog: Catalog, line: str | None, *, stated: bool = True
-) -> Cell | SkippedRecipe | None:
-    """What a recipe is a build of, by its release; None where nothing states that."""
-    where = str(recipe.path)
+) -> Cell | UnusedRecipe | None:
+    """What a recipe is a build of, by its release; None if nothing states that."""
+    path = recipe.path
     if recipe.variant is None:
-        return SkippedRecipe(
-            recipe.attr, where, recipe.read.message if isinstance(recipe.read, Problem) else ""
+        return UnusedRecipe(
+            recipe.attr, path, recipe.read.message if isinstance(recipe.read, Problem) else ""
         )
     variant = recipe.variant
     if variant.flavor:
-        return SkippedRecipe(
-            recipe.attr, where, "a nightly: its source belongs into [nightly] of torchsmith.toml"
+        return UnusedRecipe(
+            recipe.attr, path, "a nightly: its source belongs into [nightly] of torchsmith.toml"
         )
     if recipe.owner != "ours":
         try:
             read_recipe(recipe.path)
         except Problem as problem:
             at = f"line {problem.where.line}: " if problem.where and problem.where.line else ""
-            why = f"{at}{problem.message}; mend it, then run init again with --force"
-            return SkippedRecipe(recipe.attr, where, why)
+            why = f"{at}{problem.message}; fix it, then run init again with --force"
+            return UnusedRecipe(recipe.attr, path, why)
     named = (recipe.release if stated else "") or line
     decision = assess(variant, catalog, named)
     if not isinstance(decision, Accepted):
-        return SkippedRecipe(recipe.attr, where, why_not_generated(variant, catalog, named), impossible=True)
+        return UnusedRecipe(recipe.attr, path, why_not_generated(variant, catalog, named))
     return Cell(variant, decision.line.name, decision.warnings) if named else None
 
 
@@ -282,7 +282,7 @@ def _pins(
     recipes: Sequence[RecipeFile], cells: Mapping[str, Cell], catalog: Catalog, folder: Path
 ) -> tuple[dict[LineCuda, str], Counter[str]]:
     """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
-    their line's where that cannot be, counted by a description: written again, they would take the line's."""
+    their line's if that cannot be, counted by a description: written again, they would take the line's."""
     read = ((recipe, cells.get(recipe.variant.name)) for recipe in recipes if recipe.variant)
     stated = grouped(
         ((cell.line, cell.variant.cuda), rev[1])
@@ -305,7 +305,7 @@ def _pins(
 
 
 def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) -> bool:
-    """Whether every cell of a block can be made at another nixpkgs, and nobody's own facts are in the way."""
+    """Whether every cell of a block can be made at another nixpkgs, in a workspace without lines."""
     if (folder / "lines.toml").exists():
         return False
     try:
@@ -335,7 +335,7 @@ def lines_text(pins: Mapping[LineCuda, str]) -> str:
 
 
 def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:
-    """Packages whose recipes lie in a folder of another name than ours would."""
+    """Packages whose recipes are in a folder of another name than ours would be."""
     home: dict[str, str] = {}
     for repository in repositories:
         counts = Counter(recipe.variant.package.name for recipe in repository.recipes if recipe.variant)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin, builtin_catalog
 from torchsmith.core.problem import Problem
-from torchsmith.matrix import Flavor, Reading, Variant, try_read
+from torchsmith.matrix import Flavor, ParsedName, Variant, try_read
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import Header, Owner, owner_of, read_header
 from torchsmith.recipe.read import (
@@ -38,17 +38,13 @@ LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
 # What rules ask for by its type, and what a subject calls it.
 FACTS: Mapping[type, str] = {
     Variant: "variant",
-    Reading: "reading",
+    ParsedName: "reading",
     Line: "line",
     LineBuild: "build",
     Gpu: "gpu",
     Isa: "isa",
     CudaToolkit: "toolkit",
 }
-
-# GPUs that nixpkgs' torch leaves out of its list at every pin of the catalog: config.cudaCapabilities alone
-# gives it no target, and companions none.
-TORCH_DROPS = ("sm110",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +66,7 @@ class Subject:
         return self.recipe.name
 
     @cached_property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ParsedName | None:
         """What the name means, where it is a package's."""
         return try_read(self.name, self.catalog)
 
@@ -340,7 +336,7 @@ class Subject:
     def configured(self) -> bool:
         """Whether the package set itself gets the architectures, and all of it is built for them."""
         capabilities = self.config.get("cudaCapabilities")
-        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.name in TORCH_DROPS
+        dropped = self.known_pin is not None and self.gpu is not None and self.gpu.torch_drops
         return capabilities is not None and capabilities.value != [] and not dropped
 
     @property

@@ -72,7 +72,7 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
 
 
 def recipe_options(workspace: Workspace) -> RecipeOptions:
-    """What the workspace decides about its recipes; a Problem where a nightly cell lacks its source."""
+    """What the workspace decides about its recipes; raises a Problem if a nightly cell lacks its source."""
     settings, nightly = workspace.settings, workspace.settings.nightly
     named = {TORCH: nightly.pytorch, "torchvision": nightly.torchvision} if nightly else {}
     sources = {package: asdict(source) for package, source in named.items() if source}

@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:18775a9721b0b8d82bce62c5db336d9dbd1c2a4d120fe2085f6ffda6e12b7382
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:353a0522ac2bb7deb9aa143e3919ec24b9b5eb080e52da51828cdb1e210f9057
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
   }
 }:
 

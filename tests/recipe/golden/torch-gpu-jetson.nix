@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:decf084a9137fa2997f5241c2663c43ec71d4369e142a8cafbc611b140235f39
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:22107d4abc3af22c617c76b077a1e2a21fd156ab01e6450edf596cf1d46e1389
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
   }
 }:
 

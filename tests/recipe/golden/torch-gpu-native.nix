@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:40ecaf981bd226013877a8f950a9341e5e4c1d7741e775aca9fc2a1ebcd84a25
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:260f29e3090d59066ea0e483d62e7f96310620549efbabf14e1d5ff95b83c488
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.9 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.9 --rev REV --sha256 HASH
   }
 }:
 

@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:90d73bc2538125a212a59361b6e70ab770a779081b17d6ea1d2fb509910db5b4
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:8104d8da044e7cde880d3c9a5f7c74c7e50dc5a28e7b52156b6b78907f582bb4
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
   }
 }:
 

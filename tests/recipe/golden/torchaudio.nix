@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:441d5ef948d9369832f1dd31d2e42a1ec89449e15da96274a5f58e7a14bb7a0b
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:0755a253f6c52a2dd9982958bdd19d4013867a8f2515677d0e3efa647939c2af
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
   }
 }:
 

@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:39e66af5ce18b3c4e3c71904da70eb300f5ba73edc4e3a6e693bdf025bd235be
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:31b078ebc364e359a191ed98afe7624e71dc973ef0aaefc1e8791caa67cd307d
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin 2.10 --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
   }
 }:
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
-from torchsmith.matrix import BadName, Reading, Variant, read_name
+from torchsmith.matrix import BadName, ParsedName, Variant, read_name
 from torchsmith.matrix import pname as right_pname
 from torchsmith.recipe.read import Bound
 from torchsmith.workspace.checkout import FLOX_NAME
@@ -42,7 +42,7 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
-def name_is_canonical(subject: Subject, reading: Reading) -> Iterator[Defect]:
+def name_is_canonical(subject: Subject, reading: ParsedName) -> Iterator[Defect]:
     """Names have one spelling. `-magma` says what every GPU variant has."""
     for spelling in reading.old if "." not in subject.name else ():
         yield Defect(spelling, hint=f"call it {reading.variant}.nix")

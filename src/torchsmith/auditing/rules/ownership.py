@@ -15,7 +15,9 @@ def generated_files_are_untouched(path: Path, text: str) -> Iterator[Defect]:
     """torchsmith no longer updates a file that was edited, so it does not follow changes of torchsmith.toml.
     Move the change into torchsmith.toml, or remove the header and maintain the file yourself."""
     if owner_of(text) == "edited":
-        yield Defect("edited by hand since torchsmith wrote it", hint="torchsmith generate --diff shows how")
+        yield Defect(
+            "edited by hand since torchsmith wrote it", hint="torchsmith plan --adopt PATH --diff shows how"
+        )
 
 
 @rule("TS011", "generated file of another name", WARNING, over="file")
@@ -25,4 +27,4 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
     header = read_header(text)
     variant = header.facts.get("variant", "") if header else ""
     if variant and variant != package_name(path):
-        yield Defect(f"was written for {variant}", hint="let torchsmith generate write it")
+        yield Defect(f"was written for {variant}", hint="torchsmith apply --adopt PATH rewrites it")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9._+/-]+")
-UNSAFE = ("__curPos", "scopedImport")  # these see where they stand
+UNSAFE = ("__curPos", "scopedImport")  # these see where they are
 
 
 class Open(Exception):
@@ -51,7 +51,7 @@ class Closed:
 def shared_imports(syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> list[Closed]:
     """The outermost imports of a file that close, so that they can be taken out of it.
 
-    `arguments`: the Nix text that a caller passes for arguments of the file; None where it is not known, so
+    `arguments`: the Nix text that a caller passes for arguments of the file; None if it is not known, so
     that nothing which depends on an argument can be shared.
     """
     imports: list[Closed] = []
@@ -73,7 +73,7 @@ def _is_import(syntax: Syntax, node: Node) -> bool:
 
 
 def close(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None) -> Closed:
-    """`node` with the bindings it needs around it; Open where one is not certain."""
+    """`node` with the bindings it needs around it; Open if one is not certain."""
     bindings = _Bindings(syntax, path, arguments)
     bindings.need(node)
     body = _with_absolute_paths(syntax, node, path)
@@ -127,12 +127,12 @@ class _Bindings:
 
 
 def relative_paths(syntax: Syntax) -> Iterator[Node]:
-    """Path literals that depend on where the file stands."""
+    """Path literals that depend on where the file is."""
     return (node for node in syntax.captures.get("path", ()) if syntax.text(node).startswith("."))
 
 
 def absolute(syntax: Syntax, node: Node, path: Path) -> str:
-    """The same path from the root; Open where its folder has a name that no literal can hold."""
+    """The same path from the root; Open if its folder has a name that no literal can hold."""
     text, first = syntax.text(node), node.children[0]
     head = syntax.text(first)
     interpolated = len(node.children) > 1
@@ -184,7 +184,7 @@ def _text(syntax: Syntax, node: Node) -> bytes:
 
 
 def _tokens(syntax: Syntax, node: Node, path: Path) -> tuple[str, ...]:
-    """The tokens of an expression; where they stand counts only for relative paths."""
+    """The tokens of an expression; where they are counts only for relative paths."""
     paths = _absolute_paths(syntax, node, path)
     places = tuple(f"{edit.start - node.start_byte}:{edit.text}" for edit in paths)
     return (*_anatomy(_text(syntax, node)).tokens, *places)

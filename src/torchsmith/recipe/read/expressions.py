@@ -1,7 +1,7 @@
 """Expressions that set torch or CUDA: package sets with their settings, and changes of single packages.
 
 A file may hold many, under any name. What one of them says is said of its own package set: the import of
-nixpkgs that it stands in, else its overlay, else the file.
+nixpkgs that it is in, else its overlay, else the file.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ChangedPackage:
 
     @cached_property
     def arguments(self) -> Mapping[str, Located[Value]]:
-        """What it passes, read when somebody asks: a file may override hundreds of other packages."""
+        """What it passes, read on demand: a file may override hundreds of other packages."""
         return self.recipe.fields(self.body)
 
     @cached_property
@@ -92,7 +92,7 @@ class PackageSet:
     nixpkgs: NixpkgsImport | None  # where it is one
     settings: dict[str, Located[Value]] = field(default_factory=dict)
     systems: list[Located[str]] = field(default_factory=list)
-    cudas: list[Located[CudaSet | None]] = field(default_factory=list)  # None where that is not plain
+    cudas: list[Located[CudaSet | None]] = field(default_factory=list)  # None if that is not plain
     targets: list[GpuMention] = field(default_factory=list)
     changes: list[ChangedPackage] = field(default_factory=list)
     flags: list[FlagList] = field(default_factory=list)
@@ -114,7 +114,7 @@ class PackageSet:
 
     @property
     def cuda(self) -> CudaSet | None:
-        """Its CUDA, where one and no other is named."""
+        """Its CUDA, if one and no other is named."""
         named = {cuda.value for cuda in self.cudas}
         return named.pop() if len(named) == 1 else None
 
@@ -144,7 +144,7 @@ class _ExpressionReader:
         self.homes: dict[int, Node] = {}
 
     def home(self, node: Node) -> Node:
-        """The import of nixpkgs that a node stands in, else the outermost overlay, else the file."""
+        """The import of nixpkgs that a node is in, else the outermost overlay, else the file."""
         known = self.homes.get(node.id)
         if known is None:
             root = self.syntax.root

@@ -104,7 +104,7 @@ class ConstantFolder:
         return CONSTANTS[name] if name in CONSTANTS else self._value_of(node, name, depth)
 
     def _value_of(self, node: Node, name: str, depth: int) -> Value:
-        """The value of a name where a node stands."""
+        """The value of a name where a node is."""
         meaning = lookup(self.syntax, node, name)
         if meaning.kind == "formal" and meaning.home == self.syntax.root and name in self.arguments:
             return self.arguments[name]
@@ -176,7 +176,7 @@ class ConstantFolder:
         return value
 
     def _attributes(self, path: Node, depth: int) -> list[str | None]:
-        """The parts of an attribute path, `${name}` filled in where it is plain."""
+        """The parts of an attribute path, `${name}` filled in if it is plain."""
         names: list[str | None] = []
         for child in path.named_children:
             value = self.fold(part(child, "expression"), depth) if child.type == "interpolation" else None
@@ -269,7 +269,7 @@ class ConstantFolder:
 
 
 def parsed_file(path: Path) -> Syntax | None:
-    """A file that others import, read once as long as it stays the same; None where it cannot be read."""
+    """A file that others import, read once as long as it stays the same; None if it cannot be read."""
     try:
         about = path.stat()
         return _parsed(path, about.st_mtime_ns, about.st_size)
@@ -284,7 +284,7 @@ def _parsed(path: Path, changed: int, size: int) -> Syntax:
 
 @lru_cache(maxsize=32)
 def _table(syntax: Syntax, path: Path, imports: int) -> Value:
-    """What a file without arguments holds, folded once for all that import it."""
+    """What a file without arguments has, folded once for all that import it."""
     return ConstantFolder(syntax, {}, path, imports).fold(syntax.root)
 
 

@@ -31,7 +31,7 @@ class Located(Generic[T]):
 
 
 def as_text(located: Located[Value] | None) -> Located[str] | None:
-    """The same, where it is a string."""
+    """The same, if it is a string."""
     return Located(located.value, located.span) if located and isinstance(located.value, str) else None
 
 
@@ -40,7 +40,7 @@ class Argument:
     """An argument that the recipe takes."""
 
     name: str
-    default: str | None  # its text; None where a caller must give it
+    default: str | None  # its text; None if a caller must give it
     span: Span
 
 
@@ -112,7 +112,7 @@ class GpuMention:
 
 @dataclass(frozen=True, slots=True)
 class FlagList:
-    """A list of compiler flags: its name where it has one, and each flag with its place."""
+    """A list of compiler flags: its name if it has one, and each flag with its place."""
 
     name: str
     flags: tuple[Located[str], ...]
@@ -144,7 +144,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A binding: the attributes it stands in, its value and the place of the value."""
+    """A binding: the attributes it is in, its value and the place of the value."""
 
     owner: str  # outermost first: customPytorch.meta
     value: Value

@@ -55,7 +55,7 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
 
 
 def _attributes(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
-    """The attributes of a set, also of one that is put together; None where that needs an evaluation."""
+    """The attributes of a set, also of one that is put together; None if that needs an evaluation."""
     node = resolved(tree.syntax, node)
     if node.type in SETS:
         return tree.fields(node)
@@ -123,7 +123,7 @@ def _overlays(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
 
 
 def _elements(syntax: Syntax, node: Node) -> Iterator[Node]:
-    """The elements of a list, also of lists that are joined; what is no list stands for itself."""
+    """The elements of a list, also of lists that are joined; what is not a list stands for itself."""
     node = resolved(syntax, node)
     if node.type == "list_expression":
         yield from (child for child in node.named_children if child.type != "comment")

@@ -1,4 +1,4 @@
-"""Opening a recipe, following a wrapper to the file that holds the substance, and reading it without the
+"""Opening a recipe, following a wrapper to the file that has the substance, and reading it without the
 packages that it defines itself."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_WRAPPERS = 8
-# Asked for the canonical text of a file that the grammar cannot read; None where no Nix is installed.
+# Asked for the canonical text of a file that the grammar cannot read; None if no Nix is installed.
 Asker = Callable[[Path], str | None]
 
 
@@ -28,7 +28,7 @@ def read_text_as_recipe(data: bytes, path: Path) -> Recipe:
 
 
 def read_recipe(path: Path, *, ask: Asker | None = None) -> Recipe:
-    """A recipe and, where it only wraps another file, that file too; Unreadable says what is not valid."""
+    """A recipe and, if it only wraps another file, that file too; Unreadable says what is not valid."""
     return _read(path, {}, ask, 0)
 
 
@@ -83,7 +83,7 @@ def without_definitions(recipe: Recipe, names: Collection[str]) -> Recipe:
 
 
 def _definitions(recipe: Recipe) -> Iterator[Node]:
-    """The functions that are called as packages where they stand."""
+    """The functions that are called as packages where they are."""
     for node in recipe.syntax.calls_with(b"callPackage"):
         argument = part(node, "argument")
         if argument.type != "parenthesized_expression":

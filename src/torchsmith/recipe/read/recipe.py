@@ -73,7 +73,7 @@ class Recipe(RecipeTree):
 
     @property
     def content(self) -> Recipe:
-        """The recipe that holds the substance: this one, or the one that it wraps."""
+        """The recipe that has the substance: this one, or the one that it wraps."""
         return self.inner.content if self.inner else self
 
     # ---- arguments, wrappers and comments
@@ -256,7 +256,7 @@ class Recipe(RecipeTree):
 
     @cached_property
     def phases(self) -> tuple[Located[str], ...]:
-        """Shell code of build phases; interpolations are filled in where their values are plain."""
+        """Shell code of build phases; interpolations are filled in if their values are plain."""
         return tuple(
             Located(self.folder.text(node), self.syntax.span(node))
             for binding in self._bindings

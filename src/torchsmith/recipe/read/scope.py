@@ -39,7 +39,7 @@ class Meaning:
 
     @property
     def expression(self) -> Node | None:
-        """The bound expression, where one plain statement binds the name."""
+        """The bound expression, if one plain statement binds the name."""
         if len(self.statements) != 1:
             return None
         statement = self.statements[0]

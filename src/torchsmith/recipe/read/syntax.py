@@ -68,7 +68,7 @@ class Unreadable(Problem):
 
 @dataclass(frozen=True, eq=False)
 class Syntax:
-    """A parsed file. `exact` is False where positions are not those of the file itself."""
+    """A parsed file. `exact` is False if positions are not those of the file itself."""
 
     data: bytes
     tree: Tree
@@ -90,7 +90,7 @@ class Syntax:
         return captured(self.tree, CAPTURES)
 
     def calls_with(self, word: bytes) -> Iterator[Node]:
-        """Calls in whose text a word stands, which is much cheaper to ask than what the call is."""
+        """Calls in whose text a word is, which is much cheaper to ask than what the call is."""
         for node in self.captures.get("apply", ()):
             if self.data.find(word, node.start_byte, node.end_byte) >= 0:
                 yield node
@@ -265,7 +265,7 @@ def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
 
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:
-    """Attributes that one set holds twice, which this grammar takes and Nix does not; sets it merges."""
+    """Attributes that one set has twice, which this grammar takes and Nix does not; sets it merges."""
     named = ((syntax.data[pair[1].start_byte : pair[1].end_byte], pair) for pair in syntax.bindings)
     for text, same in grouped(named).items():
         homes: dict[Node | None, bool] = {}  # whether what was bound there is a set

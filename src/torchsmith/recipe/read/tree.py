@@ -1,4 +1,4 @@
-"""A recipe's tree: its bindings, what stands in them, where it stands, and what known values switch off."""
+"""A recipe's tree: its bindings, what is in them, where it is, and what known values switch off."""
 
 from __future__ import annotations
 
@@ -116,19 +116,19 @@ class RecipeTree:
         return Located(value, self._inside(resolved(self.syntax, node)))
 
     def _inside(self, node: Node) -> Span:
-        """The span of a literal; without its quotes where it is a plain string."""
+        """The span of a literal; without its quotes if it is a plain string."""
         span = self.syntax.span(node)
         if node.type != "string_expression":
             return span
         return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
 
     def owner_at(self, span: Span) -> str:
-        """The attributes that a place stands in."""
+        """The attributes that a place is in."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
         return self.owner_of(node) if node is not None else ""
 
     def owner_of(self, node: Node) -> str:
-        """The attributes that a node stands in, outermost first: python3Packages.overrides.torch.src."""
+        """The attributes that a node is in, outermost first: python3Packages.overrides.torch.src."""
         names: list[str] = []
         parent = node.parent if node.type == "binding" else node
         while parent is not None:

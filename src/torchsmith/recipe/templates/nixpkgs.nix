@@ -4,7 +4,7 @@
     #? if pin.sha256
     sha256 = "@pin.sha256@";
     #? else
-    # The commit names the content, but Nix checks it only where a hash is stated: torchsmith pin @line@ --learn
+    # Nix checks the content only if a hash is stated: torchsmith line update @line@ --rev REV --sha256 HASH
     #? end
   }
 }:

@@ -270,7 +270,7 @@
     const name = quoted(cell.n);
     title("Commands");
     if (cell.s === "impossible") parts.push(command(`torchsmith explain ${name}`));
-    else if (!cell.f) parts.push(command("torchsmith generate"), command(`torchsmith show ${name}`));
+    else if (!cell.f) parts.push(command("torchsmith apply"), command(`torchsmith show ${name}`));
     else {
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
       parts.push(command(`torchsmith verify ${name}`));

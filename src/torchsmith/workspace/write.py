@@ -1,0 +1,146 @@
+"""Write changes of a workspace: add them to git, or commit them phase by phase."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torchsmith.core.problem import Empty, Refused
+from torchsmith.core.text import counted, grouped
+from torchsmith.workspace import git
+from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind
+from torchsmith.workspace.checkout import PKGS
+from torchsmith.workspace.journal import GitStep, Writer
+from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.reconcile import copies, phase_of
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+
+CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
+DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
+
+
+def narrowed_gpus(changes: Iterable[Change]) -> list[str]:
+    """The GPU of each recipe of ours that passes it to nixpkgs now and did not before."""
+    return [
+        named[1]
+        for change in changes
+        if change.recipe and change.kind == "rewrite" and not CAPABILITIES.search(change.before or "")
+        if (named := CAPABILITIES.search(change.after or ""))
+    ]
+
+
+def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
+    """What a workspace should contain, or the selected recipes of it. Raises Empty if every cell is left
+    out."""
+    repos = wanted_repos(workspace)
+    if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
+        hint = "torchsmith list --left-out says why each is"
+        raise Empty(f"{workspace.source.name} leaves every cell out: there is nothing to write", hint=hint)
+    if not only:
+        return repos
+    chosen = {cell.name for cell in workspace.select(only).cells}
+    parts = [replace(repo, files=tuple(file for file in repo.files if file.cell in chosen)) for repo in repos]
+    return [repo for repo in parts if repo.files]
+
+
+def write_changes(
+    writer: Writer,
+    repos: Sequence[WantedRepo],
+    changes: Sequence[Change],
+    *,
+    edits: Sequence[Change] = (),
+    add: bool = True,
+) -> None:
+    """Write changes, and the edits that they follow from, and add them to git. Files that are taken over and
+    not committed are copied first."""
+    steps = list(_add_steps(writer.root, repos, changes)) if add else []
+    writer.write([*edits, *copies(writer.root, changes), *changes], steps)
+
+
+def commit_changes(
+    writer: Writer,
+    workspace: Workspace,
+    repos: Sequence[WantedRepo],
+    changes: Sequence[Change],
+    *,
+    per_file: bool,
+) -> None:
+    """Write changes with one commit for each phase or file, and commit what an earlier run wrote."""
+    root = writer.root
+    pending = [change for change in changes if change.pending]
+    for folder in (root / repo.name for repo in repos if pending):
+        git.require_committer(folder if folder.is_dir() else root)
+    for repo in repos:
+        mine = [change for change in pending if change.path.startswith(f"{repo.name}/")]
+        mine += _uncommitted(workspace, repo)
+        by_phase = grouped((change.phase, change) for change in mine)
+        batches = [by_phase[phase] for phase in PHASES if phase in by_phase]
+        for batch in [[change] for change in mine] if per_file else batches:
+            paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
+            message = _message(batch, per_file=per_file)
+            step = GitStep(repo=repo.name, add=paths, commit=paths, message=message)
+            writer.write([*copies(root, batch), *batch], [step])
+
+
+def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
+    """Raise Refused if a repository has uncommitted changes. Files that are as wanted do not count, nor do
+    copies that torchsmith made."""
+    wanted = {file.path: file.text for repo in repos for file in repo.files}
+    for repo in repos:
+        for path in _status(root / repo.name):
+            full = f"{repo.name}/{path}"
+            mine = full in wanted and _read(root / full) == wanted[full]
+            if not mine and not COPY.search(path) and (full in wanted or (root / full).exists()):
+                hint = "commit or stash it first, or pass --allow-dirty"
+                raise Refused(f"{full} is not committed", hint=hint)
+
+
+def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change]) -> Iterator[GitStep]:
+    """Add changed files, and those of ours that git does not know."""
+    touched = {path for change in changes for path in change.files}
+    skipped = {change.path for change in changes if change.skipped}
+    for repo in repos:
+        folder, prefix = root / repo.name, f"{repo.name}/"
+        known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
+        inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
+        ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
+        if add := sorted(inner | (ours - known)):
+            yield GitStep(repo=repo.name, add=add)
+
+
+def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
+    """Files that are as wanted, or deleted as wanted, and not committed."""
+    root, wanted = workspace.home, {file.path: file for file in repo.files}
+    for inner, letters in _status(root / repo.name).items():
+        path = f"{repo.name}/{inner}"
+        file, text = wanted.get(path), _read(root / path)
+        if file is not None and text == file.text:
+            kind: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
+            change = Change(kind, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
+            yield replace(change, phase=phase_of(change, workspace.catalog))
+        elif file is None and not (root / path).exists() and inner.startswith(DELETED_IN):
+            yield Change("delete", path, "deleted, and not committed yet", owner="ours", phase="clean up")
+
+
+def _status(folder: Path) -> dict[str, str]:
+    """What git status says of uncommitted files; nothing without a repository."""
+    return git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else {}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _message(changes: Sequence[Change], *, per_file: bool) -> str:
+    first = changes[0]
+    if per_file:
+        return f"{first.kind.capitalize()} {Path(first.path).name}\n\n{first.why}\n"
+    counts = {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
+    actions = ", ".join(f"{kind} {counted(count, 'file')}" for kind, count in counts.items() if count)
+    body = [f"- {change.kind} {Path(change.path).name}: {change.why}" for change in changes]
+    return f"{first.phase[0].upper()}{first.phase[1:]}: {actions}\n\n" + "\n".join(body) + "\n"
