@@ -95,7 +95,7 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
         parts += [counted(len(hosts), "CUDA host line")] if hosts else []
         hint = "objects without a record are not covered: assembly, LTO, static MAGMA and NCCL"
         yield Check("flags", "right", "; ".join(parts), hint)
-    yield from _unrecorded(build, promised, isa)
+    yield from _unrecorded(build, promised if exact else None, isa)
 
 
 def _has(line: RecordedLine, promised: frozenset[str] | None) -> bool:
@@ -114,7 +114,7 @@ def _unrecorded(build: Inspection, promised: frozenset[str] | None, isa: Isa) ->
         if (features := [line.features for line in library.recorded if line.mark == "cxx"])
         and promised not in features
     ]
-    if other:
+    if promised is not None and other:
         text = f"no unit of {some_of(other, MOST_LINES)} was compiled for {isa.name} alone"
         yield Check("flags", "unjudged", text)
 

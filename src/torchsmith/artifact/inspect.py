@@ -179,7 +179,7 @@ def inspect(
                 continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
             # A tool that makes wheels portable moves a package's own libraries too.
-            if library.containers and not vendor and (not recognised or role == "unknown"):
+            if not recognised and library.containers and not vendor:
                 library.role = "own"
             libraries.append(library)
             done += item.size
@@ -287,6 +287,8 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> 
                 library.fault = "it is a program, not a library that Python could load"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
+            if library.role == "unknown" and library.containers:
+                library.role = "own"
             if library.role == "own":
                 _inspect_own(library, elf, spaces)
     except NotElf as fault:
