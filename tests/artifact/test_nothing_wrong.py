@@ -429,5 +429,20 @@ def test_constants_beside_code_are_told_from_code_in_a_section_of_its_own(
     assert (report.ok, report.verified) == (True, False)
 
 
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize(("filler", "right"), [(b"X", True), (b"\0", True), (b"\x62", False)])
+def test_bytes_beside_code_that_no_section_has_are_not_taken_for_read(
+    filler: bytes, right: bool, tmp_path: Path
+) -> None:
+    """What patchelf leaves of a section that it moved is not code."""
+    data = compiled(tmp_path, "-Wl,-z,noseparate-code")
+    head = HEADER.unpack_from(data)
+    rows = list(SECTION.iter_unpack(data[head[6] : head[6] + head[12] * SECTION.size]))
+    offset, size = rows[1][4:6]  # a note, and the first section in the file
+    data = data[:offset] + filler * size + data[offset + size :]
+    data = data[: head[6] + SECTION.size] + bytes(SECTION.size) + data[head[6] + 2 * SECTION.size :]
+    assert cpu_report(tmp_path / "build", data).verified == right
+
+
 def cpu_report(folder: Path, module: bytes) -> Report:
     return judged(cpu_torch(folder, **{"torch___D.so": module}), NAME)
