@@ -195,35 +195,26 @@ def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[st
 
 def _file(contents: Contents, file: _FolderFile) -> None:
     name, path, size = file
-    item = Item(name, size, lambda: open_file(path), path.resolve())
+    by_name = bool(LIBRARY.search(name))
     owned = contents.owners.package_of(name) is not None
-    if LIBRARY.search(name):
-        contents.libraries.append(item)
-        return
-    kind: ContentKind = "gpu" if GPU_FILES.search(name) else ""
-    if owned or ".so" in name:
+    kind: ContentKind = "library" if by_name else "gpu" if GPU_FILES.search(name) else ""
+    most = MOST_TEXT if TEXTS.search(name) else MAGIC_BYTES
+    if not kind and (owned or most == MOST_TEXT or ".so" in name):
         try:
             with open_file(path) as part:
-                kind = kind or content_kind(part.read(0, min(part.size, MAGIC_BYTES)))
-                if TEXTS.search(name):
-                    _add_text(contents, name, part.read(0, min(part.size, MOST_TEXT)))
+                beginning = part.read(0, min(part.size, most))
+            kind = content_kind(beginning)
+            if most == MOST_TEXT:
+                _add_text(contents, name, beginning)
         except Problem as fault:
             if owned:
                 contents.faults.append(f"{name}: {fault.message}")
-    if kind == "library":
-        contents.libraries.append(replace(item, by_content=True))
-        return
-    if kind == "gpu":
-        contents.gpu_files.append(item)
-    contents.others[PurePosixPath(name).name] = item.place
-    if owned:  # the rest of an environment does not count
-        contents.other_bytes += size
-    elif TEXTS.search(name):
-        try:
-            with open_file(path) as part:
-                _add_text(contents, name, part.read(0, min(part.size, MOST_TEXT)))
-        except Problem:
-            return
+    if kind:
+        item = Item(name, size, lambda: open_file(path), path.resolve(), by_content=not by_name)
+        (contents.libraries if kind == "library" else contents.gpu_files).append(item)
+    if kind != "library":
+        contents.others[name.rpartition("/")[2]] = path
+        contents.other_bytes += size if owned else 0  # the rest of an environment does not count
 
 
 def _add_text(contents: Contents, name: str, beginning: bytes) -> None:

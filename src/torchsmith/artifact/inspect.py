@@ -359,8 +359,14 @@ def _needed_others(own: Sequence[Library], contents: Contents) -> list[str]:
     outputs = {_output(library.place) for library in own}
     needed = dict.fromkeys(PurePosixPath(name).name for library in own for name in library.links.needed)
     return [
-        name for name in needed if name in places and not is_others(name) and _output(places[name]) in outputs
+        name
+        for name in needed
+        if name in places and not is_others(name) and _output(_resolved(places[name])) in outputs
     ]
+
+
+def _resolved(place: Path | None) -> Path | None:
+    return place.resolve() if place else None
 
 
 def _output(place: Path | None) -> str:
