@@ -180,6 +180,14 @@ def test_recorded_lines_decide_whether_the_flags_arrived(
     assert check(torch_with(tmp_path, *lines), "flags").status == status
 
 
+def test_an_override_that_comes_to_another_set_is_not_that_set(tmp_path: Path) -> None:
+    """As XNNPACK compiles its units for AVX in a build for AVX2."""
+    override = f"{lines_of('avx2')} -mavx -mno-avx2 -mno-fma -mno-f16c"
+    assert allowed("x86_64", override.split()) == allowed("x86_64", SETS["avx"])
+    report = torch_with(tmp_path, lines_of("avx2"), override, name="pytorch-python313-cpu-avx")
+    assert check(report, "flags").status == "wrong"
+
+
 def test_the_line_says_what_was_counted(tmp_path: Path) -> None:
     seeds = [f"-frandom-seed={seed} {lines_of('avx2')}" for seed in "ab"]
     report = torch_with(tmp_path, *seeds, LESS, MORE, f"{HOST_MARK} -O2")

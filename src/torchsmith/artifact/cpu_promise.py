@@ -9,7 +9,7 @@ from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import CodeGroup, CpuCode, Hit, Tally
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.inspect import Inspection
-from torchsmith.artifact.recorded import RecordedLine, allowed
+from torchsmith.artifact.recorded import RecordedLine, line_of
 from torchsmith.catalog import Catalog, Isa
 from torchsmith.core.text import counted, some_of
 from torchsmith.matrix.variant import Variant
@@ -75,10 +75,10 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
         yield Check("flags", "unjudged", text, hint if build.derivation else "")
         return
     assert build.machine is not None
-    promised = allowed(build.machine, isa.flags)
+    promised = line_of(build.machine, isa.flags)
     unreached = [line for line in lines if not line.mark]
     hosts = [line for line in lines if line.mark == "host"]
-    exact = [line for line in lines if line.mark == "cxx" and line.features == promised]
+    exact = [line for line in lines if _is_for(line, promised)]
     lacking = [line for line in hosts if not _has(line, promised)]
     if unreached:
         text = f"the flags of {isa.name} did not reach every unit: {_quoted(unreached)}"
@@ -98,11 +98,18 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
     yield from _unrecorded(build, promised if exact else None, isa)
 
 
-def _has(line: RecordedLine, promised: frozenset[str] | None) -> bool:
-    return line.features is not None and promised is not None and promised <= line.features
+def _is_for(line: RecordedLine, promised: RecordedLine) -> bool:
+    """Whether a unit that CXXFLAGS reach got exactly the set. One that adds options of its own may come to the
+    same features, as XNNPACK's units for AVX do in a build for AVX2."""
+    same = line.features == promised.features and line.changes == promised.changes
+    return line.mark == "cxx" and same
 
 
-def _unrecorded(build: Inspection, promised: frozenset[str] | None, isa: Isa) -> Iterator[Check]:
+def _has(line: RecordedLine, promised: RecordedLine) -> bool:
+    return line.features is not None and promised.features is not None and promised.features <= line.features
+
+
+def _unrecorded(build: Inspection, promised: RecordedLine | None, isa: Isa) -> Iterator[Check]:
     """Libraries about whose flags the record of the others says nothing."""
     compiled = [library for library in build.own if library.code]
     silent = [library.name for library in compiled if not library.recorded]
@@ -111,10 +118,10 @@ def _unrecorded(build: Inspection, promised: frozenset[str] | None, isa: Isa) ->
     other = [
         library.name
         for library in compiled
-        if (features := [line.features for line in library.recorded if line.mark == "cxx"])
-        and promised not in features
+        if any(line.mark == "cxx" for line in library.recorded)
+        and not any(promised is None or _is_for(line, promised) for line in library.recorded)
     ]
-    if promised is not None and other:
+    if other:
         text = f"no unit of {some_of(other, MOST_LINES)} was compiled for {isa.name} alone"
         yield Check("flags", "unjudged", text)
 

@@ -67,6 +67,7 @@ class RecordedLine:
     text: str
     mark: Mark
     features: frozenset[str] | None  # that it lets the compiler use; None: for an unknown CPU
+    changes: frozenset[tuple[str, bool]] = frozenset()  # single features that it adds or removes
 
 
 def recorded_lines(elf: Elf) -> tuple[RecordedLine, ...]:
@@ -78,7 +79,13 @@ def recorded_lines(elf: Elf) -> tuple[RecordedLine, ...]:
     )
     words = ([word for word in printable(text).split() if not word.startswith(SEED)] for text in texts)
     lines = dict.fromkeys(tuple(line) for line in words if line)
-    return tuple(RecordedLine(" ".join(line), mark_of(line), allowed(elf.machine, line)) for line in lines)
+    return tuple(line_of(elf.machine, line) for line in lines)
+
+
+def line_of(machine: ElfMachine, options: Sequence[str]) -> RecordedLine:
+    """A command line with what it means."""
+    changes = frozenset(single_changes(machine, options).items())
+    return RecordedLine(" ".join(options), mark_of(options), allowed(machine, options), changes)
 
 
 def mark_of(options: Sequence[str]) -> Mark:
@@ -86,7 +93,17 @@ def mark_of(options: Sequence[str]) -> Mark:
     return "host" if HOST_MARK in options else "cxx" if CXX_MARK in options else ""
 
 
-def allowed(machine: ElfMachine, options: Iterable[str]) -> frozenset[str] | None:
+def single_changes(machine: ElfMachine, options: Iterable[str]) -> dict[str, bool]:
+    """The last word about each feature, in order: an earlier one is cancelled."""
+    changes: dict[str, bool] = {}
+    words = (option[2:] for option in options if option.startswith("-m"))
+    for feature, on in filter(None, map(target_options(machine).change, words)):
+        changes.pop(feature, None)
+        changes[feature] = on
+    return changes
+
+
+def allowed(machine: ElfMachine, options: Sequence[str]) -> frozenset[str] | None:
     """The features that options let the compiler use; None if they name a CPU that the data does not have.
 
     The architecture comes first wherever it is written, then single features in order.
@@ -98,10 +115,7 @@ def allowed(machine: ElfMachine, options: Iterable[str]) -> frozenset[str] | Non
     changes = [known.change(word) for word in modifiers]
     if arch not in known.archs or None in changes:
         return None
-    single: dict[str, bool] = {}  # the last word about each feature: an earlier one is cancelled
-    for feature, on in filter(None, map(known.change, words)):
-        single.pop(feature, None)
-        single[feature] = on
+    single = single_changes(machine, options)
     features = set[str]().union(*map(known.with_implied, known.archs[arch]))
     for feature, on in (*filter(None, changes), *single.items()):
         features = features | known.with_implied(feature) if on else known.without(features, feature)
