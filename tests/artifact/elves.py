@@ -6,6 +6,7 @@ import importlib
 import struct
 import sys
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -85,14 +86,21 @@ def gpu_library(*containers: bytes) -> bytes:
     return Library([Part(".nv_fatbin", b"".join(containers))]).build()
 
 
+def record(*lines: str) -> Part:
+    """The section in which gcc records command lines."""
+    data = b"".join(f"GNU C++17 12.2.0 {line}".encode() + b"\0" for line in lines)
+    return Part(".GCC.command.line", data, flags=0x30)
+
+
 def code_library(
     functions: dict[str, bytes],
     units: dict[str, str] | None = None,
     machine: int = X86_64,
-    text: str = "",
+    recorded: Iterable[str] = (),
     gpu: bytes = b"",
 ) -> bytes:
-    """A library with functions; local ones come after the name of their source file."""
+    """A library with functions; local ones come after the name of their source file. It may record command
+    lines of its compiler."""
     units = units or {}
     strings, symbols, code, unit = b"\0", bytes(SYMBOL.size), b"", ""
     for name, body in sorted(functions.items(), key=lambda item: item[0] not in units):
@@ -108,8 +116,9 @@ def code_library(
         Part(".text", code, flags=6),
         Part(".symtab", symbols, kind=2, link=3),
         Part(".strtab", strings, kind=3),
-        Part(".rodata", b"\0" + text.encode() + b"\0"),
+        Part(".rodata", b"\0"),
         *([Part(".nv_fatbin", gpu)] if gpu else []),
+        *([record(*recorded)] if recorded else []),
     ]
     return Library(parts, machine).build()
 

@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 from tests.artifact import elves
+from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.recorded import CXX_MARK
 from torchsmith.cli.samples import HERE
 
 TORCH = (HERE / "build" / "torch" / "__init__.py").read_text()
 AVX512 = b"\x62\xf1\x6d\x48\xfc\xd9\xc3"
-CPU_LIBRARY = elves.code_library({"_ZN2at3addEv": AVX512})
+FLAGS = " ".join(builtin_catalog().isas["avx512"].flags)
+CPU_LIBRARY = elves.code_library({"_ZN2at3addEv": AVX512}, recorded=[f"{CXX_MARK} {FLAGS} -O3 -fPIC"])
 GPU_LIBRARY = elves.gpu_library(elves.container(elves.entry(120)))
 
 

@@ -21,10 +21,10 @@ from tests.artifact import elves
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import HEADER, NotElf, links_of, read_elf
-from torchsmith.artifact.identity import compile_flags
 from torchsmith.artifact.inspect import EXPECTED, inspect
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
+from torchsmith.artifact.recorded import recorded_lines
 from torchsmith.artifact.source import Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Exit, Invalid
@@ -48,7 +48,7 @@ def look(data: bytes) -> int:
     with source_of(data) as source:
         elf = read_elf(source)
         links_of(elf)
-        compile_flags(elf)
+        recorded_lines(elf)
         cpu_code(elf, "x", OwnSpaces(("at", "torch")))
         return len(list(containers_of(elf)))
 

@@ -36,17 +36,17 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elf]:
 
 def rows_of(elf: Elf) -> array[int]:
     rows = functions_of(elf).rows
-    return array("Q", [number for row in rows for number in (*place_of(elf, row), row.address)])
+    return array("Q", [number for row in rows for number in place_of(elf, row)])
 
 
 def needs(elf: Elf, processes: int) -> Read:
-    return list(read_needs(elf.source, elf.machine, frozenset(), rows_of(elf), processes))
+    return list(read_needs(elf.source, elf.machine, rows_of(elf), processes))
 
 
 def test_one_process_and_three_read_the_same(library: Elf, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = needs(library, 1)
-    assert 3 * len(alone) == len(rows_of(library)) > 3000
-    assert {((), False), (("sse2",), False)} <= set(alone)
+    assert 2 * len(alone) == len(rows_of(library)) > 2000
+    assert ((), False) in alone
     read_here: list[Piece] = []
 
     def slowly(piece: Piece) -> Needs:
@@ -71,7 +71,7 @@ def test_a_helper_that_fails_leaves_its_work_to_this_process(
 def test_a_file_that_ends_early_is_damaged_for_several_processes_too(library: Elf) -> None:
     source = FileSlice(library.source.handle, library.source.start, library.source.size // 2)
     with pytest.raises(Damaged):
-        list(read_needs(source, library.machine, frozenset(), rows_of(library), 3))
+        list(read_needs(source, library.machine, rows_of(library), 3))
 
 
 @pytest.mark.parametrize("flags", ["-O2", "-O2 -mavx2 -mfma", "-O3 -mavx512f -mavx512vl"])

@@ -11,7 +11,6 @@ import pytest
 
 from torchsmith.artifact import calls, interpreter
 from torchsmith.artifact.elf import FUNCTION
-from torchsmith.artifact.features import scan_aarch64
 from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.interpreter import interpreter_for
 from torchsmith.artifact.origin import _Symbols
@@ -31,12 +30,6 @@ def test_an_entry_of_the_linkage_table_is_known_by_its_slot() -> None:
     elf: Any = SimpleNamespace(machine="x86_64", sections=[section], bytes_of=lambda _: b"\x90" + JUMP)
     assert list(calls._plt_entries(elf, {0x1017})) == [(0x1001, 0x1017)]
     assert list(calls._plt_entries(elf, {0x1018})) == []
-
-
-def test_a_call_of_an_outline_atomic_is_told_from_other_calls() -> None:
-    call = struct.pack("<I", 0x94000000 | 4)  # of what begins 16 bytes further on
-    assert scan_aarch64(call, 0x1000, frozenset([0x1010]))
-    assert not scan_aarch64(call, 0x1000, frozenset([0x1014]))
 
 
 def test_code_that_only_some_containers_hold_is_stray() -> None:

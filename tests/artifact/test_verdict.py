@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 import zipfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,14 @@ import pytest
 from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu import CodeGroup, CpuCode, Tally
-from torchsmith.artifact.cpu_promise import DECIDING_HINT, clipped, flag_evidence
+from torchsmith.artifact.cpu_promise import clipped
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
 from torchsmith.artifact.inspect import Library, needs_of
 from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.recorded import CXX_MARK
 from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 
@@ -161,162 +160,21 @@ def functions(code: bytes, count: int, prefix: str = "_ZN2at6native1f") -> dict[
     return {f"{prefix}{index}Ev": code for index in range(count)}
 
 
-def test_flags_that_arrived_show_in_undispatched_code(tmp_path: Path) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(AVX512, 5))})
-    report = judged(path, "pytorch-python313-cpu-avx512")
-    assert check(report, "flags").status == "right"
-    assert check(report, "within").status == "right"
+AVX512_LINE = f"{CXX_MARK} {' '.join(CATALOG.isas['avx512'].flags)} -O2"
+AVX2_LINE = f"{CXX_MARK} {' '.join(CATALOG.isas['avx2'].flags)} -O2"
 
 
 def test_every_library_of_the_package_is_judged_or_named(tmp_path: Path) -> None:
     name, right = "pytorch-python313-cpu-avx512", elves.code_library(functions(AVX512, 40))
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": right})
-    before = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
-    for data, status, id, hint in (
-        (Path("/bin/true").read_bytes(), "wrong", "intact", ""),
-        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library", DECIDING_HINT),
+    for data, status, id in (
+        (Path("/bin/true").read_bytes(), "wrong", "intact"),
+        (elves.code_library(functions(AVX512 * 400, 40, "somebody_")), "unjudged", "library"),
     ):
-        site(tmp_path, {"torch/_C.abi3.so": data})
-        found = [one for one in judged(path, name).checks if "_C.abi3.so" in one.text and one.id == id]
-        assert [(one.status, one.hint) for one in found] == [(status, hint)]
+        site(tmp_path, {"torch/_D.abi3.so": data})
+        found = [one for one in judged(path, name).checks if "_D.abi3.so" in one.text and one.id == id]
+        assert [one.status for one in found] == [status]
         assert not judged(path, name).verified
-    site(tmp_path, {"torch/_C.abi3.so": elves.code_library(functions(AVX512, 1, "PyInit__C"))})
-    after = {found.id for found in judged(path, name).checks if found.status in ("wrong", "unjudged")}
-    assert after == before
-
-
-def test_flags_that_never_arrived_leave_sse_behind(tmp_path: Path) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 5))})
-    report = judged(path, "pytorch-python313-cpu-avx512")
-    assert check(report, "flags").status == "wrong"
-    assert report.cpu
-    assert report.cpu.functions_by_feature == {"sse2": 5}
-
-
-def aligned(code: bytes) -> bytes:
-    """A function as compilers lay it down that optimise for speed."""
-    return code.ljust(16, b"\x90")
-
-
-def units_of(kinds: list[bytes], functions: int = 50) -> bytes:
-    """A library of units, each compiled for one set."""
-    names = {
-        f"_ZN2at6native12_GLOBAL__N_1{len(name)}{name}Ev": (f"unit{unit}.cpp", aligned(code))
-        for unit, code in enumerate(kinds)
-        for name in (f"f{unit:03}_{index:03}" for index in range(functions))
-    }
-    code = {name: code for name, (_, code) in names.items()}
-    return elves.code_library(code, {name: unit for name, (unit, _) in names.items()})
-
-
-@pytest.mark.parametrize(
-    ("kinds", "status"),
-    [
-        ([AVX512] * 40, "right"),
-        ([AVX512] + [AVX2] * 39, "wrong"),  # one unit is not all
-        ([AVX512] * 12 + [AVX2] * 8, "unjudged"),
-        ([AVX512] * 38 + [AVX2] * 2, "right"),  # small units may show nothing
-        ([AVX512] * 39 + [SSE], "wrong"),  # one unit without any flags
-        ([AVX2] * 40, "wrong"),
-    ],
-)
-def test_flags_that_reached_a_few_units_did_not_reach_all(
-    kinds: list[bytes], status: str, tmp_path: Path
-) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": units_of(kinds)})
-    assert check(judged(path, "pytorch-python313-cpu-avx512"), "flags").status == status
-
-
-# As nvcc names what stands in an anonymous namespace of a .cu file.
-OF_CUDA = "_ZN6vision3ops62_GLOBAL__N__1199d963_23_deform_conv2d_kernel_cu_bd8b7f9e_221151f"
-
-
-@pytest.mark.parametrize(("prefix", "status"), [(OF_CUDA, "right"), ("_ZN6vision3ops1f", "unjudged")])
-def test_without_units_names_tell_host_halves_from_the_rest(prefix: str, status: str, tmp_path: Path) -> None:
-    code = functions(aligned(AVX512), 60, "_ZN6vision12_GLOBAL__N_11f") | functions(aligned(SSE), 60, prefix)
-    library = elves.code_library(code, gpu=elves.container(elves.entry(90)))
-    path = site(tmp_path, {"torchvision/_C.so": library})
-    assert check(judged(path, "torchvision-python313-cuda13_0-sm90-avx512"), "flags").status == status
-
-
-@pytest.mark.parametrize(("few", "status"), [(1, "wrong"), (40, "right")])
-def test_without_units_the_share_of_functions_decides(few: int, status: str, tmp_path: Path) -> None:
-    code = functions(aligned(AVX512), 50 * few, "_ZN2at6native1a")
-    code |= functions(aligned(AVX2), 50 * (40 - few), "_ZN2at6native1b")
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
-    assert check(judged(path, "pytorch-python313-cpu-avx512"), "flags").status == status
-
-
-@pytest.mark.parametrize(("legacy", "status"), [(50, "right"), (51, "wrong")])
-def test_a_library_without_the_flags_is_not_hidden_by_a_large_one(
-    legacy: int, status: str, tmp_path: Path
-) -> None:
-    files: dict[str, bytes | str] = {
-        "torch/lib/libtorch_cpu.so": elves.code_library(functions(aligned(AVX512), 2000)),
-        "torch/lib/libc10.so": elves.code_library(functions(aligned(SSE), legacy, "_ZN3c101f")),
-    }
-    report = judged(site(tmp_path, files), "pytorch-python313-cpu-avx512")
-    assert check(report, "flags").status == status
-    assert ("libc10" in check(report, "flags").text) == (status == "wrong")
-
-
-@pytest.mark.parametrize("isa", ["armv8_2", "armv9"])
-def test_code_that_needs_nothing_is_no_proof_against_a_set(isa: str, tmp_path: Path) -> None:
-    code = functions(NOP_ARM * 4, 1054)
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
-    report = judged(path, f"pytorch-python313-cpu-{isa}")
-    assert (check(report, "flags").status, report.verified) == ("unjudged", False)
-    assert check(report, "flags").hint == DECIDING_HINT
-
-
-@pytest.mark.parametrize(
-    ("flags", "status"), [("avx2", "right"), ("avx512", "wrong"), ("", "unjudged"), (None, "unjudged")]
-)
-def test_the_derivation_of_a_build_tells_what_its_instructions_do_not(
-    flags: str | None, status: str, tmp_path: Path
-) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(b"\xc3" * 16, 60))})
-    derivation = tmp_path / "abc-pytorch.drv"
-    if flags is not None:
-        words = " ".join(CATALOG.isas[flags].flags) if flags else ""
-        derivation.write_text(f'("preConfigure","export CXXFLAGS=\\"{words} ${{CXXFLAGS:-}}\\"\\n")')
-    variant = Variant.parse("pytorch-python313-cpu-avx2", CATALOG)
-    report = verify(path, variant, CATALOG, derivation=str(derivation))
-    assert check(report, "flags").status == status
-
-
-FLAGS = "BUILD_TYPE=Release, CXX_FLAGS={} -fvisibility-inlines-hidden -O2 -fPIC, LAPACK_INFO=mkl"
-# As PyTorch 2.10 compiled with -mavx512f really holds them: the end of a table of digits sticks to the first.
-GLUED = "90919293949{} -fvisibility-inlines-hidden -DNDEBUG -O2 -fPIC -Wno-dangling-referg-reference"
-
-
-@pytest.mark.parametrize("form", [FLAGS, GLUED])
-@pytest.mark.parametrize(
-    ("flags", "status"),
-    [
-        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512vnni -mfma", "right"),
-        ("", "right"),  # a compiler wrapper may have added them
-        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma", "wrong"),
-        ("-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512vnni -mfma -mavx512bf16", "wrong"),  # wider
-        ("-march=x86-64-v4", "wrong"),
-    ],
-)
-def test_embedded_flags_that_name_another_set_are_wrong(
-    flags: str, status: str, form: str, tmp_path: Path
-) -> None:
-    data = elves.code_library(functions(AVX512, 5), text=form.format(flags))
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
-    assert check(judged(path, "pytorch-python313-cpu-avx512vnni"), "flags").status == status
-
-
-def test_host_halves_alone_do_not_tell_whether_flags_arrived(tmp_path: Path) -> None:
-    code = {f"_ZL{len(name)}{name}v": SSE for name in map("half{:03}".format, range(60))}
-    units = dict.fromkeys(code, "tmpxft_00000001_00000000-6_ops.cudafe1.cpp")
-    code |= {"_ZN8xformers3runEv": b"\xc3"}
-    path = site(tmp_path, {"xformers/_C.so": elves.code_library(code, units)})
-    report = judged(path, "xformers-python313-cuda13_0-sm90-avx512")
-    assert check(report, "flags").status == "unjudged"
-    assert not report.verified
 
 
 @pytest.mark.parametrize(("package", "status"), [("bitsandbytes", "note"), ("xformers", "wrong")])
@@ -591,6 +449,10 @@ def test_a_torch_without_its_main_library_is_wrong(tmp_path: Path) -> None:
         assert not report.ok
         assert "libtorch_cpu" in check(report, "intact").text
     (path / "lib/python3.13/site-packages/torch/lib/libtorch_cpu.so").write_bytes(library)
+    (path / "lib/python3.13/site-packages/functorch").mkdir()
+    (path / "lib/python3.13/site-packages/functorch/_C.so").write_bytes(library)
+    assert "torch/_C" in check(verify(path, None, CATALOG), "intact").text
+    (path / "lib/python3.13/site-packages/torch/_C.cpython-313-x86_64-linux-gnu.so").write_bytes(library)
     assert verify(path, None, CATALOG).ok
 
 
@@ -617,10 +479,22 @@ def test_a_number_that_only_looks_like_gpu_code_is_none(tmp_path: Path) -> None:
     assert verify(path, None, CATALOG).containers == 1
 
 
+def complete(folder: Path, files: dict[str, bytes | str] | None = None, line: str = AVX2_LINE) -> Path:
+    """A torch for avx2 with all that it needs; every library records how it was compiled."""
+    library = elves.code_library(functions(AVX2, 5), recorded=[line])
+    parts: dict[str, bytes | str] = {
+        "torch/version.py": "__version__ = '2.10.0'\n",
+        "torch/lib/libtorch_cpu.so": library,
+        "torch/_C.cpython-313-x86_64-linux-gnu.so": library,
+    }
+    return site(folder, parts | (files or {}))
+
+
+NAME = "pytorch-python313-cpu-avx2"
+
+
 def test_without_a_look_at_the_cpu_nothing_is_verified(tmp_path: Path) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(AVX2, 5))})
-    variant = Variant.parse("pytorch-python313-cpu-avx2", CATALOG)
-    (path / "lib/python3.13/site-packages/torch/version.py").write_text("__version__ = '2.10.0'\n")
+    path, variant = complete(tmp_path), Variant.parse(NAME, CATALOG)
     report = verify(path, variant, CATALOG, cpu=False)
     assert check(report, "cpu").status == "unjudged"
     assert (report.ok, report.verified) == (True, False)
@@ -630,12 +504,11 @@ def test_without_a_look_at_the_cpu_nothing_is_verified(tmp_path: Path) -> None:
 def test_x86_code_is_not_judged_where_its_decoder_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions(SSE, 60))})
     monkeypatch.setattr(iced, "INSTALLED", False)
-    report = judged(path, "pytorch-python313-cpu-avx2")
+    report = judged(complete(tmp_path), NAME)
     assert (check(report, "cpu").status, check(report, "cpu").hint) == ("unjudged", iced.MISSING)
-    assert not [found for found in report.checks if found.id in ("flags", "within")]
-    assert not report.verified
+    assert not [found for found in report.checks if found.id == "within"]
+    assert (check(report, "flags").status, report.verified) == ("right", False)
 
 
 def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
@@ -731,28 +604,3 @@ def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
     library = Library("x.so", "own", 1, package, tmp_path / "x.so", links=links)
     (need,) = needs_of([library], (), installed=True, local=False)
     assert need.found == state
-
-
-@pytest.mark.parametrize(
-    ("legacy", "cuda", "status"), [(508, True, "unjudged"), (508, False, "wrong"), (3000, True, "wrong")]
-)
-def test_host_halves_that_a_stripped_library_hides_do_not_make_it_wrong(
-    legacy: int, cuda: bool, status: str
-) -> None:
-    """The figures are those of torch 2.15's libtorch_cuda.so after strip -S."""
-    seen = Counter({"avx": 4840, "avx512f": 2000, "sse2": legacy})
-    groups: dict[CodeGroup, Tally] = {"unplaced": Tally(functions=9000, having=seen)}
-    if cuda:
-        groups["cuda"] = Tally(functions=25_000)
-    code = CpuCode(
-        machine="x86_64",
-        stripped=True,
-        complete=True,
-        groups=groups,
-        blocks=[],
-        host_halves_known=True,
-        for_size=False,
-        dispatched=(),
-        outline_atomics=False,
-    )
-    assert flag_evidence(code, builtin_catalog().isas["avx512"]).status == status

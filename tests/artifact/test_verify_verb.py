@@ -11,6 +11,8 @@ import pytest
 
 from tests.artifact import elves
 from tests.cli.conftest import Call
+from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog.recorded import CXX_MARK
 from torchsmith.core.state import state_folder
 from torchsmith.record import Built, VerificationRow, open_record
 
@@ -27,7 +29,11 @@ def built(root: Path, *entries: bytes) -> Path:
     (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
     module = root / "store/lib/python3.13/site-packages/torchvision/_C.so"
     module.parent.mkdir(parents=True)
-    module.write_bytes(library(*entries))
+    flags = " ".join(builtin_catalog().isas["avx2"].flags)
+    code = {"_ZN6vision3runEv": b"\xc3"}
+    gpu = elves.container(*entries)
+    module.write_bytes(elves.code_library(code, recorded=[f"{CXX_MARK} {flags}"], gpu=gpu))
+    (module.parent / "version.py").write_text("__version__ = '0.25.0'\n")
     record = open_record(root)
     record.note_built(Built(name=NAME, derivation="/nix/store/a.drv", outputs=(str(root / "store"),)))
     record.close()

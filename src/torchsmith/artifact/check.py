@@ -17,6 +17,7 @@ class Check:
     status: Status
     text: str
     hint: str = ""
+    blocking: bool = True  # whether a build counts as verified only if this was judged
 
 
 def megabytes(size: int) -> str:
@@ -35,4 +36,9 @@ def passed(checks: Iterable[Check]) -> bool:
 
 def proved(checks: Iterable[Check]) -> bool:
     """Whether nothing is wrong, and nothing that was promised is left unjudged."""
-    return all(check.status not in ("wrong", "unjudged") for check in checks)
+    return not any(check.status == "wrong" or unjudged(check) for check in checks)
+
+
+def unjudged(check: Check) -> bool:
+    """Whether a promise was not judged, and should have been."""
+    return check.status == "unjudged" and check.blocking

@@ -36,6 +36,7 @@ class CodeEntry:
     kind: CodeKind
     target: CodeTarget
     size: int
+    empty: bool = False  # there is a header and no code
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import IO, Literal
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal, NamedTuple, get_args
 
-from torchsmith.artifact.known import Owners
+from torchsmith.artifact.known import Owners, Role
 from torchsmith.artifact.source import (
     CHUNK,
     MOST_RATIO,
@@ -31,7 +31,8 @@ from torchsmith.artifact.source import (
     printable,
     resolve_below,
 )
-from torchsmith.core.problem import CannotRead, MissingRequirement, TooLarge
+from torchsmith.catalog import Package
+from torchsmith.core.problem import CannotRead, MissingRequirement, Problem, TooLarge
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
 # Static libraries, and GPU code that lies in files of its own.
@@ -51,6 +52,11 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError)
 
 ArtifactKind = Literal["library", "wheel", "folder"]
+ROLES: tuple[Role, ...] = get_args(Role)  # the best first
+ContentKind = Literal["library", "gpu", ""]
+MAGIC_BYTES = 24
+ELF_MAGIC, SHARED, GPU_MACHINES = b"\x7fELF", 3, (190, 224)
+GPU_MAGICS = (b"\x50\xed\x55\xba", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"MTLB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class Item:
     size: int
     open: Callable[[], AbstractContextManager[FileSlice]]
     place: Path | None = None  # where it lies on disk, links resolved
+    by_content: bool = False  # its name does not say that it is a library
 
 
 @dataclass
@@ -76,6 +83,7 @@ class Contents:
     other_bytes: int = 0
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)  # what was left out
+    others: dict[str, Path | None] = field(default_factory=dict)  # places of other files, by file name
 
 
 @contextmanager
@@ -99,12 +107,22 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
             yield Contents(path, "library", owners, [item])
 
 
+class _FolderFile(NamedTuple):
+    """A regular file below a folder, under the name that says most about it."""
+
+    name: str
+    path: Path
+    size: int
+
+
 def _folder(root: Path, owners: Owners) -> Contents:
-    """Every library below a folder, each once; links are followed, but not upwards, and loops once."""
+    """Every file below a folder, each once, under the name by which a package has it. Links are followed, but
+    not upwards, and a folder is read once for each package that has it."""
     contents = Contents(root, "folder", owners)
     top, files, linked = root.resolve(), 0, 0
     own_store = above_store(top)
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, Package | None]] = set()
+    regular: dict[tuple[int, int], _FolderFile] = {}
     folders = [("", root, False)]
     while folders:
         prefix, folder, outside = folders.pop()
@@ -126,25 +144,43 @@ def _folder(root: Path, owners: Owners) -> Contents:
                 if contents.owners.package_of(name) is not None:
                     contents.faults.append(f"{name} cannot be read: {error.strerror}")
                 continue
-            leads_out = outside
-            if stat.S_ISDIR(status.st_mode) and is_link:
-                target = path.resolve()
-                if target.is_relative_to(top):
-                    continue  # it is walked under its own name
-                if top.is_relative_to(target):
-                    contents.remarks.append(f"{name} leads upwards to {printable(str(target))}: not followed")
-                    continue
-                leads_out = True
-            if (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
-                if stat.S_ISDIR(status.st_mode):
+            inode = (status.st_dev, status.st_ino)
+            if stat.S_ISDIR(status.st_mode):
+                owner, leads_out = owners.package_of(f"{name}/x"), outside
+                if is_link:
+                    target = path.resolve()
+                    if top.is_relative_to(target):
+                        remark = f"{name} leads upwards to {printable(str(target))}: not followed"
+                        contents.remarks.append(remark)
+                        continue
+                    if target.is_relative_to(top) and owner is None:
+                        continue  # it is walked under its own name
+                    leads_out = outside or not target.is_relative_to(top)
+                if (*inode, owner) not in seen:
+                    seen.add((*inode, owner))
                     folders.append((f"{name}/", path, leads_out))
-                elif stat.S_ISREG(status.st_mode):
-                    _file(contents, name, path, status.st_size)
-                elif LIBRARY.search(name):
-                    contents.faults.append(f"{name} is not a regular file")
+            elif stat.S_ISREG(status.st_mode):
+                known = regular.get(inode)
+                if known is None or ROLES.index(owners.role_of(name)) < ROLES.index(
+                    owners.role_of(known.name)
+                ):
+                    regular[inode] = _FolderFile(name, path, status.st_size)
+            elif LIBRARY.search(name):
+                contents.faults.append(f"{name} is not a regular file")
+    for file in regular.values():
+        _file(contents, file)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
+
+
+def content_kind(beginning: bytes) -> ContentKind:
+    """What a file is by its first bytes: a shared library, GPU code, or anything else."""
+    if beginning.startswith(GPU_MAGICS):
+        return "gpu"
+    if not beginning.startswith(ELF_MAGIC) or len(beginning) < MAGIC_BYTES:
+        return ""
+    kind, machine = struct.unpack_from("<HH", beginning, 16)
+    return "gpu" if machine in GPU_MACHINES else "library" if kind == SHARED else ""
 
 
 def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[str, Path]]:
@@ -157,21 +193,28 @@ def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[st
         yield f"{prefix}{printable(name)}", folder / name
 
 
-def _file(contents: Contents, name: str, path: Path, size: int) -> None:
-    if LIBRARY.search(name):
-        contents.libraries.append(Item(name, size, lambda: open_file(path), path.resolve()))
-        return
-    if GPU_FILES.search(name):
-        contents.gpu_files.append(Item(name, size, lambda: open_file(path), path.resolve()))
-    if contents.owners.package_of(name) is not None:  # the rest of an environment does not count
-        contents.other_bytes += size
-    if TEXTS.search(name):
+def _file(contents: Contents, file: _FolderFile) -> None:
+    name, path, size = file
+    by_name = bool(LIBRARY.search(name))
+    owned = contents.owners.package_of(name) is not None
+    kind: ContentKind = "library" if by_name else "gpu" if GPU_FILES.search(name) else ""
+    most = MOST_TEXT if TEXTS.search(name) else MAGIC_BYTES
+    if not kind and (owned or most == MOST_TEXT or ".so" in name):
         try:
             with open_file(path) as part:
-                _add_text(contents, name, part.read(0, min(part.size, MOST_TEXT)))
-        except Damaged as fault:
-            if contents.owners.package_of(name) is not None:
+                beginning = part.read(0, min(part.size, most))
+            kind = content_kind(beginning)
+            if most == MOST_TEXT:
+                _add_text(contents, name, beginning)
+        except Problem as fault:
+            if owned:
                 contents.faults.append(f"{name}: {fault.message}")
+    if kind:
+        item = Item(name, size, lambda: open_file(path), path.resolve(), by_content=not by_name)
+        (contents.libraries if kind == "library" else contents.gpu_files).append(item)
+    if kind != "library":
+        contents.others[name.rpartition("/")[2]] = path
+        contents.other_bytes += size if owned else 0  # the rest of an environment does not count
 
 
 def _add_text(contents: Contents, name: str, beginning: bytes) -> None:
@@ -191,17 +234,25 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
         if LIBRARY.search(name):
             contents.libraries.append(item)
             continue
-        contents.other_bytes += member.file_size
         if GPU_FILES.search(name):
+            contents.other_bytes += member.file_size
             contents.gpu_files.append(item)
             continue
         try:
-            beginning = _read_member(archive, member, MOST_TEXT if TEXTS.search(name) else 0)
+            beginning = _read_member(archive, member, MOST_TEXT if TEXTS.search(name) else MAGIC_BYTES)
         except Damaged as fault:
             contents.faults.append(f"{name}: {fault.message}")
-        else:
-            if beginning:
-                _add_text(contents, name, beginning)
+            beginning = b""
+        kind = content_kind(beginning)
+        if kind == "library":
+            contents.libraries.append(replace(item, by_content=True))
+            continue
+        contents.other_bytes += member.file_size
+        contents.others[PurePosixPath(name).name] = None
+        if kind == "gpu":
+            contents.gpu_files.append(item)
+        elif TEXTS.search(name):
+            _add_text(contents, name, beginning)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.calls import call_sites, callers_of
+from torchsmith.artifact.calls import callers_of
 from torchsmith.artifact.choosers import chosen_at_run_time
 from torchsmith.artifact.elf import (
     GLOBAL,
-    LONGEST_FUNCTION,
     Elf,
     ElfMachine,
     Function,
@@ -25,33 +23,21 @@ from torchsmith.artifact.elf import (
     functions_of,
     place_of,
 )
-from torchsmith.artifact.features import facts, outline_atomics
 from torchsmith.artifact.reading import read_needs, scan
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, of_nvcc, spans_of, stands_apart
+from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
-WINDOW = 60  # functions with vector code that stand for a unit where none is named
-ALIGNMENT = 16  # of functions that were compiled for speed
-ALIGNED_SHARE = 0.9  # of these that have it
-# Functions that the host half of a unit calls to launch kernels, by nvcc and clang.
-LAUNCHES = (
-    "__cudaPushCallConfiguration",
-    "__cudaPopCallConfiguration",
-    "__cudaGetKernel",
-    "__cudaLaunchKernel",
-    "cudaLaunchKernelExC",
-    "cudaFuncSetAttribute",
-    "__hipPushCallConfiguration",
-    "__hipPopCallConfiguration",
-)
 MOST_EXAMPLES = 3  # of a feature, in a report
 MOST_SHARED = 64  # shared functions whose callers are searched
 
-# What a function is: of a kind of unit; of no unit that is known; or kept once for several units, of which at
-# least one is compiled per capability.
-CodeGroup = Literal["c++", "cuda", "unplaced", "shared", "runtime", "assembly"]
-JUDGED: tuple[CodeGroup, ...] = ("c++", "unplaced", "cuda")
-FLAGGED: tuple[CodeGroup, ...] = ("c++", "unplaced")  # what gets the flags of a build in every case
+MOST_SMALL = 8 << 10  # bytes of code in a library that is read whole, whatever it names
+MOST_UNNAMED = 64 << 20  # bytes of code between two functions
+NO_NAME = "(no name)"
+
+# What a function is: of a unit of the package; of no unit that is known; code between functions; or kept once
+# for several units, of which at least one is compiled per capability.
+CodeGroup = Literal["own", "unplaced", "unnamed", "shared", "runtime", "assembly"]
+JUDGED: tuple[CodeGroup, ...] = ("own", "unplaced")
 
 
 class Dispatch(Table, frozen=True):
@@ -180,17 +166,10 @@ class Tally:
         for feature, hits in other.hits.items():
             self.hits.setdefault(feature, []).extend(hits)
 
-    def features(self, machine: ElfMachine) -> frozenset[str]:
+    @property
+    def features(self) -> frozenset[str]:
         """What this code needs beyond the oldest CPU."""
-        return frozenset(self.having) - facts(machine).older
-
-
-@dataclass
-class CodeBlock:
-    """Functions that were compiled together: a unit, or where no unit is named, neighbours."""
-
-    unit: str
-    having: Counter[str] = field(default_factory=Counter)  # functions by feature
+        return frozenset(self.having)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +180,7 @@ class CpuCode:
     stripped: bool
     complete: bool  # every function was read
     groups: dict[CodeGroup, Tally]
-    blocks: list[CodeBlock]  # of the groups that should have the flags
-    host_halves_known: bool  # host halves of CUDA units, if there are any, could be identified
-    for_size: bool  # compiled to be small, which shows few instructions of any set
     dispatched: tuple[str, ...]  # capabilities seen
-    outline_atomics: bool
 
     def group(self, name: CodeGroup) -> Tally:
         return self.groups.get(name, Tally())
@@ -223,12 +198,12 @@ class CpuCode:
         """What running it needs, including shared functions that are known to be called."""
         shared = self.group("shared").hits.items()
         called = {feature for feature, hits in shared if any(hit.caller for hit in hits)}
-        return (self.judged.features(self.machine) | called) - facts(self.machine).older
+        return self.judged.features | called
 
 
-def cpu_code(elf: Elf, library: str, spaces: OwnSpaces, *, cuda: bool = False) -> CpuCode:
-    """Read every function of a library that must run on each CPU; `cuda`: the library holds GPU code."""
-    return _Reading(elf, library, patterns_of(spaces), cuda).done()
+def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
+    """Read every function of a library that must run on each CPU."""
+    return _CodeScan(elf, library, patterns_of(spaces)).done()
 
 
 def _each_once(rows: list[Function]) -> list[Function]:
@@ -241,12 +216,11 @@ def _each_once(rows: list[Function]) -> list[Function]:
     return unique
 
 
-class _Reading:
+class _CodeScan:
     """One pass over a library's functions: the group of each, its needs, then what follows for others."""
 
-    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns, cuda: bool) -> None:
-        self.elf, self.library, self.patterns, self.cuda = elf, library, patterns, cuda
-        self.facts = facts(elf.machine)
+    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
+        self.elf, self.library, self.patterns = elf, library, patterns
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
         self.symbols = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
@@ -254,7 +228,7 @@ class _Reading:
         self.layout = UnitLayout.of(self._places(), self._names_dispatch())
         self.capabilities: set[str] = set()
         self.group = [self._group(index) for index in range(len(self.rows))]
-        self.outline = frozenset(self._outline())
+        self.code_size = sum(section.size for section in elf.sections if section.holds_code)
         self.complete = True
         self.needs: list[tuple[str, ...]] = [()] * len(self.rows)  # features of each function
         self.lost: set[int] = set()
@@ -273,18 +247,14 @@ class _Reading:
         if capability_of_unit(unit, self.patterns) not in ("", dispatch().default):
             return "dispatched"
         kind = kind_of(unit)
-        return kind if kind != "c++" and not (own and kind != "cuda") else "c++" if own else "foreign"
+        if own or kind == "cuda":
+            return "own"
+        return "foreign" if kind == "c++" else kind
 
     def _names_dispatch(self) -> bool:
         """Whether a library without units has dispatched code nevertheless."""
         plain = ("", dispatch().default)
         return not self.functions.units and any(symbol.capability not in plain for symbol in self.symbols)
-
-    def _outline(self) -> Iterator[int]:
-        for section in self.elf.sections if self.elf.machine == "aarch64" else ():
-            if section.holds_code:
-                code = self.elf.source.read(section.offset, section.size)
-                yield from outline_atomics(code, section.address)
 
     def _group(self, index: int) -> CodeGroup | None:
         """Whose code a function is; none where it is another project's, or chosen at run time."""
@@ -295,8 +265,8 @@ class _Reading:
             unit = self.functions.units[row.unit] if not capability else ""
             self.capabilities.add(capability or capability_of_unit(unit, self.patterns))
             return None
-        if place == "c++" or place == "cuda":
-            return place
+        if place == "own":
+            return "own"
         # Where the compiler's start files alone are named, all other code seems to be theirs.
         if (place == "runtime" or place == "assembly") and not (own and row.unit < 0):
             return place
@@ -307,81 +277,80 @@ class _Reading:
 
     def done(self) -> CpuCode:
         self._read_needs()
-        host_halves_known = self._find_host_halves()
         judged = {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
         for index in chosen_at_run_time(self.elf, self.rows, judged):
             self.group[index] = None
         self._count()
+        if self.functions.stripped or self.code_size <= MOST_SMALL:
+            self._read_unnamed(self.rows if any(group in JUDGED for group in self.groups) else [])
         self._find_callers()
         return CpuCode(
             machine=self.elf.machine,
             stripped=self.functions.stripped,
             complete=self.complete,
             groups=self.groups,
-            blocks=self._blocks(),
-            host_halves_known=host_halves_known,
-            for_size=self._for_size(),
             dispatched=tuple(sorted(self.capabilities)),
-            outline_atomics=bool(self.outline),
         )
 
     def _read_needs(self) -> None:
-        rows = array("Q")  # a library may name a million functions
+        places = array("Q")  # a library may name a million functions
+        left = self.code_size
         for index in self._grouped():
-            row = self.rows[index]
-            rows.extend((*place_of(self.elf, row), row.address))
-        needs = read_needs(self.elf.source, self.elf.machine, self.outline, rows)
-        for index, (features, undecoded) in zip(self._grouped(), needs, strict=True):
+            at, size = place_of(self.elf, self.rows[index])
+            self.complete &= size == self.rows[index].size and size <= left
+            size = min(size, left)
+            left -= size
+            places.extend((at, size))
+        for index, (features, undecoded) in zip(self._grouped(), self._read(places), strict=True):
             self.needs[index] = features
             if undecoded:
                 self.lost.add(index)
+
+    def _read(self, places: array[int]) -> Iterator[tuple[tuple[str, ...], bool]]:
+        return read_needs(self.elf.source, self.elf.machine, places)
+
+    def _read_unnamed(self, rows: Sequence[Function]) -> None:
+        """Code between functions, of which nothing says whether it is chosen at run time."""
+        gaps = list(self._gaps(rows))
+        places, tally = array("Q"), Tally()
+        for _, at, size in gaps:
+            self.complete &= size <= MOST_UNNAMED
+            places.extend((at, min(size, MOST_UNNAMED)))
+        for (address, at, size), (features, undecoded) in zip(gaps, self._read(places), strict=True):
+            tally.functions += 1
+            tally.undecoded += undecoded
+            tally.having.update(features)
+            for feature in features:
+                if feature not in tally.hits:
+                    code = self.elf.source.read(at, size)
+                    tally.hits[feature] = [self._hit(feature, code, NO_NAME, "", address)]
+        if tally.functions:
+            self.groups["unnamed"] = tally
+
+    def _gaps(self, rows: Sequence[Function]) -> Iterator[tuple[int, int, int]]:
+        """Address, place and size of code between functions."""
+        for section in self.elf.sections:
+            if not section.holds_code:
+                continue
+            at, end = section.address, section.address + section.size
+            for row in rows:
+                if at < row.address < end:
+                    yield at, section.offset + at - section.address, row.address - at
+                if section.address <= row.address < end:
+                    at = max(at, row.address + row.size)
+            if at < end:
+                yield at, section.offset + at - section.address, end - at
 
     def _grouped(self) -> Iterator[int]:
         """The functions that are read."""
         return (index for index, group in enumerate(self.group) if group is not None)
 
-    def _find_host_halves(self) -> bool:
-        """Functions of no known unit that lack the flags and stand where kernels are launched belong to host
-        halves: a linker lays down object after object, and a unit has the flags throughout or not at all.
-        Returns whether host halves could be identified."""
-        if not self.cuda or "unplaced" not in self.group:
-            return True
-        for index, row in enumerate(self.rows):
-            if self.group[index] == "unplaced" and of_nvcc(self.functions.raw_name(row)):
-                self.group[index] = "cuda"
-        placed = [
-            row.address
-            for row, group, symbol in zip(self.rows, self.group, self.symbols, strict=True)
-            if group == "cuda" and not symbol.apart
-        ]
-        marks = sorted([*placed, *call_sites(self.elf, LAUNCHES)])
-        run: list[int] = []  # functions without the flags since the last one of a C++ unit
-        begin = 0
-        for index, (row, group) in enumerate(zip(self.rows, self.group, strict=True)):
-            if self.symbols[index].apart or group not in FLAGGED:
-                continue
-            if group == "c++" or self.facts.modern in self.needs[index]:
-                self._take_for_halves(run, marks, begin, row.address)
-                run, begin = [], row.address + row.size
-            else:
-                run.append(index)
-        self._take_for_halves(run, marks, begin, 1 << 64)
-        return bool(marks)
-
-    def _take_for_halves(self, run: list[int], marks: list[int], begin: int, end: int) -> None:
-        if bisect_left(marks, begin) < bisect_left(marks, end):
-            for index in run:
-                self.group[index] = "cuda"
-
     def _count(self) -> None:
         """Count each group's features, and keep the first examples of each."""
         examples_of: dict[tuple[CodeGroup, str], list[int]] = {}
-        size, code_size = 0, sum(section.size for section in self.elf.sections if section.holds_code)
-        for index, row in enumerate(self.rows):
-            group = self.group[index]
+        for index, group in enumerate(self.group):
             if group is None:
                 continue
-            size += min(row.size, LONGEST_FUNCTION)
             tally = self.groups.setdefault(group, Tally())
             tally.functions += 1
             tally.undecoded += index in self.lost
@@ -391,46 +360,25 @@ class _Reading:
                 if len(examples) < (MOST_SHARED if group == "shared" else MOST_EXAMPLES):
                     examples.append(index)
         for (group, feature), examples in examples_of.items():
-            self.groups[group].hits[feature] = [self._hit(feature, index) for index in examples]
-        self.complete = size <= code_size
+            self.groups[group].hits[feature] = [self._hit_in(feature, index) for index in examples]
 
-    def _hit(self, feature: str, index: int) -> Hit:
+    def _hit_in(self, feature: str, index: int) -> Hit:
         row = self.rows[index]
-        use = scan(self.elf.machine, code_of(self.elf, row), row.address, self.outline)[feature]
+        name, unit = self.functions.name(row), self.unit(index)
+        return self._hit(feature, code_of(self.elf, row), name, unit, row.address)
+
+    def _hit(self, feature: str, code: bytes, function: str, unit: str, address: int) -> Hit:
+        use = scan(self.elf.machine, code)[feature]
         return Hit(
             feature=feature,
             machine=self.elf.machine,
             library=self.library,
-            function=self.functions.name(row),
-            unit=self.unit(index),
+            function=function,
+            unit=unit,
             offset=use.offset,
             code=use.code.hex(" "),
-            address=row.address,
+            address=address,
         )
-
-    def _blocks(self) -> list[CodeBlock]:
-        by_unit: dict[int, CodeBlock] = {}
-        windows = [CodeBlock("")]
-        for index, needs in enumerate(self.needs):
-            if self.group[index] not in FLAGGED or not needs:
-                continue
-            first, last = self.spans[index]
-            if first == last >= 0:
-                by_unit.setdefault(first, CodeBlock(self.functions.units[first])).having.update(needs)
-            else:
-                windows[-1].having.update(needs)
-                if windows[-1].having[self.facts.modern] >= WINDOW:
-                    windows.append(CodeBlock(""))
-        return [block for block in (*by_unit.values(), *windows) if block.having]
-
-    def _for_size(self) -> bool:
-        """Whether functions begin at any address, as compilers place them when they optimise for size."""
-        starts = [
-            row.address % ALIGNMENT == 0
-            for row, symbol, group in zip(self.rows, self.symbols, self.group, strict=True)
-            if group in FLAGGED and not symbol.apart
-        ]
-        return sum(starts) < ALIGNED_SHARE * len(starts)
 
     def unit(self, index: int) -> str:
         first, last = self.spans[index]

@@ -49,7 +49,7 @@ def _entries(source: FileSlice, at: int, end: int, place: str) -> Iterator[CodeE
         if not ENTRY.size <= header <= LONGEST_HEADER or at + header + size > end:
             raise Damaged(f"a piece of GPU code reaches beyond its container at {place}")
         target = _target(arch, flags & (EXACT | FAMILY))
-        yield CodeEntry(KINDS.get(kind, CodeKind.OTHER), target, header + size)
+        yield CodeEntry(KINDS.get(kind, CodeKind.OTHER), target, header + size, empty=size == 0)
         at += header + size
         left -= 1
         if left < 0:
@@ -62,11 +62,17 @@ def _target(arch: int, form_flags: int) -> GpuTarget:
     return GpuTarget(Sm(arch), form)
 
 
+def is_cubin(head: bytes) -> bool:
+    """Whether the first 64 bytes of a file are those of a cubin."""
+    machine = int.from_bytes(head[18:20], "little")
+    return len(head) >= 64 and head.startswith(b"\x7fELF") and machine == CUBIN_MACHINE
+
+
 def cubin(source: FileSlice) -> Container:
     """A file that is one cubin: its header names the target, in another place since CUDA 13, and a note how
     ptxas was called, so its form. Raises Damaged."""
     head = source.read(0, min(64, source.size))
-    if len(head) < 64 or head[:4] != b"\x7fELF" or int.from_bytes(head[18:20], "little") != CUBIN_MACHINE:
+    if not is_cubin(head):
         raise Damaged("not a cubin")
     flags = int.from_bytes(head[CUBIN_FLAGS : CUBIN_FLAGS + 4], "little")
     arch = flags >> 8 & 0xFF if head[8] >= 8 else flags & 0xFF  # by the version of its layout

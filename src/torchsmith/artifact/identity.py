@@ -1,4 +1,4 @@
-"""What an artifact states about itself: versions, Python, BLAS, MAGMA and the flags of its compiler."""
+"""What an artifact states about itself: versions, Python, BLAS and MAGMA."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from torchsmith.artifact.elf import DYNSYM, NOBITS, SYMTAB, Elf, ElfMachine, Links
-from torchsmith.artifact.features import closure, known_features
+from torchsmith.artifact.elf import DYNSYM, SYMTAB, Elf, Links
 from torchsmith.artifact.known import Owners, Provider, ReleasePatterns, known
-from torchsmith.artifact.source import FileSlice, open_file
-from torchsmith.catalog import CudaVersion, Isa, Package, PythonVersion
+from torchsmith.artifact.source import open_file
+from torchsmith.catalog import CudaVersion, Package, PythonVersion
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.core.problem import Problem
-
-FLAGS = b"-fvisibility-inlines-hidden"  # in the flags of every PyTorch build
-LONGEST_FLAGS = 64 << 10
-ALLOCATED = 2
-# PyTorch's text: `..., CXX_FLAGS=-mavx2 -O2, LAPACK_INFO=mkl, ...`
-CXX_FLAGS = re.compile(r"\bCXX_FLAGS=(.*?)(?:,\s+[A-Z][A-Z0-9_]*=|$)", re.DOTALL)
-
 
 # As our recipes write it into a build's environment or phases, in the text of a .drv file.
 DERIVATION_FLAGS = re.compile(r'\bCXXFLAGS=\\*"([^"\\$]*)')
@@ -123,18 +115,22 @@ class PythonBuild:
         return f"{self.version}{'t' if self.free_threaded else ''}"
 
 
-def python_of(libraries: Iterable[str], texts: dict[str, str]) -> PythonBuild | None:
-    """The Python that extension modules are for, by their names, the wheel's tag, or the folder."""
+def pythons_of(libraries: Iterable[str], texts: dict[str, str]) -> list[PythonBuild]:
+    """The Pythons that extension modules are for, by their names, their folder and the wheel's tag."""
+    modules = list(libraries)
     tags = [text for name, text in texts.items() if name.endswith("/WHEEL")]
-    for pattern, places in (
-        (r"\.cpython-(3)(\d{1,2})(t?)[a-z]*-", libraries),
-        (r"/python(3)\.(\d{1,2})(t?)/", [*libraries, *texts]),
-        (r"^Tag: cp(3)\d{1,2}-cp3(\d{1,2})(t?)-", tags),
-    ):
-        match = next(filter(None, (re.search(pattern, place, re.MULTILINE) for place in places)), None)
-        if match:
-            return PythonBuild(PythonVersion(int(match[1]), int(match[2])), bool(match[3]))
-    return None
+    matches = (
+        match
+        for pattern, places in (
+            (r"\.cpython-(3)(\d{1,2})(t?)[a-z]*-", modules),
+            (r"/python(3)\.(\d{1,2})(t?)/", [*modules, *texts]),
+            (r"^Tag: cp(3)\d{1,2}-cp3(\d{1,2})(t?)-", tags),
+        )
+        for place in places
+        if (match := re.search(pattern, place, re.MULTILINE))
+    )
+    builds = (PythonBuild(PythonVersion(int(found[1]), int(found[2])), bool(found[3])) for found in matches)
+    return list(dict.fromkeys(builds))
 
 
 def is_portable(file: str, texts: dict[str, str]) -> bool:
@@ -168,26 +164,6 @@ def provided(elf: Elf, links: Links, provider: Provider) -> str:
     return "linked in" if provider.symbol and holds_symbol(elf, provider.symbol) else ""
 
 
-def compile_flags(elf: Elf) -> str:
-    """The flags that a PyTorch library embeds as text, empty where it has none."""
-    for section in elf.sections:
-        wanted = section.flags & ALLOCATED and not section.holds_code and section.kind != NOBITS
-        if wanted and section.name.startswith((".rodata", ".lrodata")):
-            constants = elf.source.part(section.offset, section.size)
-            for at, _ in constants.search(FLAGS):
-                return _text_around(constants, at)
-    return ""
-
-
-def _text_around(constants: FileSlice, at: int) -> str:
-    first, last = max(0, at - LONGEST_FLAGS), min(constants.size, at + LONGEST_FLAGS)
-    block = constants.read(first, last - first)
-    begin = block.rfind(b"\0", 0, at - first) + 1
-    stop = block.find(b"\0", at - first)
-    text = block[begin : stop if stop >= 0 else len(block)].decode("ascii", "replace")
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
 def blas_of(elf: Elf, links: Links) -> str:
     """The linear algebra library behind a library, and how it is there."""
     for name, provider in known().blas.items():
@@ -195,48 +171,3 @@ def blas_of(elf: Elf, links: Links) -> str:
         if how:
             return f"{name} ({how})"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class StatedFlags:
-    """Stated flags against those of an instruction set."""
-
-    names: bool  # all its flags, and none that allows more
-    other: bool  # they are those of another set
-    text: str
-
-
-def split_flags(text: str) -> list[str]:
-    """The flags in an embedded text. Bytes of the library before it may stick to the first one: gcc writes a
-    long text as vector constants, which end without a zero."""
-    match = CXX_FLAGS.search(text)
-    first, *rest = (match[1] if match else text).split() or [""]
-    return [re.sub(r"^.*(?=-m)", "", first), *rest]
-
-
-def stated(text: str, by: str, machine: ElfMachine, isa: Isa) -> StatedFlags | None:
-    """Stated flags against those of a set; None where they name no set, as where a wrapper adds them."""
-    all_flags = split_flags(text)
-    absent = [flag for flag in isa.flags if flag not in all_flags]
-    allowed = closure(machine, (*isa.features, *isa.beyond_flags))
-    beyond = [flag for flag, feature in _single_features(all_flags, machine) if feature not in allowed]
-    march = [word for word in all_flags if word.startswith("-march=") and word not in isa.flags]
-    same = any(all(flag in all_flags for flag in flags) for flags in isa.other_flags)
-    other = beyond + ([] if same else march)
-    if not other and (not absent or same):
-        return StatedFlags(names=True, other=False, text=f"its {by} name the set")
-    some = [flag for flag in isa.flags if flag in all_flags]
-    if not some and not other:
-        return None
-    parts = [f"name {' '.join([*some, *other])}"]
-    parts += [f"lack {' '.join(absent)}"] if absent and not same else []
-    return StatedFlags(names=False, other=True, text=f"its {by} {' and '.join(parts)}")
-
-
-def _single_features(flags: Iterable[str], machine: ElfMachine) -> Iterable[tuple[str, str]]:
-    """Flags that allow one feature, as -mavx512bf16 does avx512_bf16."""
-    spelled = {feature.replace("_", ""): feature for feature in known_features(machine)}
-    for flag in flags:
-        name = re.sub(r"[._-]", "", flag[2:]) if flag.startswith("-m") else ""
-        if name in spelled:
-            yield flag, spelled[name]

@@ -13,24 +13,24 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.container import UNNAMED, Container, scan
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
-from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
+from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, hidden_code, links_of, read_elf
 from torchsmith.artifact.identity import (
     PythonBuild,
     StatedToolkit,
     blas_of,
-    compile_flags,
     is_portable,
     provided,
-    python_of,
+    pythons_of,
     released_as,
     toolkits_of,
     versions_of,
 )
-from torchsmith.artifact.known import Owners, Role, is_bundled, known
+from torchsmith.artifact.known import Owners, Role, is_bundled, is_others, known
 from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.readers import containers_of, containers_of_file
+from torchsmith.artifact.recorded import RecordedLine, recorded_lines
 from torchsmith.artifact.source import Damaged, above_store, resolve_below
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
@@ -62,11 +62,13 @@ class Library:
     links: Links = field(default_factory=Links)
     containers: list[Container] = field(default_factory=list)
     cpu: CpuCode | None = None
-    flags: str = ""
+    recorded: tuple[RecordedLine, ...] = ()  # the compiler's command lines
     blas: str = ""
     magma: str = ""
     origins: dict[tuple[str, int], str] = field(default_factory=dict)  # containers of what is linked in
     code: int = 0  # bytes of machine code
+    program: bool = False  # it is run, not loaded
+    hidden_code: tuple[str, ...] = ()  # parts that may run and are in no section of code
     fault: str = ""
 
 
@@ -91,17 +93,23 @@ class Inspection:
     foreign: dict[str, str]  # name and release of a wheel that is no known package
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
     toolkits: list[StatedToolkit]
-    python: PythonBuild | None
+    pythons: list[PythonBuild]
     needs: list[Need]
     strange_paths: list[str]
     other_bytes: int
     faults: list[str]
     remarks: list[str] = field(default_factory=list)  # what was left out
+    unknown: list[str] = field(default_factory=list)  # libraries of it, or that it needs, of unknown origin
     derivation: str = ""  # the compiler's flags that the derivation of the build names
 
     @property
     def own(self) -> list[Library]:
         return [library for library in self.libraries if library.role == "own"]
+
+    @property
+    def recorded(self) -> list[RecordedLine]:
+        """The command lines of the compiler that its own libraries record, each once."""
+        return list(dict.fromkeys(line for library in self.own for line in library.recorded))
 
     @property
     def alternatives(self) -> frozenset[str]:
@@ -167,6 +175,8 @@ def inspect(
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
             _inspect_library(library, item, spaces)
+            if item.by_content and library.program:
+                continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
             # A tool that makes wheels portable moves a package's own libraries too.
             if not recognised and library.containers and not vendor:
@@ -215,15 +225,16 @@ def _all_libraries(contents: Contents, package: Package | None) -> Sequence[tupl
 
 def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
     """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
-    together where they lie in one folder; of a known package only such files of its own are read."""
+    together where they lie in one folder, and so do all such files of a known package. Its static libraries
+    are not loaded."""
     files: dict[str, list[Item]] = {}
     for item in contents.gpu_files:
         folder, _, name = item.name.rpartition("/")
-        loaded = name.endswith(BY_TARGET)
         owner = contents.owners.package_of(item.name)
-        ours = loaded and owner is not None and package in (owner, None)
+        ours = owner is not None and package in (owner, None) and not name.endswith(".a")
         if ours or (not recognised and package is None):
-            files.setdefault(folder if loaded else item.name, []).append(item)
+            together = name.endswith(BY_TARGET) or recognised
+            files.setdefault(folder if together else item.name, []).append(item)
     return list(files.values())
 
 
@@ -271,10 +282,13 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> 
             if not elf.sections:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
             library.code = sum(section.size for section in elf.sections if section.holds_code)
-            if library.role == "own" and any(elf.named(".interp")):
+            library.program = any(elf.named(".interp"))
+            if library.role == "own" and library.program:
                 library.fault = "it is a program, not a library that Python could load"
             library.links = links_of(elf)
             library.containers = list(containers_of(elf))
+            if library.role == "unknown" and library.containers:
+                library.role = "own"
             if library.role == "own":
                 _inspect_own(library, elf, spaces)
     except NotElf as fault:
@@ -291,15 +305,16 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> 
 
 def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     names = known().names
+    library.recorded = recorded_lines(elf)
+    library.hidden_code = tuple(hidden_code(elf, names.constants))
     if names.cpu_code in library.name:
-        library.flags = compile_flags(elf)
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):
         library.magma = provided(elf, library.links, known().magma)
     if spaces is not None and library.containers:
         library.origins = origins_of(elf)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
-        library.cpu = cpu_code(elf, library.name, spaces, cuda=bool(library.containers))
+        library.cpu = cpu_code(elf, library.name, spaces)
 
 
 def _inspection(contents: Contents, libraries: list[Library], recognised: bool) -> Inspection:
@@ -317,7 +332,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         foreign={} if recognised else released_as(contents.texts),
         known=recognised,
         toolkits=toolkits_of(contents.texts, (library.links for library in libraries), contents.owners),
-        python=python_of([library.name for library in libraries], contents.texts),
+        pythons=pythons_of([library.name for library in libraries], contents.texts),
         needs=needs_of(own, names, installed=not wheel, local=local),
         strange_paths=[
             f"{library.name} looks for libraries in {path}"
@@ -328,7 +343,36 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         other_bytes=contents.other_bytes,
         faults=contents.faults,
         remarks=contents.remarks,
+        unknown=[
+            *(library.name for library in libraries if library.role == "unknown"),
+            *_needed_others(own, contents),
+        ],
     )
+
+
+def _needed_others(own: Sequence[Library], contents: Contents) -> list[str]:
+    """Files of the artifact that its own libraries load, and that are no package's by their place or name."""
+    owners, places = contents.owners, dict(contents.others)
+    for item in contents.libraries:
+        if owners.role_of(item.name) == "other":
+            places[PurePosixPath(item.name).name] = item.place
+    outputs = {_output(library.place) for library in own}
+    needed = dict.fromkeys(PurePosixPath(name).name for library in own for name in library.links.needed)
+    return [
+        name
+        for name in needed
+        if name in places and not is_others(name) and _output(_resolved(places[name])) in outputs
+    ]
+
+
+def _resolved(place: Path | None) -> Path | None:
+    return place.resolve() if place else None
+
+
+def _output(place: Path | None) -> str:
+    """The output of Nix that a file is in; empty if it is in none."""
+    match = STORE_PATH.search(str(place or ""))
+    return str(place)[: match.start()] + str(place)[match.start() :].split("/")[2] if match else ""
 
 
 def needs_of(

@@ -141,7 +141,8 @@ def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
     done = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], timeout=30)
     suffix = done.stdout.strip()
     modules = [module for folder in folders for module in folder.glob("torch/_C*.so")]
-    return not modules or any(module.name.endswith(suffix) for module in modules)
+    loads = (suffix, "_C.so", "_C.abi3.so")  # the last two are for any Python
+    return not modules or any(module.name.endswith(loads) for module in modules)
 
 
 def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:

@@ -28,9 +28,11 @@ class LibraryNames(Table, frozen=True):
     optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
+    others: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
     vendor: tuple[str, ...]
+    constants: tuple[str, ...]
 
 
 class ReleasePatterns(Table, frozen=True):
@@ -58,12 +60,18 @@ def known() -> Known:
     return read_table("libraries.toml", Known)
 
 
-Role = Literal["own", "bundled", "other"]
+Role = Literal["own", "unknown", "bundled", "other"]  # the first names a file best
 
 
 def is_bundled(name: str) -> bool:
     """Whether a library lies where the tools that make wheels portable put those of others."""
     return any(part.endswith(".libs") for part in name.split("/"))
+
+
+def is_others(name: str) -> bool:
+    """Whether a library is known as one of others, by its name."""
+    names = known().names
+    return name.startswith((*names.vendor, *names.brought, *names.system, *names.driver, *names.others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +94,17 @@ class Owners:
         return None
 
     def role_of(self, name: str) -> Role:
-        """Whether a library is a package's own, came along with it, or has nothing to do with any."""
+        """Whether a library is a package's own, came along with it, or has nothing to do with any. Unknown:
+        its place is a package's, and its name is nobody's."""
         path = PurePosixPath(name)
         package = self.package_of(name)
         own = (*known().names.own, *(package.libraries if package else ()))
         if path.name.startswith(own):
             return "own"
         if package is not None:
-            return "bundled" if path.name.startswith("lib") else "own"
+            return (
+                "own" if not path.name.startswith("lib") else "bundled" if is_others(path.name) else "unknown"
+            )
         return "bundled" if is_bundled(name) else "other"
 
     def spaces_of(self, package: Package | None) -> OwnSpaces:

@@ -74,7 +74,7 @@ def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
         except Damaged:
             continue  # reported with its GPU code
         functions += sum(tally.functions for tally in code.groups.values())
-        needs = {feature for tally in code.groups.values() for feature in tally.features(code.machine)}
+        needs = {feature for tally in code.groups.values() for feature in tally.features}
         beyond |= needs - closure(code.machine, isa.features)
         used |= needs
     features = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"

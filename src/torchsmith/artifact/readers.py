@@ -22,6 +22,7 @@ MAGICS: dict[bytes, Reader] = {
 }
 RUNTIMES = ("libcudart", "libamdhip64")  # who links to one launches something
 FILES = ("cubin", "fatbin", "co", "hsaco", "hipfb", "metallib")
+CUBIN_HEAD = 64
 AR_MAGIC, AR_HEADER = b"!<arch>\n", 60
 MOST_MEMBERS = 100_000
 
@@ -49,8 +50,10 @@ def _names_its_parts(elf: Elf) -> bool:
 
 
 def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
-    """GPU code in a static library, or in a file of its own."""
-    match name.rpartition(".")[2]:
+    """GPU code in a static library, or in a file of its own, by its first bytes or else by its name."""
+    head = source.read(0, min(CUBIN_HEAD, source.size))
+    by_content = "fatbin" if head.startswith(fatbin.MAGIC) else "cubin" if fatbin.is_cubin(head) else ""
+    match by_content or name.rpartition(".")[2]:
         case "a":
             for member in _members(source):
                 if member.size > 4 and member.read(0, 4) == b"\x7fELF":

@@ -27,7 +27,7 @@ PROCESS_BYTES = 8 << 20  # of code that justify another process, which takes a q
 MOST_PROCESSES = 8
 PIECE_SECONDS = 120.0  # allowed for a piece, which takes a tenth of a second
 
-Row = tuple[int, int, int]  # a function: its place in the file, its bytes, its address
+Row = tuple[int, int]  # a function: its place in the file, its bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class Piece:
 
     source: FileSlice
     machine: ElfMachine
-    outline: list[int]
     rows: list[Row]
 
 
@@ -49,54 +48,50 @@ class Needs:
     undecoded: list[int]  # functions that hold bytes that are no instruction
 
 
-def scan(
-    machine: ElfMachine, code: bytes, address: int = 0, outline: frozenset[int] = frozenset()
-) -> dict[str, Use]:
-    """The first instruction that needs each feature; on AArch64 also a call of one of the outline atomics."""
-    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code, address, outline)
+def scan(machine: ElfMachine, code: bytes) -> dict[str, Use]:
+    """The first instruction that needs each feature."""
+    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code)
 
 
 def read_piece(piece: Piece) -> Needs:
-    outline = frozenset(piece.outline)
     places: dict[tuple[str, ...], int] = {}
     each, undecoded = [], []
-    for index, (code, address) in enumerate(_codes(piece)):
+    for index, code in enumerate(_codes(piece)):
         if piece.machine == "x86_64":
             features, lost = iced.features_x86(code)
             if lost:
                 undecoded.append(index)
         else:
-            features = tuple(scan_aarch64(code, address, outline))
+            features = tuple(scan_aarch64(code))
         each.append(places.setdefault(features, len(places)))
     return Needs(list(places), each, undecoded)
 
 
-def _codes(piece: Piece) -> Iterator[tuple[bytes, int]]:
-    """The code and the address of each function; where they lie side by side, read in one go."""
-    begin = min(at for at, _, _ in piece.rows)
-    length = max(at + size for at, size, _ in piece.rows) - begin
+def _codes(piece: Piece) -> Iterator[bytes]:
+    """The code of each function; where they lie side by side, read in one go."""
+    begin = min(at for at, _ in piece.rows)
+    length = max(at + size for at, size in piece.rows) - begin
     whole = piece.source.read(begin, length) if length <= 4 * PIECE_BYTES else b""
-    for at, size, address in piece.rows:
-        yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size), address
+    for at, size in piece.rows:
+        yield whole[at - begin : at - begin + size] if whole else piece.source.read(at, size)
 
 
 def read_needs(
     source: FileSlice,
     machine: ElfMachine,
-    outline: frozenset[int],
     rows: array[int],
     processes: int | None = None,
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """The features of each function, and whether it holds bytes that are no instruction; `rows` has three
+    """The features of each function, and whether it holds bytes that are no instruction; `rows` has two
     numbers for each (a Row)."""
-    cuts, calls = _cuts(rows), sorted(outline)
+    cuts = _cuts(rows)
 
     def piece(index: int) -> Piece:
-        numbers = iter(rows[3 * cuts[index] : 3 * cuts[index + 1]])
-        return Piece(source, machine, calls, list(zip(numbers, numbers, numbers, strict=True)))
+        numbers = iter(rows[2 * cuts[index] : 2 * cuts[index + 1]])
+        return Piece(source, machine, list(zip(numbers, numbers, strict=True)))
 
     if processes is None:
-        processes = min(_cores(), MOST_PROCESSES, sum(rows[1::3]) // PROCESS_BYTES)
+        processes = min(_cores(), MOST_PROCESSES, sum(rows[1::2]) // PROCESS_BYTES)
     known: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal ones are one value
     for needs in _read_all(piece, len(cuts) - 1, processes - 1, source.handle):
         features = [known.setdefault(names, names) for names in needs.features]
@@ -108,10 +103,10 @@ def read_needs(
 def _cuts(rows: array[int]) -> list[int]:
     """Where pieces begin among the functions, and the end."""
     cuts, left = [0], PIECE_BYTES
-    for index in range(0, len(rows), 3):
+    for index in range(0, len(rows), 2):
         left -= rows[index + 1] + FUNCTION_BYTES
-        if left <= 0 or index + 3 == len(rows):
-            cuts.append(index // 3 + 1)
+        if left <= 0 or index + 2 == len(rows):
+            cuts.append(index // 2 + 1)
             left = PIECE_BYTES
     return cuts
 

@@ -14,8 +14,9 @@ from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, target_names
 from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
-from torchsmith.artifact.verdict import judge
-from torchsmith.catalog import Catalog
+from torchsmith.artifact.recorded import Mark
+from torchsmith.artifact.verdict import judge, line_in
+from torchsmith.catalog import Catalog, Line
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.matrix.variant import Variant
 
@@ -59,7 +60,15 @@ class CpuSummary:
     enough: str  # the lowest instruction set of the catalog that runs it; empty: any CPU, or none of ours
     any_cpu: bool
     stripped: tuple[str, ...]  # libraries that name only what they export
-    outline_atomics: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """A command line of the compiler that own libraries record."""
+
+    line: str
+    mark: Mark
+    libraries: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,6 @@ class Report:
     python: str
     blas: str
     magma: str
-    flags: str
     gpu: tuple[TargetRow, ...]
     containers: int
     services: tuple[Service, ...]
@@ -88,6 +96,8 @@ class Report:
     gpu_by_library: dict[str, list[str]]  # kinds and targets
     needs: tuple[Need, ...]
     releases: dict[str, str] = field(default_factory=dict)  # of CUDA and other backends, by their titles
+    recorded: tuple[RecordedRow, ...] = ()  # the compiler's command lines; none: it does not record its flags
+    unrecorded_only: bool = False  # verified, if it recorded its flags: nothing else is wrong or not judged
 
 
 def verify(
@@ -98,12 +108,14 @@ def verify(
     *,
     cpu: bool = True,
     derivation: str = "",
+    line: Line | None = None,
 ) -> Report:
-    """Look at an artifact and judge it; `derivation` is the one that built it, where that is known."""
+    """Look at an artifact and judge it; `derivation` is the one that built it and `line` the one that it is
+    built with, if they are known."""
     package = variant.package if variant else None
     build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
     build.derivation = derivation_flags(Path(derivation)) if derivation else ""
-    return report_of(build, variant, catalog)
+    return report_of(build, variant, catalog, line or line_in(path, catalog))
 
 
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
@@ -119,9 +131,11 @@ def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
     return loaded
 
 
-def report_of(build: Inspection, variant: Variant | None, catalog: Catalog) -> Report:
+def report_of(
+    build: Inspection, variant: Variant | None, catalog: Catalog, line: Line | None = None
+) -> Report:
     """An inspection and its verdict, put together."""
-    checks = judge(build, variant, catalog)
+    checks = judge(build, variant, catalog, line)
     code = gpu_code(library.containers for library in build.own)
     own = sum(library.size for library in build.own)
     bundled = sum(library.size for library in build.libraries if library.role != "own")
@@ -148,10 +162,9 @@ def report_of(build: Inspection, variant: Variant | None, catalog: Catalog) -> R
             for name, backend in catalog.backends.items()
             if (stated := _releases(build, name))
         },
-        python=str(build.python or ""),
+        python=", ".join(map(str, build.pythons)),
         blas=_first(library.blas for library in build.own),
         magma=_first(library.magma for library in build.own),
-        flags=_first(library.flags for library in build.own),
         gpu=code.rows,
         containers=code.containers,
         services=tuple(services((library.containers for library in build.own), here, catalog)),
@@ -162,6 +175,14 @@ def report_of(build: Inspection, variant: Variant | None, catalog: Catalog) -> R
             part.name: target_names(gpu_code([part.containers]).rows) for part in build.own if part.containers
         },
         needs=tuple(build.needs),
+        recorded=tuple(
+            RecordedRow(line.text, line.mark, tuple(part.name for part in build.own if line in part.recorded))
+            for line in build.recorded
+        ),
+        unrecorded_only=variant is not None
+        and not build.recorded
+        and not proved(checks)
+        and proved(check for check in checks if check.id != "flags"),
     )
 
 
@@ -185,7 +206,7 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
         undecoded=judged.undecoded,
         features=tuple(sorted(code.features)),
         functions_by_feature=dict(sorted(judged.having.items())),
-        shared_features=tuple(sorted(code.group("shared").features(code.machine) - code.features)),
+        shared_features=tuple(sorted(code.group("shared").features - code.features)),
         kinds=tuple(
             KindRow(kind, title, code.group(kind).functions, dict(sorted(code.group(kind).having.items())))
             for kind, title in GROUP_TITLES.items()
@@ -195,7 +216,6 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
         enough=_enough(code.machine, code.features, catalog),
         any_cpu=not code.features and judged.functions > 0,
         stripped=tuple(name for name, cpu in build.cpu_code.items() if cpu.stripped),
-        outline_atomics=code.outline_atomics,
     )
 
 

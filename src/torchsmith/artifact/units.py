@@ -13,8 +13,7 @@ from torchsmith.artifact.elf import Function
 from torchsmith.artifact.tables import Table, read_table
 
 UnitKind = Literal["c++", "cuda", "runtime", "assembly"]
-UnitPlace = Literal["c++", "cuda", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
-OWN: tuple[UnitPlace, ...] = ("c++", "cuda", "dispatched")  # what units of PyTorch's own are
+UnitPlace = Literal["own", "runtime", "assembly", "dispatched", "foreign", "unknown", "any"]
 
 
 class KindPattern(Table, frozen=True):
@@ -46,19 +45,12 @@ def kind_of(unit: str) -> UnitKind:
 COLD = re.compile(rb"\.cold(\.\d+)?$")
 STARTS = re.compile(rb"_GLOBAL__(sub_)?[ID]_")
 REGISTERS = b"__sti____cudaRegisterAll"
-# What nvcc names itself: its stubs, and anonymous namespaces by their .cu file.
-OF_NVCC = re.compile(rb"__device_stub__|_GLOBAL__N__[0-9a-f]{8}_\d+_\w*_cu_[0-9a-f]{8}")
 
 
 def stands_apart(name: bytes) -> bool:
     """Whether a function does not stand where the rest of its unit does."""
     cold = b"." in name and COLD.search(name)  # most names hold no dot, and looking for one is quick
     return bool(cold or STARTS.match(name) or REGISTERS in name)
-
-
-def of_nvcc(name: bytes) -> bool:
-    """Whether a function is of the host half of a CUDA unit, by its name."""
-    return bool(OF_NVCC.search(name))
 
 
 def spans_of(rows: list[Function], apart: Sequence[bool], units: int) -> list[tuple[int, int]]:
@@ -98,7 +90,7 @@ class UnitLayout:
     @classmethod
     def of(cls, places: list[UnitPlace], mixed: bool = False) -> UnitLayout:
         changes = (int(index > 0 and places[index - 1] != place) for index, place in enumerate(places))
-        kinds: tuple[UnitPlace, ...] = (*OWN, "foreign")
+        kinds: tuple[UnitPlace, ...] = ("own", "dispatched", "foreign")
         counts = {
             kind: list(accumulate((int(place == kind) for place in places), initial=0)) for kind in kinds
         }
@@ -116,6 +108,6 @@ class UnitLayout:
         among = {kind for kind, counts in self.counts.items() if counts[last + 1] > counts[first]}
         if "dispatched" in among:
             return "any"
-        if among == {"c++", "foreign"}:
+        if among == {"own", "foreign"}:
             among.discard("foreign")
         return among.pop() if own and len(among) == 1 else "unknown"

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
-from torchsmith.artifact.cpu import JUDGED
-from torchsmith.artifact.cpu_promise import DECIDING_HINT, MOST_LINKING_CODE, cpu_promise, shared_copies
+from torchsmith.artifact.cpu import JUDGED, MOST_SMALL
+from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
 from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.artifact.readers import is_read
-from torchsmith.catalog import Catalog, Gpu
+from torchsmith.catalog import Catalog, Gpu, Line
 from torchsmith.catalog.facts import Gfx, GpuBackend
 from torchsmith.core.problem import NotKnown, did_you_mean
-from torchsmith.core.text import grouped, some_of
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.matrix.variant import CpuOnly, Variant
 
 MOST_FAULTS = 20  # lines about what cannot be read; the rest is counted
@@ -31,14 +31,26 @@ NAME = re.compile(r"[a-z][a-z0-9_-]*?-python3\d{1,2}-[a-z0-9_-]+")
 
 def variant_in(path: Path, catalog: Catalog) -> Variant | None:
     """The variant that a path's own name, or a folder of its resolved path, promises."""
+    named = _named_in(path, catalog)
+    # torch's pname states its release, whatever its recipe is called
+    return replace(named, release=None) if named is not None and named.package.is_torch else named
+
+
+def line_in(path: Path, catalog: Catalog) -> Line | None:
+    """The line whose release the name of a path states."""
+    named = _named_in(path, catalog)
+    return catalog.lines.get(named.release.line) if named is not None and named.release else None
+
+
+def _named_in(path: Path, catalog: Catalog) -> Variant | None:
     for text in (path.name, *reversed(Path(os.path.realpath(path)).parts)):
         match = NAME.search(text)
         parts = match[0].split("-") if match else []
         while len(parts) > 3:  # a hash or `result` may come before the name, outputs and versions after it
             starts = ("-".join(parts[start:]) for start in range(len(parts) - 3))
             named = next(filter(None, (Variant.try_parse(text, catalog) for text in starts)), None)
-            if named is not None:  # torch's pname states its release, whatever its recipe is called
-                return replace(named, release=None) if named.package.is_torch else named
+            if named is not None:
+                return named
             parts.pop()
     return None
 
@@ -55,17 +67,21 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     return variant
 
 
-def judge(build: Inspection, variant: Variant | None, catalog: Catalog) -> list[Check]:
-    """All checks that apply; the promises of a name only where there is one."""
+def judge(
+    build: Inspection, variant: Variant | None, catalog: Catalog, line: Line | None = None
+) -> list[Check]:
+    """All checks that apply; the promises of a name only if there is one. `line` is the one that it is built
+    with, if that is known."""
     checks = [*_intact(build), *_whole(build, variant), *_libraries(build), *_one_release(build, catalog)]
     if variant is not None:
         checks += _system(build, variant, catalog)
-        checks += [*_identity(build, variant, catalog), *_gpu_code(build, variant, catalog)]
+        checks += [*_identity(build, variant, catalog), *_release(build, variant, catalog, line)]
+        checks += [*_gpu_code(build, variant, catalog), *_unread(build)]
         isa = catalog.isas.get(variant.isa)
         # The name of a build for a Mac promises no instruction set beyond the CPU's own.
         mac = _for_mac(variant, catalog)
         if isa is not None and not mac:
-            checks += cpu_promise(build, isa, catalog)
+            checks += cpu_promise(build, isa, variant, catalog)
         if not mac and not any(library.cpu for library in build.own):
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = build.machine == "x86_64" and not iced.INSTALLED
@@ -87,7 +103,7 @@ def _intact(build: Inspection) -> Iterator[Check]:
     if len(faults) > MOST_FAULTS:
         yield Check("intact", faults[MOST_FAULTS][0], f"and {len(faults) - MOST_FAULTS} more")
     for text in build.remarks:
-        yield Check("contents", "note", text)
+        yield Check("contents", "unjudged", text)
     machines = {library.machine for library in build.own if library.machine}
     if len(machines) > 1:
         foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in build.own))
@@ -139,24 +155,80 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     torch = next((package for package in build.versions if package.is_torch), None)
     if build.kind == "library" or torch is None or (variant and not variant.package.is_torch):
         return
-    files = {
-        library.name.rsplit("/", 1)[-1].split(".so")[0].removesuffix(".dylib") for library in build.libraries
-    }
-    missing = [name for name in known().names.required if name not in files]
+    stems = [_stem(library.name) for library in build.libraries]
+    missing = [
+        name for name in known().names.required if not any(f"/{stem}".endswith(f"/{name}") for stem in stems)
+    ]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
+
+
+def _stem(name: str) -> str:
+    """A library's place without the endings of its name, such as torch/_C."""
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}{file.partition('.')[0]}"
 
 
 def _unjudged(build: Inspection) -> Iterator[Check]:
     """The package's libraries whose code was not judged: none of their functions is known as its own."""
     for library in build.own:
-        if library.cpu is None or library.containers or library.fault or library.code <= MOST_LINKING_CODE:
+        if library.cpu is None or library.fault or library.code <= MOST_SMALL:
             continue
         if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
             text = (
                 f"nothing of {library.name} was judged: none of its functions is named as the package's own"
             )
-            yield Check("library", "unjudged", text, DECIDING_HINT)
+            yield Check("library", "unjudged", text)
+
+
+def _unread(build: Inspection) -> Iterator[Check]:
+    """Code that no reader looked at."""
+    if build.unknown:
+        text = f"{some_of(build.unknown, 3)}: whose it is is not known, so its CPU code was not judged"
+        yield Check("library", "unjudged", text)
+    for library in build.own:
+        if library.hidden_code:
+            places = some_of(library.hidden_code, 3)
+            text = f"{library.name} may run what is in no section of code: {places}"
+            yield Check("library", "unjudged", text)
+
+
+def _release(build: Inspection, variant: Variant, catalog: Catalog, line: Line | None) -> Iterator[Check]:
+    """Whether its release is that of the line that the name states or that it is built with; else of any line
+    that builds the cell."""
+    package, stated = variant.package, build.versions.get(variant.package, "")
+    if variant.flavor or build.kind == "library":
+        return
+    if not stated:
+        yield Check("release", "unjudged", f"it does not state its release of {package.title}")
+        return
+    if variant.release and (line := catalog.lines.get(variant.release.line)) is None:
+        digits = "".join(stated.split(".")[:2])
+        right = variant.release.of(package.name) == digits
+        wanted = [f"the one that {variant.stem} states"]
+    else:
+        lines = [line] if line else [row for row in catalog.lines.values() if _builds(row, variant)]
+        releases = (row.version_of(package.name) or package.versions.get(row.name, "") for row in lines)
+        wanted = list(filter(None, releases))  # some lines build whatever their source has
+        right = not wanted or _numbers(stated) in map(_numbers, wanted)
+    text = f"{package.title} {stated}"
+    text += "" if right else f", the name says {' or '.join(dict.fromkeys(wanted))}"
+    yield Check("release", "right" if right else "wrong", text)
+
+
+def _builds(line: Line, variant: Variant) -> bool:
+    return (
+        not line.flavor
+        and line.build_for(variant.toolkit) is not None
+        and line.builds(variant.package)
+        and variant.python in line.pythons
+    )
+
+
+def _numbers(release: str) -> str:
+    """A release without what follows its numbers: 2.10.0 for 2.10.0a0+git1234."""
+    match = re.match(r"\d+(\.\d+)*", release)
+    return match[0] if match else release
 
 
 def _one_release(build: Inspection, catalog: Catalog) -> Iterator[Check]:
@@ -191,9 +263,10 @@ def _identity(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
     if build.versions and variant.package not in {*build.versions, *build.packages}:
         having = ", ".join(f"{package} {version}" for package, version in build.versions.items())
         yield Check("package", "wrong", f"there is no {variant.package.title} in it, but {having}")
-    if build.python is not None:
-        same = build.python == PythonBuild(variant.python, free_threaded=False)
-        text = f"for Python {build.python}" + ("" if same else f", the name says {variant.python}")
+    if build.pythons:
+        same = build.pythons == [PythonBuild(variant.python, free_threaded=False)]
+        text = f"for Python {' and '.join(map(str, build.pythons))}"
+        text += "" if same else f", the name says {variant.python}"
         yield Check("python", "right" if same else "wrong", text)
     yield from _toolkit(build.toolkits, variant, catalog)
 
@@ -249,6 +322,7 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
     if not code.containers:
         yield Check("gpu", "wrong", f"no GPU code at all, the name says {gpu.name}")
         return
+    yield from _empty_gpu_code(build)
     yield from _by_library(build, gpu, backend, catalog)
     if variant.sm is None:
         yield from _bundled_gpu_code(build, gpu, catalog)
@@ -258,6 +332,18 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
         yield Check("waste", "note", f"{amount}: {', '.join(others)}{_origins(build, variant)}", hint)
+
+
+def _empty_gpu_code(build: Inspection) -> Iterator[Check]:
+    """Libraries that must have GPU code and have none, and pieces of it without bytes."""
+    for library in build.own:
+        main = _stem(library.name).rpartition("/")[2] in known().names.gpu_code
+        if main and not launched(library.containers):
+            yield Check("gpu", "wrong", f"{library.name} has no GPU code")
+        empty = sum(entry.empty for container in library.containers for entry in container.entries)
+        if empty:
+            pieces = counted(empty, "piece")
+            yield Check("gpu", "wrong", f"{library.name}: {pieces} of GPU code without bytes")
 
 
 def _origins(build: Inspection, variant: Variant) -> str:

@@ -156,7 +156,6 @@ def _rows(report: Report) -> list[tuple[str, str]]:
             ("not all", "functions overlap, and not all were read" if not cpu.complete else ""),
             ("not decoded", counted(cpu.undecoded, "function") if cpu.undecoded else ""),
             ("stripped", ", ".join(cpu.stripped)),
-            ("atomics", "by outline functions" if cpu.outline_atomics else ""),
         ]
     elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
     return [*rows, ("from other packages", ", ".join(elsewhere))]
