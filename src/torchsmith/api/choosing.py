@@ -13,6 +13,7 @@ from torchsmith.api.fields import Option
 from torchsmith.api.host_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.api.options import ProfileOption, Selectors, WorkspaceOption
 from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.problem import Conflict, Incomplete, by_name
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host import pick as host
@@ -117,6 +118,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     unserved: Sequence[Sm]
     bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
     by_driver: dict[str, Sequence[str]]  # what a driver from this one on gets instead, where it is unknown
+    by_system: dict[str, Sequence[str]]  # what another system gets, where it is unknown
     compiled_for_one: dict[str, str]  # for a GPU that runs compatible code: the variant for it alone
     remarks: Sequence[str]  # on GPUs that the choice leaves out
     missing: Sequence[str]  # what no variant serves, and why
@@ -158,8 +160,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
         by_driver={str(driver): names for driver, names in answer.by_driver},
+        by_system=dict(answer.by_system),
         compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
-        remarks=_remarks(answer, catalog),
+        remarks=[*_remarks(answer, catalog), *(_to_run(answer.host) if request.machine.from_ else ())],
         missing=missing,
         nearest=nearest,
         impossible=impossible,
@@ -335,9 +338,20 @@ def _remarks(answer: host.Pick, catalog: Catalog) -> list[str]:
     return texts
 
 
+def _to_run(machine: Capability) -> list[str]:
+    commands = host.missing_commands(machine)
+    return (
+        [f"for what the report does not say, add what these print there: {'; '.join(commands)}"]
+        if commands
+        else []
+    )
+
+
 def _unknown_gpus(answer: host.Pick) -> list[str]:
     """GPUs that are there and that nobody understood: which, and the line that shows them."""
     names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
+    if any(OR in name for name in names):
+        return [f"which GPU is it, {', '.join(names)}? choose by --gpu", *_gpu_notes(answer)]
     which = (
         f"the architecture of {', '.join(names)} is unknown"
         if names
@@ -345,9 +359,12 @@ def _unknown_gpus(answer: host.Pick) -> list[str]:
     )
     return [
         f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89",
-        *(str(note) for note in answer.facts.notes if note.gpu),
-        "for the CPU only: --gpu none",
+        *_gpu_notes(answer),
     ]
+
+
+def _gpu_notes(answer: host.Pick) -> list[str]:
+    return [*(str(note) for note in answer.facts.notes if note.gpu), "for the CPU only: --gpu none"]
 
 
 def _nearest(answer: host.Pick) -> list[CandidateRow]:

@@ -12,11 +12,11 @@ from typing import Any
 
 from torchsmith.core.problem import Invalid, TooLarge, Where
 from torchsmith.host.facts import Fact, HostFacts, fact_of
-from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import Node
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.read_kubernetes import LABELS, kubernetes_node, read_kubernetes_text
 from torchsmith.host.read_slurm import PBS, SINFO, SLURM, read_pbsnodes, read_scontrol, read_sinfo, slurm_node
+from torchsmith.host.scan import scan
 
 ANSIBLE = r"^\S+ \| [A-Z!]+ => \{"
 NODES_JSON = r'"(kind|gres|(ansible_)?architecture)"\s*:'
@@ -57,7 +57,7 @@ def _nodes_of_json(text: str, source: str) -> list[Node] | None:
 
 def _accounted(node: Node, item: Mapping[str, Any]) -> Node:
     """The node, with a GPU that its record shows outside of the fields that are read."""
-    return Node(node.name, account_for_gpus(json.dumps(item, indent=0), node.facts, node.name))
+    return Node(node.name, scan(json.dumps(item, indent=0), node.name, known=node.facts))
 
 
 def load_json(text: str, source: str) -> Any:

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of
-from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.read_lines import AMD
+from torchsmith.host.scan import AMD, scan
 from torchsmith.host.vocabulary import vocabulary
 
 LABELS = (
@@ -44,7 +43,7 @@ def read_kubernetes_text(text: str, source: str) -> Iterator[Node]:
         models = re.findall(r"gpu\.vendor\.nvidia\.model\.(\w+)=", section)
         if facts.gpus is None and models:  # as Akash labels its providers
             facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(models[0], source)),), source))
-        yield Node(node.name, account_for_gpus(section, facts, source))
+        yield Node(node.name, scan(section, source, known=facts))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

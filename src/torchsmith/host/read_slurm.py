@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of
-from torchsmith.host.mentions import account_for_gpus
 from torchsmith.host.node import MOST_GPUS, Node
 from torchsmith.host.read_cpu import system_of_machine
+from torchsmith.host.scan import scan
 
 SLURM = r"^\s*NodeName=\S+ "
 SINFO = r"(^|\s)(gres/)?gpu:[\w.-]+(:\d+)?(\([^)\s]*\))?(\s|,|$)|[,=]gres/gpu(:[\w.-]+)?=\d"
@@ -24,7 +24,7 @@ def read_scontrol(text: str, source: str) -> Iterator[Node]:
         fields = dict(reversed(re.findall(r"(?:^|\s)(\w+)=(\S*)", record)))
         names = {"NodeName": "name", "Arch": "architecture", "Gres": "gres", "CfgTRES": "tres"}
         node = slurm_node({names[key]: value for key, value in fields.items() if key in names}, source)
-        yield Node(node.name, account_for_gpus(record, node.facts, source))
+        yield Node(node.name, scan(record, source, known=node.facts))
 
 
 def slurm_node(item: Mapping[str, Any], source: str) -> Node:
@@ -99,13 +99,13 @@ def _host(columns: list[str]) -> str:
 SLURMD = r"Gres Name=gpu Type=(\S+) Count=(\d+)"
 
 
-def read_slurmd(text: str, source: str = "slurmd -G") -> HostFacts:
+def read_slurmd(text: str, source: str = "slurmd -G") -> HostFacts | None:
     """`slurmd -G`: a line for each GPU that a node's daemon found."""
     gpus: list[GpuFacts] = []
     for kind, count in re.findall(SLURMD, text):
         name = "" if kind == "(null)" else kind
         gpus += [GpuFacts(name=fact_of(name, source))] * min(int(count), MOST_GPUS)
-    return HostFacts(gpus=fact_of(tuple(gpus), source))
+    return HostFacts(gpus=Fact(tuple(gpus), source)) if gpus else None
 
 
 def expand_hosts(word: str) -> list[str]:
@@ -138,4 +138,4 @@ def read_pbsnodes(text: str, source: str) -> Iterator[Node]:
         number = min(int(count), MOST_GPUS) if count and count.isdigit() else len(kinds)
         driver = driver_fact(match[1], source, notes) if match else None
         facts = HostFacts(gpus=Fact((gpu,) * number, source), driver=driver, notes=tuple(notes))
-        yield Node(name, account_for_gpus(body, facts, source))
+        yield Node(name, scan(body, source, known=facts))

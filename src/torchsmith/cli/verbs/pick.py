@@ -160,7 +160,9 @@ def _print_drivers(report: PickReport) -> None:
     """What a machine whose driver is unknown would get with a newer one."""
     for driver, names in report.by_driver.items():
         write(f"with driver {driver} or newer: {', '.join(names)}")
-    if report.by_driver:
+    for system, names in report.by_system.items():
+        write(f"on {system}: {', '.join(names)}")
+    if report.by_driver or report.by_system:
         write()
 
 
