@@ -22,6 +22,7 @@ _STAMPS = re.compile(
 )
 _NUMBER = re.compile(r"\s{0,6}(\d{1,5})(?:\s?[|:│]\s?|\t|\.\s|\)\s|\s{1,3})(?!\d\d\.\d)")
 _BULLET = re.compile(r"^(\s*)[-*•]\s+(?=[\w*\[(])")
+_FORM = r"(?m)^#{2,6} +([^\n:]{2,60}?) *\n\s*\n(?=[\w`])"  # a heading of a tracker's form, and what is below
 _PAIR = re.compile(r"[{\s]*'([^']+)':\s*'(.*)'[,}]*\s*$")
 _SEPARATOR = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)+\|?\s*$")
 
@@ -42,6 +43,7 @@ def normalise(text: str) -> str:
     text = text.removeprefix("\ufeff").replace("\xa0", " ").replace("\u200b", "")
     if "<nvidia_smi_log" not in text:
         text = _without_markup(text)
+    text = re.sub(_FORM, r"\1: ", text)
     ended = text.endswith("\n")
     lines = [_without_prefix(line) for line in text.split("\n")]
     lines = _without_signs(_without_numbers(lines))

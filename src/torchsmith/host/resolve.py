@@ -86,6 +86,8 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         yield "gpu-spoken", f"this machine has {' and '.join(dict.fromkeys(names))}, which a sentence names"
     if facts.driver and facts.driver.prose:
         yield "driver", f"its driver is {facts.driver.value}, which a sentence names"
+    if facts.instance and facts.instance.prose and not names:
+        yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
     if facts.system and facts.system.prose:
         machine = facts.system.value.partition("-")[0]
         said = (
@@ -126,8 +128,9 @@ def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
         facts = replace(facts, gpus=Fact((GpuFacts(name=name),) * count, source))
     cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
     if instance.cpu and not cpu_facts:
-        facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
-    return replace(facts, system=facts.system or Fact(system_of_instance(instance, catalog), source))
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, facts.instance.prose))
+    system = Fact(system_of_instance(instance, catalog), source, facts.instance.prose)
+    return replace(facts, system=facts.system or system)
 
 
 def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:

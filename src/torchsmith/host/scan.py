@@ -18,15 +18,16 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.catalog.facts import Gfx
-from torchsmith.catalog.gpu_names import OR, product_of_name
+from torchsmith.catalog.gpu_names import OR, instance_of, product_of_name
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.core.toml import read_cached
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
 
 AMD = "an AMD GPU"  # of which nothing else is known
+SERVED = ("x86_64", "aarch64")
 MAKERS = ("nvidia", "other", "cuda", "amd")
 # Windows' own number of NVIDIA's driver: 32.0.15.8180 is 581.80.
-DXDIAG = re.compile(r"\b\d{2}\.\d{1,2}\.1(\d)\.(\d{4})\b")
+DXDIAG = re.compile(r"\b\d{2}\.\d{1,2}\.0*1(\d)\.(\d{4})\b")
 
 
 @cache
@@ -79,11 +80,7 @@ def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
             at += sum(1 for token in tokens[at:] if token.start() < named[1])
     sure = [_counts(line, begin, name, product, field=field) for begin, _, name, product in found]
     beside = any(sure)
-    return [
-        named
-        for named, own in zip(found, sure, strict=True)
-        if own or (beside and named[3] and len(named[2]) == 4)
-    ]
+    return [named for named, own in zip(found, sure, strict=True) if own or (beside and named[3])]
 
 
 def _length(line: str, tokens: list[re.Match[str]]) -> int:
@@ -157,6 +154,7 @@ class _Scan:
         self.others: dict[str, str] = {}  # AMD's, by target or name
         self.first: dict[str, str] = {}  # facts of which the first counts
         self.drivers: dict[str, None] = {}
+        self.l4ts: set[str] = set()  # releases of Linux for Tegra
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -172,11 +170,10 @@ class _Scan:
                 self.notes[Note(f"{self.name} (nvidia-smi)", note)] = None
         if "amd" in flags and not self.others:
             self.others[AMD] = AMD
-        if "tegra" in flags:
-            self._tegra()
+        jetson = self._jetson("tegra" in flags)
         driver = self._driver()
         facts = HostFacts(
-            system=self._system("tegra" in flags or "l4t" in self.first),
+            system=self._system(bool(jetson)),
             cpu_name=self._cpu(),
             driver=driver,
             others=fact_of(tuple(self.others.values()), self.source),
@@ -185,7 +182,7 @@ class _Scan:
             windows=Fact(True, self.source)
             if "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
             else None,
-            l4t=fact_of(self.first.get("l4t"), self.source),
+            l4t=fact_of(jetson, self.source),
             instance=self._instance(),
         )
         gpus = tuple(self._named_gpus())
@@ -201,9 +198,12 @@ class _Scan:
     def _line(self, match: re.Match[str]) -> None:
         fields = {key: value.strip() for key, value in match.groupdict().items() if value}
         fields = {key: value for key, value in fields.items() if not words("nothing").fullmatch(value)}
-        for key in ("smi", "l4t"):
-            if value := fields.pop(key, fields.pop(f"{key}_file", "")):
-                self.first.setdefault(key, value)
+        if smi := fields.pop("smi", ""):
+            self.first.setdefault("smi", smi)
+        self.l4ts |= {fields.pop(key) for key in ("l4t", "l4t_file") if key in fields}
+        if jetpack := fields.pop("jetpack", ""):
+            packs = self.catalog.jetpacks.items()
+            self.l4ts |= {next((name for name, pack in packs if pack.jetpack == jetpack), "?")}
         if driver := fields.pop("driver", ""):
             self.drivers[driver] = None
         if cpu := fields.pop("host_cpu", ""):
@@ -230,6 +230,9 @@ class _Scan:
         if words("graphics").search(name) or words("other_maker").search(name):
             if words("other_maker").search(name) and not words("graphics").search(name):
                 self.others.setdefault(name, name)
+            return
+        if name and "nvidia".startswith(name.lower()) and self.gpus:
+            self.notes[Note(self.source, f"cuts a name off: {name}")] = None
             return
         fields = fields | ({"gpu": name} if name else {})
         for number in re.split(r", ?", fields.get("n", "")):
@@ -297,6 +300,8 @@ class _Scan:
             else:
                 self._gpu({"gpu": name} | ({"cap": capability[1]} if capability and len(found) == 1 else {}))
             self.used.add(begin)
+        if words("not_gpu").search(value):
+            return
         if not found and re.search(r"(?i)\b(?:nvidia|geforce|tesla|quadro)\b", value):
             self._gpu({"gpu": re.split(r"[,(|]", value)[0]})
             self.used.add(begin)
@@ -304,12 +309,13 @@ class _Scan:
             self._other(value[:80], "")
             self.used.add(begin)
 
-    def _tegra(self) -> None:
-        """A Jetson: the release of Linux for Tegra by its kernel, where no line states it."""
+    def _jetson(self, tegra: bool) -> str:
+        """The release of Linux for Tegra, by itself, its JetPack or its kernel; `?` where that is not clear."""
         kernel = re.search(r"\b(\d+\.\d+)\.[\w.+-]*-tegra\b", self.text)
         packs = self.catalog.jetpacks.items()
-        release = next((name for name, pack in packs if kernel and pack.kernel == kernel[1]), "?")
-        self.first.setdefault("l4t", release)
+        stated = self.l4ts or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
+        jetpacks = {self.catalog.jetpacks[name].jetpack for name in stated if name in self.catalog.jetpacks}
+        return max(stated) if len(jetpacks) == 1 else "?" if stated or tegra else ""
 
     def _driver(self) -> Fact[DriverVersion] | None:
         """The driver; of several the oldest. Without a line of a tool the one that sentences name."""
@@ -356,6 +362,8 @@ class _Scan:
             machines = ["x86_64"]
         if not machines:
             machines = _matching("machines", [self.text])
+            foreign = [machine for machine in machines if machine not in SERVED]
+            machines = foreign[:1] if foreign and "x86_64" not in machines else machines
             prose = prose or bool(machines)
         system = _system_of(kernels, machines)
         if system is None and len(kernels) + len(machines) > 1:
@@ -415,8 +423,7 @@ def _system_of(kernels: list[str], machines: list[str]) -> str | None:
 
 def unserved_system(text: str) -> str:
     """A system that no build is for, by the words that only it has; empty where there are none."""
-    served = ("x86_64", "aarch64")
-    machine = next((word for word in _matching("machines", [text]) if word not in served), "")
+    machine = next((word for word in _matching("machines", [text]) if word not in SERVED), "")
     return f"{machine}-linux" if machine else ""
 
 
@@ -447,7 +454,7 @@ class _Mentions:
         written = self._written(lines)
         if written:
             return self._candidates(written)
-        if facts.instance is not None:
+        if facts.instance is not None and instance_of(facts.instance.value, tokens.catalog):
             return facts
         if sm := self._capability(lines):
             gpu = GpuFacts(sm=Fact(sm, tokens.spoken, True))
