@@ -13,9 +13,8 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts, merge
-from torchsmith.host.node import Node
 from torchsmith.host.normalise import normalise
-from torchsmith.host.read_cluster import load_json, read_nodes
+from torchsmith.host.read_cluster import Node, load_json, read_nodes
 from torchsmith.host.read_report import read_report, report_text
 from torchsmith.host.scan import scan
 from torchsmith.host.spec import HostSpec

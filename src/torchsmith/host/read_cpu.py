@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
-from torchsmith.host.vocabulary import vocabulary
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 MARKS = (frozenset({"fpu", "sse2", "cmov", "mmx"}), frozenset({"asimd", "fp", "evtstrm", "crc32"}))
@@ -61,7 +61,7 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
     first: dict[str, str] = {}
     for label, value in rows:
         first.setdefault(label.lower().replace("_", " "), value)
-    lists = [value for _, value in rows if _is_list(value)]
+    lists = [value for label, value in rows if _is_list(label, value)]
     stated = next((value for _, value in rows if value.lower() in MACHINES), "")
     id_ = _id(first, PART, 2).lower() or _id(first, ID, 3)
     arm = "cpu implementer" in first and not re.match(r"[1-7]\b", first.get("cpu architecture", "8"))
@@ -83,9 +83,10 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
     )
 
 
-def _is_list(value: str) -> bool:
+def _is_list(label: str, value: str) -> bool:
     values = set(value.lower().split())
-    return any(len(values & marks) >= 3 for marks in MARKS)
+    named = label.lower() in ("flags", "features") and re.fullmatch(r"[a-z0-9_ ]+", value) is not None
+    return any(len(values & marks) >= (1 if named else 3) for marks in MARKS)
 
 
 def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tuple[frozenset[str], bool]:
@@ -98,7 +99,7 @@ def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tu
     elif not sets:
         notes.append(Note(source, CUT))
         names = cut[0].lower().rstrip(".… ").split()
-        return frozenset(names if names[-1] in vocabulary().features and not ends else names[:-1]), True
+        return frozenset(names[:-1]), True
     elif cut:
         notes.append(Note(source, "the last line is cut and was not used"))
     if len(sets) > 1:
@@ -113,8 +114,9 @@ def breaks_off(text: str) -> bool:
         return bool(features)
     if "sse2" in features and EARLY_X86.isdisjoint(features):
         return "lm" in features or "constant_tsc" not in features
-    last, known = features[-1], vocabulary().features
-    return last not in known and any(feature.startswith(last) for feature in known)
+    needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
+    half = features[-1] not in needed and any(feature.startswith(features[-1]) for feature in needed)
+    return half or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
@@ -138,7 +140,9 @@ def _plain_rows(text: str) -> Iterator[tuple[str, str]]:
         if colon:
             yield label, value
             label, value = before.strip(), after.strip()
-        elif value and re.fullmatch(r"[\sa-z0-9_.…]+", line) and (_is_list(value) or line[:1].isspace()):
+        elif (
+            value and re.fullmatch(r"[\sa-z0-9_.…]+", line) and (_is_list(label, value) or line[:1].isspace())
+        ):
             value += f" {line.strip()}"
     yield label, value
 

@@ -10,13 +10,11 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import MARK, HostFacts, merge
-from torchsmith.host.node import Node
 from torchsmith.host.normalise import decode, normalise
-from torchsmith.host.read_cluster import read_nodes
+from torchsmith.host.read_cluster import Node, read_nodes, read_slurmd
 from torchsmith.host.read_cpu import read_coreinfo, read_cpu
 from torchsmith.host.read_nvidia import read_structured
 from torchsmith.host.read_pci import read_lspci
-from torchsmith.host.read_slurm import read_slurmd
 from torchsmith.host.scan import scan
 
 MAX_BYTES = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this

@@ -118,18 +118,19 @@ def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """What a machine's type implies, where nothing else is known."""
-    instance = instance_of(facts.instance.value, catalog) if facts.instance else None
-    if instance is None or facts.instance is None:
+    stated = facts.instance
+    instance = instance_of(stated.value, catalog) if stated else None
+    if instance is None or stated is None:
         return facts
-    source = f"{facts.instance.source}, {facts.instance.value}"
+    source = f"{stated.source}, {stated.value}"
     if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         count = max(len(facts.gpus.value), 1) if facts.gpus else 1
-        name = Fact(instance.gpu, source, facts.instance.prose)
-        facts = replace(facts, gpus=Fact((GpuFacts(name=name),) * count, source))
+        gpu = GpuFacts(name=Fact(instance.gpu, source, stated.prose))
+        facts = replace(facts, gpus=Fact((gpu,) * count, source))
     cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
     if instance.cpu and not cpu_facts:
-        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, facts.instance.prose))
-    system = Fact(system_of_instance(instance, catalog), source, facts.instance.prose)
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, stated.prose))
+    system = Fact(system_of_instance(instance, catalog), source, stated.prose)
     return replace(facts, system=facts.system or system)
 
 

@@ -66,7 +66,7 @@ FoundName = tuple[int, int, str, Any]  # where a name begins and ends, it, and w
 
 def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
     """The names of GPUs in a line, the longest that the catalog knows; a brand with a number that it does not
-    know has None. Short names and bare numbers count only with a brand, in a field, or beside another name."""
+    know has None. Short names and bare numbers count only with a brand, in a field or beside another name."""
     line = re.sub(r"\((?:R|TM|C)\)|[®™]", lambda mark: " " * len(mark[0]), line, flags=re.IGNORECASE)
     tokens = list(re.finditer(r"[A-Za-z0-9]+", line))
     found: list[FoundName] = []
@@ -310,7 +310,7 @@ class _Scan:
             self.used.add(begin)
 
     def _jetson(self, tegra: bool) -> str:
-        """The release of Linux for Tegra, by itself, its JetPack or its kernel; `?` where that is not clear."""
+        """The release of Linux for Tegra, by itself, its JetPack or its kernel; `?` if that is not clear."""
         kernel = re.search(r"\b(\d+\.\d+)\.[\w.+-]*-tegra\b", self.text)
         packs = self.catalog.jetpacks.items()
         stated = self.l4ts or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
