@@ -30,35 +30,38 @@ MAKERS = ("nvidia", "other", "cuda", "amd")
 DXDIAG = re.compile(r"\b\d{2}\.\d{1,2}\.0*1(\d)\.(\d{4})\b")
 
 
+def _table() -> dict[str, Any]:
+    return read_cached(Path(__file__).with_name("tokens.toml"))
+
+
 @cache
-def table() -> dict[str, Any]:
-    """tokens.toml, its patterns compiled; `signs.any` is all that shows a GPU."""
-
-    def compiled(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: compiled(inner) for key, inner in value.items()}
-        return re.compile(value if isinstance(value, str) else "|".join(value), re.IGNORECASE | re.MULTILINE)
-
-    data = read_cached(Path(__file__).with_name("tokens.toml"))
-    signs = data["signs"] | {"any": [one for kind in data["signs"].values() for one in kind]}
-    keys = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in data["keys"].items() if kind not in ("os",))
-    names = data["names"]
-    known: dict[str, Any] = compiled({kind: data[kind] for kind in data if kind not in ("lines", "signs")})
-    return known | {
-        "lines": [compiled(line) for line in data["lines"]],
-        "signs": compiled(signs),
-        "field": compiled(
-            rf"(?:^|(?<=[\s|>*\"'`{{,(\[+-]))(?:{keys})[\"'*`)]*\s*(?:[:=：|]+|\s{{2,}})"
-            r"[ \t]*[\"'*`\[]*(?P<value>[^\n]*)"
-        ),
-        "name": compiled(rf"(?<![a-z0-9.])(?:{names['brand']}|{names['model']})(?![a-z0-9.]*[a-z]{{4}})"),
-    }
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
 
 
-def words(kind: str) -> re.Pattern[str]:
-    """A pattern of tokens.toml's `words`."""
-    pattern: re.Pattern[str] = table()["words"][kind]
-    return pattern
+@cache
+def words(kind: str, section: str = "words") -> re.Pattern[str]:
+    """A pattern of tokens.toml, compiled when it is first asked for."""
+    value = _table()[section][kind]
+    return _compiled(value if isinstance(value, str) else "|".join(value))
+
+
+@cache
+def _field() -> re.Pattern[str]:
+    """A key that is known, and its value."""
+    keys = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _table()["keys"].items())
+    return _compiled(
+        rf"(?:^|(?<=[\s|>*\"'`{{,(\[+-]))(?:{keys})[\"'*`)]*\s*(?:[:=：|]+|\s{{2,}})"
+        r"[ \t]*[\"'*`\[]*(?P<value>[^\n]*)"
+    )
+
+
+@cache
+def _sign() -> re.Pattern[str]:
+    """All that shows a GPU, by a name or otherwise."""
+    signs, names = _table()["signs"].values(), _table()["names"]
+    named = rf"(?<![a-z0-9.])(?:{names['brand']}|{names['model']})(?![a-z0-9.]*[a-z]{{4}})"
+    return _compiled("|".join([*(sign for kind in signs for sign in kind), named]))
 
 
 FoundName = tuple[int, int, str, Any]  # where a name begins and ends, it, and what it is of
@@ -85,17 +88,18 @@ def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
 
 def _length(line: str, tokens: list[re.Match[str]]) -> int:
     """How many words a name may have that begins here: brands, one model, and what may follow."""
-    names, models, brands = table()["names"], 0, 0
+    brand, model, suffix = (words(kind, "names") for kind in ("brand", "model", "suffix"))
+    models = brands = 0
     for at, token in enumerate(tokens):
         gap = line[tokens[at - 1].end() : token.start()] if at else ""
         size = re.fullmatch(r"(?i)\d+g(i?b)?|gb", token[0])
         if not re.fullmatch(r"[ _(-]{0,3}|\) ?", gap):
             break
-        if not size and names["brand"].fullmatch(token[0]) and (not models or token[0].lower() == "rtx"):
+        if not size and brand.fullmatch(token[0]) and (not models or token[0].lower() == "rtx"):
             brands += 1
-        elif not size and names["model"].fullmatch(token[0]) and not models:
+        elif not size and model.fullmatch(token[0]) and not models:
             models += 1
-        elif not ((models or brands) and (size or names["suffix"].fullmatch(token[0]))):
+        elif not ((models or brands) and (size or suffix.fullmatch(token[0]))):
             break
     else:
         at = len(tokens)
@@ -115,7 +119,7 @@ def _known(line: str, tokens: list[re.Match[str]], catalog: Catalog) -> FoundNam
 
 def _counts(line: str, begin: int, name: str, product: Any, *, field: bool) -> bool:
     """Whether a name is that of a GPU, and not a word or number that merely looks like one."""
-    branded = re.match(rf"(?i)(?:{table()['names']['brand'].pattern})", name) is not None
+    branded = words("brand", "names").match(name) is not None
     if product is None:
         return (
             re.match(r"(?i)(?:nvidia[ -])?(?:geforce|gtx|rtx|quadro|tesla|radeon rx|rx)[ -]?\w*\d{3}", name)
@@ -126,7 +130,7 @@ def _counts(line: str, begin: int, name: str, product: Any, *, field: bool) -> b
     if field or branded:
         return True
     if name.isdigit():
-        before = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted'].pattern})$", line[:begin])
+        before = re.search(rf"(?i)(?:^|\s|\()(?:{_table()['names']['counted']})$", line[:begin])
         after = re.match(r"(?i)s?\b[ -]*(?:gpus?|laptop|cards?|24 ?gb|\()", line[begin + len(name) :])
         return len(name) == 4 and bool(before or after)
     return len(name) >= 4 or bool(re.match(r"(?i)\s*(?:gpus?|cards?)\b", line[begin + len(name) :]))
@@ -159,14 +163,15 @@ class _Scan:
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
     def facts(self) -> HostFacts:
-        for pattern in table()["lines"]:
-            for match in pattern.finditer(self.text):
+        small = self.text.lower()
+        for word, pattern in _table()["lines"]:
+            for match in _compiled(pattern).finditer(self.text) if word in small else ():
                 self._line(match)
-        for match in table()["field"].finditer(self.text):
+        for match in _field().finditer(self.text):
             self._field(match)
-        flags = {kind for kind, pattern in table()["flags"].items() if pattern.search(self.text)}
-        for note, pattern in table()["notes"].items():
-            if pattern.search(self.text):
+        flags = {kind for kind in _table()["flags"] if words(kind, "flags").search(self.text)}
+        for note in _table()["notes"]:
+            if words(note, "notes").search(self.text):
                 self.notes[Note(f"{self.name} (nvidia-smi)", note)] = None
         if "amd" in flags and not self.others:
             self.others[AMD] = AMD
@@ -406,7 +411,7 @@ class _Scan:
 def _matching(kind: str, values: Iterable[str]) -> list[str]:
     """The words of a table that values hold."""
     texts = list(values)
-    return [word for word, pattern in table()[kind].items() if any(pattern.search(text) for text in texts)]
+    return [word for word in _table()[kind] if any(words(word, kind).search(text) for text in texts)]
 
 
 def _system_of(kernels: list[str], machines: list[str]) -> str | None:
@@ -462,11 +467,10 @@ class _Mentions:
         return self._signs(lines)
 
     def _lines(self) -> Iterator[str]:
-        signs = table()["signs"]["any"]
         for line in self.tokens.text.splitlines():
             line = words("in_cpu").sub("", line).strip()
             judged = words("no_sign").search(line) or words("graphics").search(line)
-            if not judged and (signs.search(line) or table()["name"].search(line)):
+            if not judged and _sign().search(line):
                 yield line
 
     def _written(self, lines: list[str]) -> dict[str, tuple[Any, str]]:
@@ -506,7 +510,7 @@ class _Mentions:
 
     def _signs(self, lines: list[str]) -> HostFacts:
         facts, name = self.known, self.tokens.name
-        signs: dict[str, re.Pattern[str]] = table()["signs"]
+        signs = {kind: words(kind, "signs") for kind in _table()["signs"]}
         makers = [maker for maker in MAKERS if maker != "cuda" or facts.others is None]
         first = {maker: next(filter(signs[maker].search, lines), "") for maker in makers}
         first = {maker: line for maker, line in first.items() if line}
