@@ -22,16 +22,16 @@ from torchsmith.host.spec import HostSpec
 SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "name": ("name", "kind", "host", "hostname", "machine", "id"),
+    "name": ("name", "kind", "host", "hostname", "host name", "node", "machine", "id"),
     "count": ("count", "machines", "quantity", "n"),
     "weight": ("weight", "importance"),
     "system": ("system", "arch", "architecture", "platform"),
-    "cpu": ("cpu", "microarchitecture", "cpu_name"),
+    "cpu": ("cpu", "microarchitecture", "cpu_name", "cpu_model", "model name", "processor"),
     "isa": ("isa",),
     "features": ("features", "flags"),
-    "gpu": ("gpu", "gpus", "gpu_name"),
+    "gpu": ("gpu", "gpus", "gpu_name", "gpu_model", "gpu model", "gpu_type"),
     "sm": ("sm", "compute_cap", "capability"),
-    "driver": ("driver", "driver_version"),
+    "driver": ("driver", "driver_version", "nvidia driver", "nvidia_driver"),
 }
 COLUMN_NAMES = ", ".join(COLUMNS)
 

@@ -30,6 +30,7 @@ MAKERS = ("nvidia", "other", "cuda", "amd")
 DXDIAG = re.compile(r"\b\d{2}\.\d{1,2}\.0*1(\d)\.(\d{4})\b")
 
 
+@cache
 def _table() -> dict[str, Any]:
     return read_cached(Path(__file__).with_name("tokens.toml"))
 
@@ -352,7 +353,8 @@ class _Scan:
         """What keys and the kernel state; else what only one system shows, or a word for a words("cpu")."""
         values = [*self.systems, *words("uname").findall(self.text)]
         kernels, machines = _matching("systems", values), _matching("machines", [*values, self.machine])
-        shown = _matching("written", [self.text])
+        shown = ["android"] if words("android", "written").search(self.text) else []
+        shown = shown if kernels else _matching("written", [self.text])
         if tegra:
             kernels, machines = ["linux"], ["aarch64"]
         elif "android" in shown and {*kernels, *machines} <= {"linux", "android", "aarch64"}:
