@@ -258,3 +258,17 @@ def test_a_machine_with_two_gpus_is_one_machine() -> None:
     assert (one.at_their_best, one.slower, one.not_served, one.in_part) == (0, 0, 1, 1)
     two = asked.best(2)
     assert (two.at_their_best, two.slower, two.not_served, two.in_part) == (1, 0, 0, 0)
+
+
+def test_an_older_torch_is_never_taken_to_save_a_build(tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text(
+        "hostname,count,gpu_model,model name,driver\nold,1,V100,zen2,550.54.15\nnew,20,T4,zen2,550.54.15\n"
+    )
+    every = open_workspace(None, "every")
+    fleet = read_fleet(tmp_path / "fleet.csv", every.catalog)
+    assert not fleet.unused_columns
+    cells = every.cells_of(every.catalog.torch)
+    plan = Cover(fleet, cells, every.catalog, every.catalog.workloads["general"]).fewest()
+    given = {name: one.cell for one in plan.served for name in one.demand.names}
+    assert given["new"] is not None
+    assert every.catalog.lines[given["new"].line].torch != every.catalog.lines[given["old"].line].torch  # type: ignore[union-attr]

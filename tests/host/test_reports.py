@@ -18,7 +18,7 @@ from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import HostFacts, merge
-from torchsmith.host.read_cpu import read_cpuinfo, read_lscpu
+from torchsmith.host.read_cpu import read_cpu, read_cpuinfo
 from torchsmith.host.read_nvidia import read_csv, read_nvidia_smi
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import capability_of, known_isas, resolve
@@ -86,11 +86,12 @@ def test_lscpu_as_json_says_the_same() -> None:
     plain = f"Architecture: x86_64\nModel name: Some Xeon\nFlags: {flags}\n"
     rows = [("Architecture:", "x86_64"), ("Model name:", "Some Xeon"), ("Flags:", flags)]
     table = ", ".join(f'{{"field": "{label}", "data": "{value}"}}' for label, value in rows)
-    assert read_lscpu(f'{{"lscpu": [{table}]}}') == read_lscpu(plain)
+    assert read_cpu(f'{{"lscpu": [{table}]}}', "lscpu") == read_cpu(plain, "lscpu")
 
 
 def test_an_lscpu_without_features_says_so() -> None:
-    facts = read_lscpu("Architecture: x86_64\nCPU(s): 4\n")
+    facts = read_cpu("Architecture: x86_64\nCPU(s): 4\n", "lscpu")
+    assert facts is not None
     assert facts.system is not None
     assert facts.system.value == "x86_64-linux"
     assert facts.features is None
@@ -234,12 +235,12 @@ def test_reports_of_two_machines_are_not_mixed_in_silence() -> None:
     facts = merge([read_report(ICELAKE, "a"), read_report(graviton, "b")])
     assert facts.system is not None
     assert facts.system.value == "x86_64-linux"
-    assert {note.source for note in facts.notes} == {"b (/proc/cpuinfo)"}
+    assert {note.source for note in facts.notes} == {"b (CPU)"}
 
 
 def test_features_of_another_kind_of_cpu_are_not_used() -> None:
     text = "Architecture: aarch64\n" + read_lscpu_line(ICELAKE)
-    facts = resolve(read_lscpu(text), CATALOG)
+    facts = resolve(read_cpuinfo(text), CATALOG)
     assert facts.features is None
     assert re.search("x86_64-linux.*aarch64-linux", notes(facts))
 
@@ -260,7 +261,7 @@ def test_our_json_carries_every_fact_both_ways(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("hello\n", Invalid, "tool"),
+        ("hello\n", Invalid, "lscpu"),
         ("", Empty, "report.txt"),
         ('{"torchsmith-host": 2}', Invalid, "format 2"),
         ('{"torchsmith-host": 1, "driver": {"value": "new", "source": "x"}}', Invalid, "'new'"),

@@ -60,7 +60,6 @@ TRACES = (
     "Slot 3: Tesla",
     "Jetson of a colleague",
     "NCCL version 2.18.1+cuda12.1",
-    "accelerator: nvidia-tesla-t4",
     "amdgpu 0000:03:00.0: amdgpu: VRAM: 24560M",
     "kfd kfd: amdgpu: added device 1002:744c",
     "HSA_OVERRIDE_GFX_VERSION with gfx1030",
@@ -178,7 +177,7 @@ def test_drivers_of_sentences_that_contradict_each_other_are_no_driver() -> None
 
 
 OTHERS = {
-    "a MacBook Pro, and hashcat -I prints HW.Platform..: x86_64\nType...: GPU\n": "any-darwin",
+    "a MacBook Pro, and hashcat -I prints HW.Platform..: x86_64\nType...: GPU\n": "x86_64-darwin",
     "system_profiler SPDisplaysDataType\n  Chipset Model: Apple M3 Pro\n": "aarch64-darwin",
     "Kernel: FreeBSD 14.0-CURRENT amd64\nCPU: Intel Core i7-3520M\n": "x86_64-freebsd",
     "C:\\llama> llama-server\nDevice 0: NVIDIA GeForce RTX 4050, compute capability 8.9\n": "x86_64-windows",

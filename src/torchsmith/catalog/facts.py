@@ -140,6 +140,7 @@ class JetPack(Entry, frozen=True, kw_only=True):
     cuda: str
     part: str = ""  # the one that it runs on; empty: there are several
     driver: str = ""
+    kernel: str = ""  # Linux' release there
 
 
 class Isa(Entry, frozen=True, kw_only=True):

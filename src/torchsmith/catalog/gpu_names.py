@@ -38,6 +38,8 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
     if OR in name:
         products = [product_of_name(alternative, catalog) for alternative in name.split(OR)]
         return products[0] if all(product == products[0] for product in products) else None
+    if re.match(r"(?i)apple\b", name):
+        return None  # an Apple M4 is no Tesla M4
     return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
 
 
@@ -104,8 +106,8 @@ def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
 def _spelled(name: str, gpus: Iterable[N]) -> N | None:
     if name.endswith(".."):
         return None
-    plain = "".join(name_words(name))
-    forms = {plain, MAKERS.sub("", plain)}
+    plain = "".join(name_words(re.sub(r"(?i)\b\d+ ?GB\b|\b(?:laptop|mobile|desktop)\b|\bGPU\b", " ", name)))
+    forms = {"".join(name_words(name)), plain, MAKERS.sub("", plain)}
     patterns = ((gpu, pattern) for gpu in gpus for pattern in gpu.spelled)
     return next((gpu for gpu, pattern in patterns for form in forms if re.fullmatch(pattern, form)), None)
 
@@ -128,7 +130,10 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
         return catalog.gfx.get(stated[0])
     if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla", name):
         return None
-    return _longest(name, catalog.gfx.values()) or _of_chip(name, catalog.gfx.values())
+    bare = re.match(r"(?i)\d{4} ?(?:XTX|XT|GRE)\b", name)
+    return _longest(f"RX {name}" if bare else name, catalog.gfx.values()) or _of_chip(
+        name, catalog.gfx.values()
+    )
 
 
 def _longest(name: str, gpus: Iterable[P]) -> P | None:
@@ -156,7 +161,7 @@ def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
 @lru_cache(maxsize=4096)
 def instance_of(word: str, catalog: Catalog) -> Instance | None:
     """A kind of machine by its name: p4d.24xlarge, a2-highgpu-1g, Standard_NC24ads_A100_v4."""
-    name = word.strip()
+    name = word.strip().removeprefix("ml.")  # as SageMaker calls them
     kinds = catalog.instances.values() if " " not in name else ()  # no cloud's name has one, most GPUs' have
     return next((kind for kind in kinds if re.fullmatch(kind.pattern, name, re.IGNORECASE)), None)
 

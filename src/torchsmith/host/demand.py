@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,6 +133,12 @@ def _seen_by(fit: Compatible, arch: GpuArch) -> Compatible:
     return replace(fit, exact=exact, compatible=() if exact else (arch,), idle=())
 
 
+def _torch(fit: Compatible, catalog: Catalog) -> tuple[int, ...]:
+    """The release of torch that a candidate is of; one without a number is the newest."""
+    line = catalog.lines.get(fit.cell.line)
+    return tuple(map(int, re.findall(r"\d+", line.torch))) if line and line.torch else (10**6,)
+
+
 def _demand(
     host: Capability,
     fits: Iterable[Compatible],
@@ -140,9 +147,14 @@ def _demand(
     catalog: Catalog,
     workload: Workload,
 ) -> Demand:
-    """What each candidate costs. One that assumes more of the machine than pick would does not serve it,
-    and none costs less than one that pick puts before it."""
-    able = [fit for fit in fits if picked is not None and asks_no_more(fit, picked, catalog)]
+    """What each candidate costs. One that assumes more of the machine than pick would, or is of an older
+    torch, does not serve it, and none costs less than one that pick puts before it."""
+    newest = _torch(picked, catalog) if picked else ()
+    able = [
+        fit
+        for fit in fits
+        if picked and asks_no_more(fit, picked, catalog) and _torch(fit, catalog) >= newest
+    ]
     able.sort(key=order(catalog, workload))
     isas = known_isas(host.features, host.system, catalog) or {fit.variant.isa for fit in able}
     steps = {isa: n for n, isa in enumerate(sorted(isas, key=lambda i: place_of_isa(i, catalog, workload)))}

@@ -8,16 +8,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
 from torchsmith.host.document import read_document
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
-from torchsmith.host.read_lines import read_tool
 from torchsmith.host.read_nvidia import read_nvidia_smi
 
 TIME_LIMIT = 10.0
+DRIVER_FILE, GPU_FILES = "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus"
 QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_id"
 OLD_QUERY = "name,driver_version,memory.total,pci.bus_id"  # drivers before 510 know no compute_cap
 
@@ -89,7 +91,9 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
     base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
-    return merge([base, read_tool("sysctl", done.stdout) if done else HostFacts(gpus=Fact((), "uname"))])
+    brand = re.search(r"^machdep\.cpu\.brand_string\s*:\s*(\S.*)", done.stdout if done else "", re.MULTILINE)
+    cpu = fact_of(brand[1].strip() if brand else "", "sysctl")
+    return replace(base, cpu_name=cpu, gpus=Fact((), "uname"))
 
 
 def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
@@ -152,14 +156,27 @@ def _silent(tool: str, limit: float) -> Note:
 
 def _driver_files(machine: ThisMachine) -> HostFacts:
     """The kernel module's files, which containers show even where they have no tools."""
-    version = machine.read("/proc/driver/nvidia/version")
-    gpus = [machine.read(path) or "" for path in machine.glob("/proc/driver/nvidia/gpus/*/information")]
+    notes: list[Note] = []
+    driver = re.search(r"NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)(?=\s|$)", machine.read(DRIVER_FILE) or "")
+    gpus = [machine.read(path) or "" for path in machine.glob(f"{GPU_FILES}/*/information")]
     return merge(
         [
-            read_tool("/proc/driver/nvidia/version", version or ""),
-            read_tool("/proc/driver/nvidia/gpus", "\n".join(gpus)),
+            HostFacts(
+                driver=driver_fact(driver[1] if driver else "", DRIVER_FILE, notes), notes=tuple(notes)
+            ),
+            HostFacts(gpus=fact_of(tuple(map(_gpu_of_file, gpus)), GPU_FILES)),
             HostFacts(windows=Fact(True, "/dev/dxg") if machine.glob("/dev/dxg") else None),
         ]
+    )
+
+
+def _gpu_of_file(text: str) -> GpuFacts:
+    name = re.search(r"^Model:\s+(\S.*?)\s*$", text, re.MULTILINE)
+    place = re.search(
+        r"^Bus Location:\s+\S*?([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])\b", text, re.MULTILINE
+    )
+    return GpuFacts(
+        name=fact_of(name[1] if name else "", GPU_FILES), address=place[1].lower() if place else ""
     )
 
 

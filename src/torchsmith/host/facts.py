@@ -17,11 +17,12 @@ MARK = "torchsmith-host"  # by which a machine's facts are known among other rep
 FORMAT = 1
 
 
-class Fact(msgspec.Struct, Generic[T], frozen=True):
+class Fact(msgspec.Struct, Generic[T], frozen=True, omit_defaults=True):
     """A value and the tool, file or option that it is from."""
 
     value: T
     source: str
+    prose: bool = False  # no tool's line says so, but a sentence: the answer states it as a condition
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,26 +13,25 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts, merge
-from torchsmith.host.mentions import account_for_gpus
-from torchsmith.host.node import Node
 from torchsmith.host.normalise import normalise
-from torchsmith.host.read_cluster import load_json, read_nodes
+from torchsmith.host.read_cluster import Node, load_json, read_nodes
 from torchsmith.host.read_report import read_report, report_text
+from torchsmith.host.scan import scan
 from torchsmith.host.spec import HostSpec
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "name": ("name", "kind", "host", "hostname", "machine", "id"),
+    "name": ("name", "kind", "host", "hostname", "host name", "node", "machine", "id"),
     "count": ("count", "machines", "quantity", "n"),
     "weight": ("weight", "importance"),
     "system": ("system", "arch", "architecture", "platform"),
-    "cpu": ("cpu", "microarchitecture", "cpu_name"),
+    "cpu": ("cpu", "microarchitecture", "cpu_name", "cpu_model", "model name", "processor"),
     "isa": ("isa",),
     "features": ("features", "flags"),
-    "gpu": ("gpu", "gpus", "gpu_name"),
+    "gpu": ("gpu", "gpus", "gpu_name", "gpu_model", "gpu model", "gpu_type"),
     "sm": ("sm", "compute_cap", "capability"),
-    "driver": ("driver", "driver_version"),
+    "driver": ("driver", "driver_version", "nvidia driver", "nvidia_driver"),
 }
 COLUMN_NAMES = ", ".join(COLUMNS)
 
@@ -195,7 +194,7 @@ class _RowReader:
         unused = "\n".join(
             f"{key}: {value}" for key, value in row.items() if value and key.lower() in self.unused
         )
-        return account_for_gpus(unused, facts, "the inventory") if unused else facts
+        return scan(unused, "the inventory", self.catalog, facts) if unused else facts
 
     def fleet(self) -> Fleet:
         return Fleet(tuple(self.kinds), tuple(self.unread), self.unused)

@@ -106,6 +106,7 @@ class Pick(msgspec.Struct, frozen=True):
     unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
     by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
+    by_system: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the same of the system
 
     @property
     def has_variant(self) -> bool:
@@ -214,7 +215,31 @@ def pick(
                 workload,
             )
         ),
+        by_system=tuple(_by_system(host, own, catalog, workload)),
     )
+
+
+def _by_system(
+    host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What the other system of servers gets, where a machine's is unknown."""
+    if host.system is None:
+        arm = replace(host, system="aarch64-linux")
+        choice = choose(arm, rank(arm, cells, catalog, workload, able=True))
+        if choice.variants and not choice.unserved:
+            yield "aarch64-linux", tuple(chosen.fit.variant.name for chosen in choice.variants)
+
+
+def missing_commands(host: Capability) -> tuple[str, ...]:
+    """What to run on a machine to know what decides and is not known of it."""
+    asked = {
+        "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": host.sms is None
+        or bool(host.unknown_gpus)
+        or (bool(host.sms) and host.driver is None),
+        "lscpu": host.features is None or host.system is None,
+        "cat /etc/os-release": host.system is None,
+    }
+    return tuple(command for command, missing in asked.items() if missing)
 
 
 def choose(host: Capability, ranking: Ranking) -> PickedVariants:

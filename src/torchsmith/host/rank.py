@@ -104,8 +104,8 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
         case.pro.extend(f"{arch} runs its own code" for arch in exact)
         if backend.driver:
             case.provided.append(Reason("driver", backend.condition(str(target.version))))
-    if exact + compatible and host.spoken_gpu:
-        case.provided.append(Reason("gpu-spoken", spoken_condition(host)))
+    uses_gpu = bool(exact + compatible)
+    case.provided += [Reason(code, text) for code, text in host.spoken if uses_gpu or code == "system"]
     _judge_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))
@@ -115,18 +115,15 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     )
 
 
-def spoken_condition(host: Capability) -> str:
-    """What must be true where a sentence names the GPU."""
-    return f"the machine's own GPU is {host.spoken_gpu}, which a sentence names"
-
-
 def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
     isa = catalog.isas[cell.variant.isa]
     if not may_be(host.system, isa.platform):
         case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {host.system}"))
         return
     if host.system != isa.platform:
-        case.provided.append(Reason("system", f"the machine is {isa.platform}"))
+        machine, _, kernel = isa.platform.partition("-")
+        says = f" (`uname -m` says {machine})" if kernel == "linux" else ""
+        case.provided.append(Reason("system", f"the machine is {isa.platform}{says}"))
     missing = isa.needs - (host.features or frozenset())
     kind = catalog.cpus.get(host.kind)
     if not missing or (host.features is not None and not host.cut):
@@ -202,8 +199,9 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
     reached = driver_reaches(host.driver, needed)
     if reached is False:
         on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
-        text = f"CUDA {toolkit.version}{on} needs driver {needed} or newer; this one is {host.driver}"
-        case.contra.append(Reason("driver", text, cure))
+        _, condition = driver_condition(needed, gpus, catalog)
+        text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
+        case.contra.append(Reason("driver", text, cure if not any(gpu.tegra for gpu in gpus) else ""))
     else:
         case.add("driver", verdict, cure)
     if reached is None:
@@ -311,6 +309,10 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         Criterion(
             lambda fit: len(fit.provided),
             lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.provided)}",
+        ),
+        Criterion(  # decides where the system is unknown
+            lambda fit: catalog.isas[fit.variant.isa].platform != "x86_64-linux",
+            lambda fit, best: f"{catalog.isas[best.variant.isa].platform} is the more common system",
         ),
         Criterion(
             lambda fit: (-len(fit.exact), _gap(fit)),

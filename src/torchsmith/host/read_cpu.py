@@ -1,16 +1,15 @@
-"""CPUs out of text: /proc/cpuinfo and lscpu, whole or cut, in any language."""
+"""CPUs out of text: /proc/cpuinfo and lscpu, whole, cut or wrapped, in any language."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from torchsmith.catalog import builtin_catalog
 from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
-from torchsmith.host.vocabulary import vocabulary
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
-X86_MARKS = frozenset({"fpu", "sse2", "cmov", "mmx"})
-ARM_MARKS = frozenset({"asimd", "fp", "evtstrm", "crc32"})
+MARKS = (frozenset({"fpu", "sse2", "cmov", "mmx"}), frozenset({"asimd", "fp", "evtstrm", "crc32"}))
 MACHINES = {
     "x86_64": "x86_64-linux",
     "amd64": "x86_64-linux",
@@ -25,6 +24,7 @@ MACHINES = {
     "loongarch64": "loongarch64-linux",
 }
 MAKERS = r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)"
+NO_CPU = r"(?i)BIOS|GPU|graphics|device|vendor|renderer|card"  # labels whose value names a maker, but no CPU
 # The first that is among a CPU's features says its system.
 SYSTEM_MARKS = {
     "lm": "x86_64-linux",
@@ -35,11 +35,8 @@ SYSTEM_MARKS = {
     "vfpv3": "armv7l-linux",
     "thumb": "armv7l-linux",
 }
-ARM_CORE = "aarch64-linux"  # the system of an ARM core that names no features and is no old one
-# Labels of lscpu and /proc/cpuinfo that number a CPU: the first three must be there.
-LSCPU_ID = ("vendor id", "cpu family", "model", "stepping")
-CPUINFO_ID = ("vendor_id", "cpu family", "model", "stepping")
-CPUINFO_PART = ("cpu implementer", "cpu part")
+# Labels that number a CPU: the first three must be there, or both of ARM's.
+ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer", "cpu part")
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
@@ -52,31 +49,62 @@ def system_of_machine(machine: str) -> str:
 
 
 def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
-    """The CPU of a /proc/cpuinfo. On a CPU with cores of two kinds only what all of them have counts."""
+    """The CPU of a /proc/cpuinfo."""
+    none = Note(source, "names no CPU features (no flags or Features line)")
+    return read_cpu(text, source) or HostFacts(notes=(none,))
+
+
+def read_cpu(text: str, source: str) -> HostFacts | None:
+    """The CPU of lscpu's or /proc/cpuinfo's lines; None where a text holds none. Of cores of two kinds only
+    what all of them have counts."""
+    rows = list(_json_rows(text) if text.lstrip().startswith("{") else _plain_rows(text))
+    first: dict[str, str] = {}
+    for label, value in rows:
+        first.setdefault(label.lower().replace("_", " "), value)
+    lists = [value for label, value in rows if _is_list(label, value)]
+    stated = next((value for _, value in rows if value.lower() in MACHINES), "")
+    id_ = _id(first, PART, 2).lower() or _id(first, ID, 3)
+    arm = "cpu implementer" in first and not re.match(r"[1-7]\b", first.get("cpu architecture", "8"))
+    if not (lists or stated or id_ or arm):
+        return None
     notes: list[Note] = []
-    blocks = map(_pairs, re.split(r"\n\s*\n", _drop_cut_line(text, source, notes)))
-    cores = [core for core in blocks if "flags" in core or "features" in core]
-    if not cores:
-        arm = re.search(r"^CPU implementer\s*:", text, re.MULTILINE)
-        old = re.search(r"^CPU architecture\s*:\s*[1-7]\b", text, re.MULTILINE)
-        notes.append(Note(source, "names no CPU features (no flags or Features line)"))
-        return HostFacts(system=fact_of(ARM_CORE if arm and not old else "", source), notes=tuple(notes))
-    lists = [core.get("flags", core.get("features", "")) for core in cores]
-    sets = {frozenset(listed.lower().split()) for listed in lists}
-    features = frozenset.intersection(*sets)
-    cut = any(note.text == CUT for note in notes) or breaks_off(lists[-1])
-    if len(sets) > 1:
-        notes.append(Note(source, "cores differ in their features: those that every core has are used"))
-    name = cores[0].get("model name", "")
-    ids = (_id(core, CPUINFO_PART).lower() or _id(core, CPUINFO_ID) for core in cores)
+    features, cut = _features(lists, text, source, notes)
+    known = _system_of(features, cut=cut) or ("aarch64-linux" if arm and not features else "")
+    name = first.get("model name", "")
+    named = (value for label, value in rows if re.search(MAKERS, value) and not re.search(NO_CPU, label))
+    name = name if name and not name.startswith(NO_NAMES) else next(named, "") if lists or stated else ""
     return HostFacts(
-        system=fact_of(_system_of(features), source),
-        cpu_name=fact_of(name if not name.startswith(NO_NAMES) else "", source),
-        cpu_id=fact_of(next(filter(None, ids), ""), source),
-        features=Fact(features, source),
+        system=fact_of(system_of_machine(stated) if stated else known, source),
+        cpu_name=fact_of(name, source),
+        cpu_id=fact_of(id_, source),
+        features=fact_of(features, source),
         cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )
+
+
+def _is_list(label: str, value: str) -> bool:
+    values = set(value.lower().split())
+    named = label.lower() in ("flags", "features") and re.fullmatch(r"[a-z0-9_ ]+", value) is not None
+    return any(len(values & marks) >= (1 if named else 3) for marks in MARKS)
+
+
+def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tuple[frozenset[str], bool]:
+    """What all cores have, and whether that is a list that breaks off."""
+    ends = text.rstrip(" ").endswith(lists[-1].split()[-1]) if lists else False
+    cut = [listed for listed in lists if breaks_off(listed) or (ends and listed is lists[-1])]
+    sets = {frozenset(listed.lower().split()) for listed in lists if listed not in cut}
+    if not lists:
+        notes.append(Note(source, "names no CPU features (the line that English lscpu calls Flags)"))
+    elif not sets:
+        notes.append(Note(source, CUT))
+        names = cut[0].lower().rstrip(".… ").split()
+        return frozenset(names[:-1]), True
+    elif cut:
+        notes.append(Note(source, "the last line is cut and was not used"))
+    if len(sets) > 1:
+        notes.append(Note(source, "cores differ in their features: those that every core has are used"))
+    return frozenset.intersection(*sets) if sets else frozenset(), False
 
 
 def breaks_off(text: str) -> bool:
@@ -84,128 +112,65 @@ def breaks_off(text: str) -> bool:
     features = text.lower().split()
     if not features or features[-1].endswith(("..", "…")):
         return bool(features)
-    if "lm" in features and EARLY_X86.isdisjoint(features):
-        return True
-    last, known = features[-1], vocabulary().features
-    return last not in known and any(feature.startswith(last) for feature in known)
+    if "sse2" in features and EARLY_X86.isdisjoint(features):
+        return "lm" in features or "constant_tsc" not in features
+    needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
+    half = features[-1] not in needed and any(feature.startswith(features[-1]) for feature in needed)
+    return half or ("asimd" in features and "crc32" not in features)
 
 
-def _id(fields: dict[str, str], labels: tuple[str, ...]) -> str:
-    """The numbers of a CPU; empty where one of the first three is not there."""
-    if not all(label in fields for label in labels[:3]):
+def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
+    """The numbers of a CPU; empty where one that is needed is not there."""
+    if not all(label in fields for label in labels[:needed]) or not fields.get(labels[1], "")[:1].isdigit():
         return ""
     return "/".join(fields[label] for label in labels if label in fields)
 
 
-def _drop_cut_line(text: str, source: str, notes: list[Note]) -> str:
-    """The text without a last line that has no end: what was cut may be half a word."""
-    if not text or text.endswith("\n"):
-        return text
-    head, _, tail = text.rpartition("\n")
-    if not re.match(r"(flags|Features)\s*:", tail):
-        return text
-    if re.search(r"^(flags|Features)\s*:", head, re.MULTILINE):
-        notes.append(Note(source, "the last line is cut and was not used"))
-        return head + "\n"
-    notes.append(Note(source, CUT))
-    return text.rpartition(" ")[0] + "\n"
+def _system_of(features: Collection[str], *, cut: bool) -> str:
+    system = next((system for mark, system in SYSTEM_MARKS.items() if mark in features), "")
+    return "" if cut and system == "i686-linux" else system
 
 
-def _pairs(block: str) -> dict[str, str]:
-    parted = (line.partition(":") for line in block.splitlines())
-    return {key.strip().lower(): value.strip() for key, colon, value in parted if colon}
-
-
-def _system_of(features: Collection[str]) -> str:
-    return next((system for mark, system in SYSTEM_MARKS.items() if mark in features), "")
-
-
-def read_lscpu(text: str, source: str = "lscpu") -> HostFacts:
-    """The CPU of an lscpu report, plain or JSON. Labels are translated, so values are known by their form."""
-    rows = _json_rows(text) if text.lstrip().startswith("{") else _plain_rows(text)
-    notes: list[Note] = []
-    features, system, name, perhaps_name = "", "", "", ""
-    ids: dict[str, str] = {}
-    for label, value in rows:
-        values = set(value.lower().split())
-        if len(values & X86_MARKS) >= 3 or len(values & ARM_MARKS) >= 3:
-            features = features or value
-        elif value.lower() in MACHINES and not system:
-            system = system_of_machine(value)
-        elif label.lower() in LSCPU_ID:
-            ids.setdefault(label.lower(), value)
-        elif label.lower() == "model name":
-            name = value
-        elif re.search(MAKERS, value) and not label.startswith("BIOS"):
-            perhaps_name = perhaps_name or value
-    if not features:
-        notes.append(Note(source, "holds no list of CPU features (the line that English lscpu calls Flags)"))
-    cut = bool(features) and (breaks_off(features) or text.endswith(features.rstrip().split()[-1]))
-    if cut:
-        notes.append(Note(source, CUT))
-        listed = features.rstrip().rstrip(".…").split()
-        features = " ".join(listed[:-1] if listed[-1] not in vocabulary().features else listed)
-    feature_set = frozenset(features.lower().split())
-    return HostFacts(
-        system=fact_of(system or _system_of(feature_set), source),
-        cpu_name=fact_of(name or perhaps_name, source),
-        cpu_id=fact_of(_id(ids, LSCPU_ID) if ids.get("cpu family", "").isdigit() else "", source),
-        features=fact_of(feature_set, source),
-        cut_features=Fact(True, source) if cut else None,
-        notes=tuple(notes),
-    )
-
-
-def _plain_rows(text: str) -> list[tuple[str, str]]:
-    """Label and value of each line; a line that is only indented text goes on the one before it."""
-    rows: list[tuple[str, str]] = []
+def _plain_rows(text: str) -> Iterator[tuple[str, str]]:
+    """Label and value of each line; a line of nothing but features goes on the list before it."""
+    label, value = "", ""
     for line in text.splitlines():
         # Full-width colons stand in Chinese and Japanese output, a space before the colon in French.
-        label, colon, value = line.replace("：", ":", 1).partition(":")
+        before, colon, after = line.replace("：", ":", 1).partition(":")
         if colon:
-            rows.append((label.strip(), value.strip()))
-        elif rows and line.startswith("    ") and line.strip():
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
-    return rows
+            yield label, value
+            label, value = before.strip(), after.strip()
+        elif (
+            value and re.fullmatch(r"[\sa-z0-9_.…]+", line) and (_is_list(label, value) or line[:1].isspace())
+        ):
+            value += f" {line.strip()}"
+    yield label, value
 
 
 def _json_rows(text: str) -> list[tuple[str, str]]:
-    """The rows of `lscpu -J`, which newer versions nest."""
-    import json  # only for a report that is JSON
-
-    try:
-        table = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
-    rows: list[tuple[str, str]] = []
-    waiting = list(table.get("lscpu", [])) if isinstance(table, dict) else []
-    while waiting:
-        row = waiting.pop(0)
-        if isinstance(row, dict):
-            rows.append((str(row.get("field", "")).rstrip(":"), str(row.get("data") or "")))
-            waiting = list(row.get("children", [])) + waiting
-    return rows
+    """The rows of `lscpu -J`, which newer versions nest, whole or cut."""
+    return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
 
 
 COREINFO = {"SSE4.2": "sse4_2", "FMA": "fma", "FMA3": "fma", "AVX-512-F": "avx512f"}
 
 
-def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts:
+def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts | None:
     """Sysinternals' Coreinfo, ggml's system_info and the like: a feature, and whether the CPU has it.
 
     What they do not list is unknown, so no list of theirs is a whole one.
     """
     rows = re.findall(r"^([A-Z][\w.-]+)\s+(\*|-|present|unavailable)(?=\s|$)", text, re.MULTILINE)
     rows += re.findall(r"\b((?:AVX|SSE|FMA|F16C)\w*) = ([01])\b", text)
+    if not {"AVX", "AVX2", "FMA", "FMA3", "SSE2", "SSE4.2", "AES"} & {word for word, _ in rows}:
+        return None
     features = {
         COREINFO.get(word, word.lower().replace("-", ""))
         for word, sign in rows
         if sign in ("*", "present", "1")
     }
-    name = re.search(rf"^.*{MAKERS}.*$", text, re.MULTILINE)
     absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable", "0")}
     return HostFacts(
-        cpu_name=fact_of(name[0].strip() if name else "", source),
         features=fact_of(frozenset(features), source),
         cut_features=Fact(True, source) if "avx" not in absent else None,
         system=fact_of("x86_64-linux" if features & {"sse2", "avx", "aes"} else "", source),

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
-from torchsmith.host.read_lines import read_lines
+from torchsmith.host.scan import scan
 
-TOOLS = frozenset({"nvidia-smi", "nvidia-smi -L"})
 _ABSENT = re.compile(r"\[?(n/a|not supported|unknown error|err!|not found|gpu is lost|)\]?", re.IGNORECASE)
 COLUMNS = ("name", "gpu_name", "compute_cap", "driver_version", "uuid")  # by one of which a header is known
 NO_NAMES = ("GPU-", "MIG-", "[")  # how cells begin that are no name
@@ -62,9 +61,7 @@ CSV_ROW = re.compile(r"^(Tesla|NVIDIA|GRID|Quadro) [^:\n]*,", re.MULTILINE)
 
 def read_nvidia_smi(text: str, source: str = "nvidia-smi") -> HostFacts:
     """Any output of nvidia-smi; several are put together."""
-    return merge(
-        [read_structured(text, source) or HostFacts(), read_lines(text, source, TOOLS) or HostFacts()]
-    )
+    return read_structured(text, source) or scan(text, source)
 
 
 def read_structured(text: str, source: str) -> HostFacts | None:

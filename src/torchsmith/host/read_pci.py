@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of
-from torchsmith.host.traces import traces
+from torchsmith.host.scan import words
 
 SLOT = r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 LSPCI = rf"^(?:.*[ \t])?{SLOT} (?:[A-Z]|3D)[\w /-]+(?:\[[0-9a-f]{{4}}\])?: \w"
@@ -13,7 +13,7 @@ GRAPHICS = rf"^(?:.*[ \t])?({SLOT}) (?:VGA compatible|3D|Display) controller[^:\
 NAME = r"\[(?![0-9a-f]{4}:)([^\]\n]+)\]"
 
 
-def read_lspci(text: str, source: str = "lspci") -> HostFacts:
+def read_lspci(text: str, source: str = "lspci") -> HostFacts | None:
     """`lspci`, with or without -nn: graphics by the product in brackets and by the chip."""
     gpus, notes, others = [], [], []
     listed = re.findall(GRAPHICS, text, re.MULTILINE)
@@ -31,8 +31,10 @@ def read_lspci(text: str, source: str = "lspci") -> HostFacts:
             continue
         maker = re.match(r"^(.*?)(?: Corporation|, Inc\.| Inc\.| \[|$)", description)
         notes.append(Note(source, f"lists a GPU of {maker[1] if maker else description}, not of NVIDIA"))
-        if traces()["discrete"].search(description):
+        if words("discrete").search(description):
             others.append(names[-1] if len(names) > 1 else description)
+    if not listed and not re.search(LSPCI, text, re.MULTILINE):
+        return None
     if not listed:
         return HostFacts(notes=(Note(source, "lists no graphics: it may be cut"),))
     known = Fact(tuple(gpus), source)

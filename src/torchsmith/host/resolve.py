@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import (
+    OR,
     KnownGpu,
     gfx_of_name,
     host_of_name,
@@ -23,12 +24,10 @@ from torchsmith.catalog.gpu_names import (
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
-from torchsmith.host.read_lines import MACHINE_TYPE, SENTENCE
 
 CATALOG = "the catalog"
 CONFLICT = "a contradiction"
 UNKNOWN = "its architecture is unknown"
-SPOKEN = re.compile(rf", {SENTENCE}$|\({MACHINE_TYPE}\)")
 # Words that only the features of one kind of CPU hold.
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
@@ -50,7 +49,7 @@ class Capability(msgspec.Struct, frozen=True):
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
-    spoken_gpu: str = ""  # the GPU, where a person's sentence names it and no tool
+    spoken: tuple[tuple[str, str], ...] = ()  # what somebody wrote and no tool: a code and a condition
 
     @property
     def archs(self) -> tuple[GpuArch, ...]:
@@ -74,14 +73,27 @@ def capability_of(facts: HostFacts) -> Capability:
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
-        spoken_gpu=_spoken_gpu(facts),
+        spoken=tuple(_spoken(facts)),
     )
 
 
-def _spoken_gpu(facts: HostFacts) -> str:
-    names = [gpu.name for gpu in facts.gpus.value if gpu.name] if facts.gpus else []
-    names += [Fact(name, facts.others.source) for name in facts.others.value] if facts.others else []
-    return next((name.value for name in names if SPOKEN.search(name.source)), "")
+def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
+    """The conditions of facts that are in a sentence and in no tool's line."""
+    gpus = [gpu.name or gpu.sm for gpu in facts.gpus.value] if facts.gpus else []
+    names = [str(name.value) for name in gpus if name and name.prose]
+    names += facts.others.value if facts.others and facts.others.prose else ()
+    if names:
+        yield "gpu-spoken", f"this machine has {' and '.join(dict.fromkeys(names))}, which a sentence names"
+    if facts.driver and facts.driver.prose:
+        yield "driver", f"its driver is {facts.driver.value}, which a sentence names"
+    if facts.instance and facts.instance.prose and not names:
+        yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
+    if facts.system and facts.system.prose:
+        machine = facts.system.value.partition("-")[0]
+        said = (
+            f"`uname -m` says {machine}" if facts.system.value.endswith("-linux") else "the text is about it"
+        )
+        yield "system", f"this machine is {facts.system.value}: {said}"
 
 
 def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -106,17 +118,20 @@ def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """What a machine's type implies, where nothing else is known."""
-    instance = instance_of(facts.instance.value, catalog) if facts.instance else None
-    if instance is None or facts.instance is None:
+    stated = facts.instance
+    instance = instance_of(stated.value, catalog) if stated else None
+    if instance is None or stated is None:
         return facts
-    source = f"{facts.instance.source}, {facts.instance.value}"
+    source = f"{stated.source}, {stated.value}"
     if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         count = max(len(facts.gpus.value), 1) if facts.gpus else 1
-        facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(instance.gpu, source)),) * count, source))
+        gpu = GpuFacts(name=Fact(instance.gpu, source, stated.prose))
+        facts = replace(facts, gpus=Fact((gpu,) * count, source))
     cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
     if instance.cpu and not cpu_facts:
-        facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
-    return replace(facts, system=facts.system or Fact(system_of_instance(instance, catalog), source))
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, stated.prose))
+    system = Fact(system_of_instance(instance, catalog), source, stated.prose)
+    return replace(facts, system=facts.system or system)
 
 
 def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -171,7 +186,7 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
         named = cpu_of_name(facts.cpu_name.value, catalog)
         if named is not None:
             source = f"{facts.cpu_name.source}, {facts.cpu_name.value}"
-            facts = replace(facts, microarchitecture=Fact(named.name, source))
+            facts = replace(facts, microarchitecture=Fact(named.name, source, facts.cpu_name.prose))
     if facts.microarchitecture is None or facts.microarchitecture.value in catalog.cpus:
         return facts
     stated = facts.microarchitecture
@@ -184,9 +199,7 @@ def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     if facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features or not facts.gpus:
         return facts
     for gpu in facts.gpus.value:
-        host = host_of_name(gpu.name.value, catalog) if gpu.name else None
-        cpu = host or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
-        if cpu:
+        if cpu := cpu_beside(gpu, catalog):
             return replace(facts, microarchitecture=Fact(cpu, f"{CATALOG}, by {gpu.label}"))
     return facts
 
@@ -212,7 +225,8 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None:
         return facts
-    system = facts.system or Fact(cpu.system or str(cpu.platform), f"{CATALOG}, by {cpu.name}")
+    spoken = bool(facts.microarchitecture and facts.microarchitecture.prose)
+    system = facts.system or Fact(cpu.system or str(cpu.platform), f"{CATALOG}, by {cpu.name}", spoken)
     read = facts.cpu_id is not None or facts.cpu_name is not None
     if facts.features is not None or read:
         return replace(facts, system=system)
@@ -265,11 +279,14 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
     source = facts.gpus.source
+    prose = bool(others) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
     others += [name for name in (facts.others.value if facts.others else ()) if name not in others]
     return replace(
         facts,
         gpus=Fact(tuple(gpus), source),
-        others=Fact(tuple(others), facts.others.source if facts.others else source) if others else None,
+        others=Fact(tuple(others), facts.others.source if facts.others else source, prose)
+        if others
+        else None,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -284,6 +301,11 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
     chip = product_of_chip(gpu.chip.value, catalog) if gpu.chip else None
     if product is None and chip is not None and gpu.chip is not None:
         return replace(gpu, sm=Fact(chip.sm, f"{gpu.chip.source}, chip {gpu.chip.value}"))
+    if gpu.name is not None and OR in gpu.name.value:
+        listed = ", ".join(f"{name} ({_arch(name, catalog)})" for name in gpu.name.value.split(OR))
+        notes.append(Note(gpu.name.source, f"names several: {listed}; --gpu chooses one", gpu=True))
+        if product is None or isinstance(product, Gfx):
+            return gpu
     if product is None or isinstance(product, Gfx):
         if gpu.name is not None:
             text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
@@ -296,6 +318,11 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
         notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text, gpu=True))
         return gpu
     return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
+
+
+def _arch(name: str, catalog: Catalog) -> str:
+    product = product_of_name(name, catalog)
+    return "unknown" if product is None else product.name if isinstance(product, Gfx) else str(product.sm)
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -313,10 +340,15 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts
 
 
-def _only_system(gpu: GpuFacts, catalog: Catalog) -> str:
-    """The one system of a GPU that is part of a CPU or soldered to one; empty for a card."""
+def cpu_beside(gpu: GpuFacts, catalog: Catalog) -> str:
+    """The CPU that a GPU is part of or soldered to, such as Grace of a GH200; empty for a card."""
     named = host_of_name(gpu.name.value, catalog) if gpu.name else ""
-    cpu = catalog.cpus.get(named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog))
+    return named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
+
+
+def _only_system(gpu: GpuFacts, catalog: Catalog) -> str:
+    """The one system of such a GPU; empty for a card."""
+    cpu = catalog.cpus.get(cpu_beside(gpu, catalog))
     retired = catalog.retired.get(gpu.sm.value) if gpu.sm else None
     return str(cpu.platform) if cpu else "aarch64-linux" if retired and retired.tegra else ""
 

@@ -28,8 +28,8 @@ from torchsmith.catalog.names import (
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.resolve import KINDS, resolve
-from torchsmith.host.traces import traces, unserved_system
+from torchsmith.host.resolve import KINDS, cpu_beside, resolve
+from torchsmith.host.scan import unserved_system, words
 
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 NO_GPU = ("none", "no", "-", "cpu", "0")
@@ -80,7 +80,7 @@ def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: flo
     if reports:
         from torchsmith.host.read_report import read_report_file
 
-        known = merge(read_report_file(path) for path in reports)
+        known = merge(read_report_file(path, catalog) for path in reports)
     elif spec.cpu or spec.system or spec.isa or stated.system or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:
@@ -95,9 +95,8 @@ def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: flo
 
 
 def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
-    """Whether a GPU that a person names cannot sit in the machine that this runs on: GH200 on x86_64."""
-    system = resolve(stated, catalog).system if stated.gpus else None
-    return system is not None and system.value != system_of_machine(os.uname().machine)
+    """Whether a GPU that a person names decides its machine: a GH200 has its own CPU, wherever this runs."""
+    return any(cpu_beside(gpu, catalog) for gpu in stated.gpus.value) if stated.gpus else False
 
 
 def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
@@ -183,7 +182,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
     if any(re.fullmatch(product, f"Apple {name}") for product in macs):
         return f"for a Mac: --cpu 'Apple {name}'"
-    if traces()["other_maker"].search(name):
+    if words("other_maker").search(name) or words("amd_gpu").search(name):
         return "this maker's GPU is not in the catalog: --gpu none picks for the CPU"
     several = parts_within(name, catalog)
     if several:

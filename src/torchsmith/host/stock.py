@@ -16,9 +16,9 @@ from torchsmith.catalog.runs import (
     drivers_of,
     gpu_code_runs,
 )
-from torchsmith.host.rank import driver_condition, spoken_condition
+from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
-from torchsmith.host.traces import traces
+from torchsmith.host.scan import words
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
@@ -49,7 +49,7 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         if wheel.cuda is not None and sms:
             losses = _gpu_losses(wheel, sms, host, catalog)
             if losses is not None:
-                conditions = (spoken_condition(host),) if host.spoken_gpu else ()
+                conditions = tuple(text for _, text in host.spoken)
                 provided = (*assumed, *conditions, *_driver_condition(wheel, sms, host, catalog))
                 able.append(Stock(wheel, (*losses, *_other_losses(wheel, sms)), provided))
     if able:
@@ -74,12 +74,12 @@ def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.others}
     unknown = [name for name, gfx in targets.items() if gfx is None]
-    if any(traces()["not_amd"].search(name) for name in unknown):
+    if not all(words("amd_gpu").search(name) for name in unknown):
         return None
     for wheel in catalog.wheels.values():
         if wheel.rocm and all(gfx is None or gfx.name in wheel.gfx for gfx in targets.values()):
             conditions = [f"{', '.join(unknown)} is one of {', '.join(wheel.gfx)}"] if unknown else []
-            conditions += [spoken_condition(host)] if host.spoken_gpu else []
+            conditions += [text for _, text in host.spoken]
             if host.system is None:
                 conditions.append("the machine is x86_64-linux")
             conditions.append(catalog.backends["rocm"].condition(wheel.rocm))

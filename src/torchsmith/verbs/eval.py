@@ -15,6 +15,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Conflict, Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
@@ -22,7 +23,6 @@ from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, exit_of, failures_of
 from torchsmith.nix.graph import LongBuild, graph_of
 from torchsmith.nix.targets import ForeignTargets, foreign_targets
-from torchsmith.verbs.svg import check_svg, write_svg
 from torchsmith.workspace.proved import remember
 
 EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith eval -w b sm120 --nixpkgs sample"

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog.gpu_names import OR
 from torchsmith.cli.console import columns, command, exit_if, paint, print_commands, print_json, warn, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
@@ -129,6 +130,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     unserved: Sequence[Sm]
     bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
     by_driver: dict[str, Sequence[str]]  # if the driver is unknown: what this one or a newer one gets instead
+    by_system: dict[str, Sequence[str]]  # if the system is unknown: what another one gets
     compiled_for_one: dict[str, str]  # for a GPU that runs compatible code: the variant for it alone
     notes: Sequence[str]  # about GPUs that the choice leaves out
     missing: Sequence[str]  # what no variant serves, and why
@@ -169,8 +171,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
         by_driver={str(driver): names for driver, names in answer.by_driver},
+        by_system=dict(answer.by_system),
         compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
-        notes=_notes(answer, catalog),
+        notes=[*_notes(answer, catalog), *(_to_run(answer.host) if request.machine.from_ else ())],
         missing=missing,
         nearest=nearest,
         impossible=impossible,
@@ -357,16 +360,25 @@ def _notes(answer: host.Pick, catalog: Catalog) -> list[str]:
 def _unknown_gpus(answer: host.Pick) -> list[str]:
     """Return which GPUs are of unknown architecture, and the lines that name them."""
     names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
+    if any(OR in name for name in names):
+        return [f"which GPU is it, {', '.join(names)}? choose by --gpu", *_gpu_notes(answer)]
     which = (
         f"the architecture of {', '.join(names)} is unknown"
         if names
         else "there is a GPU, but its model is unknown"
     )
-    return [
-        f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89",
-        *(str(note) for note in answer.facts.notes if note.gpu),
-        "for the CPU only: --gpu none",
-    ]
+    return [f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89", *_gpu_notes(answer)]
+
+
+def _gpu_notes(answer: host.Pick) -> list[str]:
+    return [*(str(note) for note in answer.facts.notes if note.gpu), "for the CPU only: --gpu none"]
+
+
+def _to_run(machine: Capability) -> list[str]:
+    """Return what to run on the machine for the facts that a report does not state."""
+    commands = host.missing_commands(machine)
+    text = f"for what the report does not say, add what these print there: {'; '.join(commands)}"
+    return [text] if commands else []
 
 
 def _nearest(answer: host.Pick) -> list[CandidateRow]:
@@ -567,7 +579,9 @@ def _print_drivers(report: PickReport) -> None:
     """Print what a newer driver would get, if the driver is unknown."""
     for driver, names in report.by_driver.items():
         write(f"with driver {driver} or newer: {', '.join(names)}")
-    if report.by_driver:
+    for system, names in report.by_system.items():
+        write(f"on {system}: {', '.join(names)}")
+    if report.by_driver or report.by_system:
         write()
 
 

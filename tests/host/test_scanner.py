@@ -1,0 +1,204 @@
+"""One pass over any text: what a tool states is a fact, and what a person writes is a condition."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from torchsmith.catalog import builtin_catalog
+from torchsmith.core.problem import Invalid, NotKnown
+from torchsmith.host.facts import HostFacts
+from torchsmith.host.pick import Pick, missing_commands, pick
+from torchsmith.host.read_report import read_report
+from torchsmith.host.resolve import capability_of, known_isas, resolve
+from torchsmith.host.scan import find_gpus
+from torchsmith.host.spec import HostSpec, gather
+from torchsmith.host.stock import rocm_wheel
+from torchsmith.workspace.load import open_workspace
+
+CATALOG = builtin_catalog()
+EVERY = open_workspace(None, "every")
+# Machines in the layouts that people use: system, architectures, driver, target of another maker's GPU.
+LAYOUTS = {
+    "OOM on an RTX 3090, Ubuntu\nNVIDIA-SMI 560.35.03   Driver Version: 560.35.03": "- sm86 560.35.03 -",
+    "I own one rtx3090， with 24GB": "- sm86 - -",
+    "RTX 3060 is too small; we used two 3090 or one A40": "- sm86 - -",
+    "an ubuntu PC with nvidia 3060 GPU 8 GB": "- sm86 - -",
+    "在RTX 3090单卡上": "- sm86 - -",
+    "Python platform: Linux-7.0.0-x86_64-with-glibc2.43\nIs XPU available: True": "x86_64-linux - - other",
+    "| 0 | Device Name: Intel(R) Arc(TM) Pro B60 Graphics |": "- - - other",
+    "v100 in an old IBM power 9 box; if(ARCH STREQUAL aarch64)": "powerpc64le-linux sm70 - -",
+    "- **Hardware:** IBM Power9\n- **Architecture:** ppc64le": "powerpc64le-linux - - -",
+    "- **OS:** nt\n- **Name:** cuda:0 NVIDIA GeForce RTX 4090 D : cudaMallocAsync": "x86_64-windows sm89 - -",
+    "- **OS:** posix\n- **Name:** cuda:0 NVIDIA GeForce RTX 4090 : native": "- sm89 - -",
+    "OS: Microsoft Windows NT 10.0\nNVIDIA Driver Version: 565.90\n 0: NVIDIA GeForce RTX 2080 Ti [75]": (
+        "x86_64-windows sm75 565.90 -"
+    ),
+    "tested on a DGX Spark (DGX OS, driver 580.159.03)": "aarch64-linux sm121 580.159.03 -",
+    "Running on an Asus Ascent GX10": "aarch64-linux sm121 - -",
+    "cloud.google.com/gke-accelerator: nvidia-l4\ncloud.google.com/gke-spot: true": "- sm89 - -",
+    "kubectl: cloud.google.com/gke-accelerator=nvidia-tesla-t4": "- sm75 - -",
+    "Jetson AGX Orin (JetPack 5.1.2)\n* **L4T Release:** R35.4.1": "aarch64-linux sm87 35 -",
+    "a version for orin on JP5.1.1 - r35.3.1": "aarch64-linux sm87 35 -",
+    "Card name: NVIDIA GeForce RTX 5070\nDriver Version: 32.0.15.8180\nOperating System: Windows 11": (
+        "x86_64-windows sm120 581.80 -"
+    ),
+    "  Device-1: NVIDIA GA107 [GeForce RTX 3050 6GB] driver: nvidia v: 550.90.07": "- sm86 550.90.07 -",
+    "capability = (10, 3)\nname = AMD Radeon RX 6600 XT\nAMD Ryzen 9 3950X": "x86_64-linux - - gfx1032",
+    "PyTorch version: 2.0.1+rocm5.4.2\nArchitecture: x86_64": "x86_64-linux - - other",
+    "Name:    amdgcn-amd-amdhsa--gfx1030": "- - - gfx1030",
+    "gpu: AMD Radeon RX 9070/9070 XT/9070 GRE [Discrete]": "- - - gfx1201",
+    "I am using a Sapphire 5700XT\n Kernel: x86_64 Linux 5.8.4": "x86_64-linux - - gfx1010",
+    "mac m1, mps support": "aarch64-darwin - - mps",
+    "wheels for linux are offered to my MacBook with M2 (macOS-14.2-arm64)": "aarch64-darwin - - mps",
+    "NVRM: The NVIDIA GeForce GTX 1050 GPU installed\nNVRM: The 595.71.05 NVIDIA driver will": (
+        "- sm61 595.71.05 -"
+    ),
+    "### GPU\n\nGTX 1070\n\n### NVIDIA Open GPU Kernel Modules Version\n\n590.48.01-2": "- sm61 590.48.01 -",
+    "SIGILL on my Raspberry Pi 4, which has a Cortex-A72": "aarch64-linux - - -",
+    "my FreeBSD 14.1 box\nuname will return Linux\n|   0  NVIDIA L4     Off | x |": "x86_64-freebsd sm89 - -",
+    "deployed on ml.g4dn.xlarge": "x86_64-linux sm75 - -",
+    "riscv64 Linux, BananaPi F3; as for arm64": "riscv64-linux - - -",
+    "none-manylinux_2_28_loongarch64.whl is not supported": "loongarch64-linux - - -",
+    "platform:  linux\nCUDA  None\nArchitecture: x86_64": "x86_64-linux - - -",
+}
+
+
+def answered(text: str) -> Pick:
+    facts = read_report(text + "\n", "report.txt", CATALOG)
+    return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+
+
+@pytest.mark.parametrize("text", LAYOUTS)
+def test_a_machine_is_known_in_whatever_layout_it_is_described(text: str) -> None:
+    host = answered(text).host
+    targets = [arch for arch in host.archs if isinstance(arch, str)]
+    found = [host.system or "-", *map(str, host.sms or ["-"]), str(host.driver or "-")]
+    assert " ".join([*found, *(targets or ["other" if host.others else "-"])]) == LAYOUTS[text]
+    assert not host.unknown_gpus
+
+
+def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> None:
+    said = answered("It fails on my RTX 4090 with driver 550.54.15, on x86_64 Linux.").choice.variants[0].fit
+    assert {reason.code for reason in said.provided} >= {"gpu-spoken", "driver", "system"}
+    table = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|   0  NVIDIA L4    Off | x |\n"
+    stated = answered(f"{table}Python platform: Linux-5.15.0-x86_64-with-glibc2.35").choice.variants[0].fit
+    assert {reason.code for reason in stated.provided} == {"isa"}
+
+
+def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
+    answer = answered("An RTX 3090 or an RTX 5090, I forgot which.")
+    assert answer.host.unknown_gpus == ("RTX 3090 or RTX 5090",)
+    notes = " ".join(note.text for note in answer.facts.notes if note.gpu)
+    assert "RTX 3090 (sm86)" in notes
+    assert "--gpu" in notes
+    assert "does not know" not in notes
+
+
+def test_an_unknown_system_is_a_condition_with_the_other_build_beside_it() -> None:
+    answer = answered("GPU 0: NVIDIA L4\nNvidia driver version: 580.65.06")
+    fit = answer.choice.variants[0].fit
+    assert CATALOG.isas[fit.variant.isa].platform == "x86_64-linux"
+    assert any("`uname -m` says x86_64" in reason.text for reason in fit.provided)
+    ((system, names),) = answer.by_system
+    assert system == "aarch64-linux"
+    assert names[0].endswith("-armv8_2")
+    assert not answered("Architecture: x86_64\nGPU 0: NVIDIA L4").by_system
+
+
+def test_the_commands_that_give_missing_facts_are_named() -> None:
+    assert [command.split()[0] for command in missing_commands(answered("an RTX 4090").host)] == [
+        "nvidia-smi",
+        "lscpu",
+        "cat",
+    ]
+    with pytest.raises(Invalid, match="lscpu"):
+        answered("hello")
+
+
+@pytest.mark.parametrize(
+    "driver", ["The latest supported driver is 477.44", "driver 525.60 or newer is required"]
+)
+def test_a_driver_that_the_machine_may_not_have_is_none(driver: str) -> None:
+    assert answered(f"my GTX 1080. {driver}.").host.driver is None
+
+
+def test_wrapped_flags_are_one_list() -> None:
+    flags = (
+        "fpu vme de pse tsc msr pae mce cx8 apic cmov mmx sse sse2\nss ht syscall nx lm pni ssse3 fma cx16\n"
+    )
+    more = "sse4_1 sse4_2 movbe popcnt aes xsave avx f16c rdrand lahf_lm avx2 bmi1 bmi2"
+    host = answered(f"processor : 0\nvendor_id : GenuineIntel\nflags : {flags}{more}\nbogomips : 4800").host
+    assert host.system == "x86_64-linux"
+    assert known_isas(host.features, host.system, CATALOG)[0] == "avx2"
+
+
+@pytest.mark.parametrize("text", ["DeviceName: Intel(R) Data Center GPU Max 1550", "Is XPU available: True"])
+def test_a_gpu_of_intel_gets_neither_amds_wheel_nor_a_cpu_build_that_counts(text: str) -> None:
+    answer = answered(f"{text}\nArchitecture: x86_64")
+    assert not answer.served
+    assert rocm_wheel(answer.host, CATALOG) is None
+
+
+def test_jetpack_5_is_refused_by_its_name() -> None:
+    answer = answered("Module: NVIDIA Jetson Orin Nano (Developer kit)\n - Jetpack 5.1.4 [L4T 35.6.0]")
+    assert not answer.served
+    reasons = [reason.text for miss in answer.near for reason in miss.reasons]
+    assert any("JetPack 6" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("gpu", ["GH200", "GB200", "DGX Spark", "Thor"])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_product_decides_its_cpu_wherever_the_question_is_asked(
+    gpu: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(sysname="Linux", machine=machine))
+    here = HostFacts()
+    monkeypatch.setattr("torchsmith.host.detect.detect", lambda machine, limit: here)
+    host = capability_of(gather((), HostSpec(gpu=gpu), CATALOG, 1.0))
+    assert known_isas(host.features, host.system, CATALOG)[0] == "armv9"
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("4070 Ti Super", "sm89"),
+        ("7900 XTX", "gfx1100"),
+        ("5060 Ti 16GB", "sm120"),
+        ("9070 XT", "gfx1201"),
+        ("1660super", "sm75"),
+        ("ASUS Ascent GX10", "sm121"),
+        ("ml.p4de.24xlarge", "sm80"),
+        ("nvidia-h100-mega-80gb", "sm90"),
+        ("nvidia-rtx-pro-6000", "sm120"),
+    ],
+)
+def test_names_that_people_and_clouds_use(name: str, arch: str) -> None:
+    facts = resolve(HostSpec(gpu=name, system="").facts(CATALOG, "a test"), CATALOG)
+    assert [str(one) for one in capability_of(facts).archs] == [arch]
+
+
+@pytest.mark.parametrize("name", ["Apple M4 Max", "M4"])
+def test_an_apple_m4_is_no_tesla_m4(name: str) -> None:
+    with pytest.raises(NotKnown):
+        HostSpec(gpu=name).facts(CATALOG, "a test")
+    assert find_gpus("device = Apple M4 Max", CATALOG, field=True) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["port 4090 is taken", "L2 cache, P8 state, T4 of 5 rounds", "a 100 GB disk"]
+)
+def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
+    assert find_gpus(line, CATALOG, field=False) == []
+
+
+def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.TextIOWrapper(io.BytesIO(b"GPU 0: NVIDIA L4\nArchitecture: x86_64\n"))
+    monkeypatch.setattr(sys, "stdin", text)
+    host = capability_of(gather((Path("-"),), HostSpec(), CATALOG, 1.0))
+    assert [str(sm) for sm in host.sms or ()] == ["sm89"]
