@@ -30,6 +30,7 @@ def set_string(text: str, path: Sequence[str], value: str) -> str:
 def set_list(text: str, key: str, values: Sequence[str]) -> str:
     """The text with a list of strings at its top; elements that stay keep their comments and spelling."""
     import tomlkit
+    from tomlkit.items import AoT
 
     document = tomlkit.parse(text)
     array = document.get(key)
@@ -37,6 +38,11 @@ def set_list(text: str, key: str, values: Sequence[str]) -> str:
         for value in [value for value in array if value not in values]:
             array.remove(value)
         array.extend(value for value in values if value not in array)
+        return tomlkit.dumps(document)
+    # tomlkit would put a new key below the comment of the first table.
+    plain = [name for name, value in document.items() if not isinstance(value, dict | AoT)]
+    if plain:
+        document._insert_after(plain[-1], key, tomlkit.item(list(values)))
     else:
         document[key] = list(values)
     return tomlkit.dumps(document)

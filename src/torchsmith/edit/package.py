@@ -183,7 +183,7 @@ def _edit(root: Path, name: str, text: str) -> Change:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     if (before or "") == text:
         return Change("keep", name, "", before, before)
-    if not text.strip() or text == HEAD:
+    if text.strip() in ("", HEAD.strip()):
         return Change("delete", name, "nothing is left in it", before, None)
     return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
 
