@@ -66,6 +66,7 @@ python3Packages.buildPythonApplication {
       highspy # for cover; pip has it in the extra [fleet]
       iced-x86
       msgspec
+      tomlkit
       tree-sitter
       tree-sitter-grammars.tree-sitter-nix
       tree-sitter-grammars.tree-sitter-toml

@@ -72,7 +72,7 @@ def test_the_nix_package_evaluates_and_names_every_dependency(tmp_path: Path) ->
     expression = f"""
       let
         names = builtins.listToAttrs (map (name: {{ inherit name; value = name; }})
-          [ "backports-zstd" "hatchling" "highspy" "msgspec" "tree-sitter" ]);
+          [ "backports-zstd" "hatchling" "highspy" "msgspec" "tomlkit" "tree-sitter" ]);
         grammars = {{ tree-sitter-nix = "tree-sitter-nix"; tree-sitter-toml = "tree-sitter-toml"; }};
       in (import {ROOT}/package.nix {{
         lib = {{

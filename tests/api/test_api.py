@@ -44,7 +44,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert names["done"].written
     assert len(names["todo"].pending) == len(names["todo"].changes)
     assert {change.kind for change in names["done"].changes} == {"create"}
-    assert names["checked"].recipes == len(names["workspace"].matrix.cells)
+    assert names["checked"].named == len(names["workspace"].matrix.cells)
     assert not [one for one in names["checked"].findings if one.severity.value == "error"]
     assert names["proved"].report.checks
     assert names["tried"].results

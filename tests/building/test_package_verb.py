@@ -12,7 +12,7 @@ import pytest
 from tests.building.conftest import ISA
 from tests.cli.conftest import Call
 from tests.nix.conftest import MINI
-from torchsmith.core.toml_edit import drop_key, drop_tables, set_list
+from torchsmith.core.toml_edit import drop, set_list
 from torchsmith.edit.package_entry import gpu_lists
 
 TOML = f"""\
@@ -265,8 +265,8 @@ def test_a_list_is_edited_with_its_comments() -> None:
     assert set_list("# top\nformat = 1", "packages", ["a"]) == '# top\nformat = 1\npackages = ["a"]\n'
 
 
-def test_a_table_goes_with_what_is_below_it_and_the_comment_above_it() -> None:
-    text = "# top\n\n[a]\nx = 1\n\n# about b\n[b]\ny = 1\n[b.c]\nz = 1\n\n# about d\n[d]\nw = 1\n"
-    assert drop_tables(text, "b") == "# top\n\n[a]\nx = 1\n\n# about d\n[d]\nw = 1\n"
-    assert drop_key(text, ("d", "w")) == text.removesuffix("\n# about d\n[d]\nw = 1\n")
-    assert drop_key("[d]\nv = 1\nw = 2 # two\n", ("d", "w")) == "[d]\nv = 1\n"
+def test_a_table_goes_with_what_is_below_it_and_comments_stay() -> None:
+    text = "# top\n\n[a]\nx = 1\n\n# about b\n[b]\ny = 1\n[b.c]\nz = 1\n\n[d]\nw = 1\n"
+    assert drop(text, "b") == "# top\n\n[a]\nx = 1\n\n# about b\n[d]\nw = 1\n"
+    assert tomllib.loads(drop(text, "d", "w")).keys() == {"a", "b"}
+    assert drop("[d]\nv = 1\nw = 2 # two\n", "d", "w") == "[d]\nv = 1\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from torchsmith.core.problem import Invalid
-from torchsmith.core.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.core.toml_edit import drop, merged, set_list, set_string
 
 MANNERS = {
     "nothing": "",
@@ -29,7 +29,7 @@ def test_a_value_is_added_and_taken_out(text: str) -> None:
     wanted: dict[str, Any] = {**before, "pin": {**before.get("pin", {}), "new": "3"}}
     assert tomllib.loads(added) == wanted
     assert "# why" not in text or "# why" in added
-    assert tomllib.loads(drop_key(added, ("pin", "new"))) == before
+    assert tomllib.loads(drop(added, "pin", "new")) == before
 
 
 def test_a_dotted_key_below_a_table_takes_a_neighbour() -> None:
@@ -50,13 +50,15 @@ def test_what_has_no_lines_of_its_own_takes_none(text: str) -> None:
 
 def test_tables_below_stay_where_a_value_goes() -> None:
     text = '# why\n[pin.limits.ours]\nreason = "2"\n'
-    assert drop_key(set_string(text, ("pin", "new"), "3"), ("pin", "new")).strip() == text.strip()
+    dropped = drop(set_string(text, ("pin", "new"), "3"), "pin", "new")
+    assert tomllib.loads(dropped) == tomllib.loads(text)
+    assert "# why" in dropped
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u0085"])
 def test_what_ends_a_line_elsewhere_ends_none_in_toml(mark: str) -> None:
     text = f'# a{mark}b\n\n[x]\ny = 1\n\n[z]\nq = "{mark}"\n'
-    assert drop_tables(text, "x") == f'# a{mark}b\n\n[z]\nq = "{mark}"\n'
+    assert drop(text, "x") == f'# a{mark}b\n\n[z]\nq = "{mark}"\n'
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -74,3 +76,16 @@ def test_many_elements_go_at_once() -> None:
 def test_an_element_goes_with_its_comma_wherever_that_stands(left: str) -> None:
     text = 'packages = [\n "a" # one\n ,\n "b" # two\n]\n'
     assert tomllib.loads(set_list(text, "packages", [left])) == {"packages": [left]}
+
+
+def test_a_table_is_merged_into_what_people_wrote() -> None:
+    text = '# ours\n["2.10".cuda."13.0"]\npin = "a" # why\nfixes = ["x"]\n'
+    new = {"2.10": {"cuda": {"13.0": {"pin": "b"}}, "cpu": {"pin": "b"}}, "2.9": {"torch": "2.9.1"}}
+    made = merged(text, new)
+    assert "# ours\n" in made
+    assert "# why" in made
+    assert tomllib.loads(made) == {
+        "2.10": {"cuda": {"13.0": {"pin": "b", "fixes": ["x"]}}, "cpu": {"pin": "b"}},
+        "2.9": {"torch": "2.9.1"},
+    }
+    assert merged(made, new) == made

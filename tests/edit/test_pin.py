@@ -16,7 +16,7 @@ from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
-from torchsmith.core.problem import Conflict, Problem
+from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, propose
 from torchsmith.edit.proposal import Proposal, require_own, write_proposal
@@ -78,8 +78,8 @@ def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
     updated(workspace, Move("2.10", rev=NEW))
     updated(workspace, Move("2.10", rev="2" * 40))
     assert not any(NEW in text for text in texts(workspace).values())
-    catalog = (workspace / "catalog/lines.toml").read_text()
-    assert catalog.count("torchsmith line: begin") == 1
+    line = open_workspace(workspace).catalog.lines["2.10"]
+    assert {line.cuda["13.0"].pin, line.every_build["cpu"].pin} == {"2" * 7}
 
 
 def test_there_and_back_is_where_it_was(workspace: Path) -> None:
@@ -183,12 +183,12 @@ def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> N
         propose(workspace, Move("2.8", rev=NEW))
 
 
-def test_a_file_with_an_entry_of_its_own_is_not_overwritten(workspace: Path) -> None:
+def test_what_people_wrote_around_an_entry_stays(workspace: Path) -> None:
     (workspace / "catalog").mkdir()
-    (workspace / "catalog/lines.toml").write_text('["2.10".cuda."13.0"]\npin = "6a030d5"\n')
-    with pytest.raises(Conflict) as problem:
-        propose(workspace, Move("2.10", rev=NEW))
-    assert str(problem.value.where).endswith("catalog/lines.toml:1:2")
+    lines = workspace / "catalog/lines.toml"
+    lines.write_text('# ours\n["2.10".cuda."13.0"]\npin = "6a030d5" # why\n')
+    updated(workspace, Move("2.10", rev=NEW))
+    assert lines.read_text().startswith('# ours\n["2.10".cuda."13.0"]\npin = "1111111" # why\n')
 
 
 def test_what_is_there_already_is_not_written_again(workspace: Path) -> None:

@@ -25,7 +25,7 @@ from torchsmith.core.problem import (
     nearest,
 )
 from torchsmith.core.toml import place
-from torchsmith.core.toml_edit import drop_key, drop_tables, set_list, set_string
+from torchsmith.core.toml_edit import drop, set_list, set_string
 from torchsmith.core.toml_write import value_text
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
 from torchsmith.edit.proposal import Proposal, proposed
@@ -183,7 +183,7 @@ def _edit(root: Path, name: str, text: str) -> Change:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     if (before or "") == text:
         return Change("keep", name, "", before, before)
-    if not text.strip() or text == HEAD:
+    if text.strip() in ("", HEAD.strip()):
         return Change("delete", name, "nothing is left in it", before, None)
     return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
 
@@ -204,10 +204,10 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
         raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
     texts = {}
     if own:
-        texts[PACKAGES] = drop_tables(packages_text, name)
+        texts[PACKAGES] = drop(packages_text, name)
         pins = _text(root, PINS) or ""
         for pin in opened.catalog.pins:
-            pins = drop_key(pins, (pin, name))
+            pins = drop(pins, pin, name)
         texts[PINS] = pins
     packages, cells = _requested(opened), opened.settings.include
     remaining = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]

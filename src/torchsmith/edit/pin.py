@@ -12,13 +12,10 @@ from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import SOURCE, build_name
-from torchsmith.catalog.load import merge
 from torchsmith.catalog.package import CPU
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid
-from torchsmith.core.toml import nodes, parsed, place
-from torchsmith.core.toml_edit import drop_tables
-from torchsmith.core.toml_write import table_text
+from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
+from torchsmith.core.toml_edit import drop, merged
 from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix.cells import find_line
@@ -30,8 +27,7 @@ from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
-BEGIN = "# torchsmith line: begin (written by torchsmith; edit above or below)"
-END = "# torchsmith line: end"
+HEAD = "# Facts of this workspace, in addition to torchsmith's own.\n\n"
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
     "source": "this workspace",
@@ -234,45 +230,21 @@ def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
 
 
 def laid_over(root: Path, name: str, table: FactTable) -> Change:
-    """A catalog file with entries in a block of their own; what people wrote around it stays."""
+    """A catalog file with these entries; everything else in it stays."""
     path = root / name
     text = read_text(path) if path.exists() else None
-    before, begin, rest = (text or "").partition(BEGIN)
-    block, _, after = rest.partition(END)
-    merged = merge(tomllib.loads(block) if begin else {}, table)
-    head = before if before.strip() else f"# Facts of this workspace, laid over torchsmith's own.\n\n{before}"
-    made = f"{head.rstrip()}\n\n{BEGIN}\n{table_text(merged)}\n{END}\n{after.lstrip()}"
-    try:
-        tomllib.loads(made)
-    except tomllib.TOMLDecodeError as error:
-        by_hand = before + "\n" * rest.count("\n", 0, len(block)) + after
-        raise _twice(by_hand, str(path), table_text(merged)) from error
+    made = merged(text if text is not None else HEAD, table)
     kind: ChangeKind = "create" if text is None else "keep" if text == made else "rewrite"
     return Change(kind, name, "the line", text, made)
 
 
 def taken_out(root: Path, name: str, entry: str) -> Change:
-    """A catalog file without an entry, whoever wrote it."""
-    text = read_text(root / name) if (root / name).exists() else ""
-    before, begin, rest = text.partition(BEGIN)
-    block, _, after = rest.partition(END)
-    table = tomllib.loads(block) if begin else {}
-    table.pop(entry, None)
-    made = drop_tables(before, entry).rstrip() + "\n"
-    if table:
-        made += f"\n{BEGIN}\n{table_text(table)}\n{END}\n"
-    made += drop_tables(after.lstrip(), entry)
+    """A catalog file without an entry; without any, it is deleted."""
+    text = read_text(root / name)
+    made = drop(text, entry)
     if not tomllib.loads(made):
-        return Change("delete", name, "it is empty", text or None)
+        return Change("delete", name, "it is empty", text)
     return Change("rewrite", name, "the line", text, made)
-
-
-def _twice(by_hand: str, file: str, block: str) -> Conflict:
-    """That an entry is in the block and outside of it."""
-    theirs, ours = ([path for path, _ in nodes(parsed(text.encode()), ())] for text in (by_hand, block))
-    path = next((their for their in theirs if their in ours), ours[0][:1])
-    message = f"{'.'.join(map(str, path))} has an entry outside of the block that torchsmith writes"
-    return Conflict(message, hint="remove it, then try again", where=place(by_hand, file, path))
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
