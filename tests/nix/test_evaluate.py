@@ -180,9 +180,9 @@ BAD = {
     "ifd": (torch_recipe('import (pkgs.writeText "x.nix" "1")'), "import from derivation"),
     "outside": (
         torch_recipe("builtins.readFile /etc/hostname"),
-        "which lies outside the workspace and nixpkgs",
+        "which is outside the workspace and nixpkgs",
     ),
-    "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
+    "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is neither a pinned nixpkgs"),
     "number": ("1 + 1", "is not a package: it evaluates to a value of type int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),
 }

@@ -121,13 +121,13 @@ TRACE = """error:
         (
             "error: access to absolute path '/etc/passwd' is forbidden in restricted mode",
             Cause(
-                "reads /etc/passwd, which lies outside the workspace and nixpkgs, or is not tracked by git"
+                "reads /etc/passwd, which is outside the workspace and nixpkgs, or is not tracked by git"
             ),
         ),
         (
             "error: access to canonical path '/etc/passwd' is forbidden in restricted mode",
             Cause(
-                "reads /etc/passwd, which lies outside the workspace and nixpkgs, or is not tracked by git"
+                "reads /etc/passwd, which is outside the workspace and nixpkgs, or is not tracked by git"
             ),
         ),
         (
