@@ -135,6 +135,11 @@ class Prepared:
         """Where the workspace's record and logs are."""
         return state_folder(self.workspace.home)
 
+    def close(self) -> None:
+        """Let derivations be collected as garbage."""
+        if self.keeper is not None:
+            self.keeper.close()
+
     def backend(self) -> Backend:
         if self.nix is None:
             return FloxBackend(self.workspace.home, require_flox())
@@ -204,8 +209,8 @@ class Prepared:
         derivations = list(self.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
             tell(RunNote(words=unkept))
-        elif self.keeper is not None:
-            self.keeper.close()
+        else:
+            self.close()
         results = self.folder / "results"
         present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, tell)
         for recipe in present:
