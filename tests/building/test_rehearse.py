@@ -77,7 +77,7 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
     assert objects_in(own_store) == []
     after = json.loads(call(*place.words("build", place.torch, "--dry-run", "--json")).out)
     basis = [
-        next(job["expected"]["basis"] for job in plan["jobs"] if place.torch in job["recipes"])
+        next(plan["expected"][job["key"]]["basis"] for job in plan["jobs"] if place.torch in job["recipes"])
         for plan in (before, after)
     ]
     assert basis == ["a guess", "its rehearsal"]

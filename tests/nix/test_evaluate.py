@@ -180,9 +180,12 @@ BAD = {
     "ifd": (torch_recipe('import (pkgs.writeText "x.nix" "1")'), "import from derivation"),
     "outside": (
         torch_recipe("builtins.readFile /etc/hostname"),
-        "which lies outside the workspace and nixpkgs",
+        "which is outside the workspace and nixpkgs",
     ),
-    "download": (torch_recipe('builtins.fetchurl "https://example.invalid/x"'), "which is no pinned nixpkgs"),
+    "download": (
+        torch_recipe('builtins.fetchurl "https://example.invalid/x"'),
+        "which is neither a pinned nixpkgs",
+    ),
     "number": ("1 + 1", "is not a package: it evaluates to a value of type int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),
 }
@@ -289,7 +292,7 @@ def test_a_worker_that_passes_its_limit_is_replaced_and_its_recipes_are_retried(
         """Every worker seems to outgrow its limit once it has told of two recipes."""
         if worker not in workers:
             workers.append(worker)
-        return "memory" if len(worker.finished) >= 2 and worker.left() else None
+        return "memory" if len(worker.finished) >= 2 and worker.remaining() else None
 
     monkeypatch.setattr("torchsmith.nix.worker._Worker._broken_limit", broken)
     names = [f"r{number}" for number in range(6)]

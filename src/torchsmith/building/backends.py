@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.building.events import JobBuilding, JobPhase, JobSteps, Remark
+from torchsmith.building.events import JobBuilding, JobPhase, JobSteps, RunNote
 from torchsmith.building.farm import Builder, able, machines_option
 from torchsmith.building.job import Job, Outcome, Tell
 from torchsmith.building.processes import LogFile, Processes
@@ -117,7 +117,7 @@ class _JobEvents:
             case LogLine("", text) if match := UNREACHABLE.match(text):
                 if match[1] not in self.unreachable:
                     self.unreachable.add(match[1])
-                    self.tell(Remark(words=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
+                    self.tell(RunNote(words=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
             case _:
                 pass
 

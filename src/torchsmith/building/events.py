@@ -85,7 +85,7 @@ class RecipeVerified(_Event, frozen=True, kw_only=True, tag="verified"):
     words: str = ""
 
 
-class Remark(_Event, frozen=True, kw_only=True, tag="note"):
+class RunNote(_Event, frozen=True, kw_only=True, tag="note"):
     """Something to know, of a job, a recipe or the run."""
 
     words: str
@@ -109,7 +109,7 @@ Event = (
     | JobEnded
     | JobRetried
     | RecipeVerified
-    | Remark
+    | RunNote
     | RunEnded
 )
 

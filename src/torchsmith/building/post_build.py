@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchsmith.building.events import Remark
+from torchsmith.building.events import RunNote
 from torchsmith.building.job import Job, Tell
 from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import BuildPlan
@@ -32,7 +32,7 @@ def fetch_present(
     for name in (*plan.present, *plan.fetched):
         derivation = graph.recipes[name]
         if name in plan.fetched:
-            tell(Remark(name=name, words="fetched from a binary cache"))
+            tell(RunNote(name=name, words="fetched from a binary cache"))
         root = results / name
         root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.building.events import Event, Remark
+from torchsmith.building.events import Event, RunNote
 from torchsmith.building.job import Job, Tell
 from torchsmith.building.processes import LogFile
 from torchsmith.core.clock import Clock
@@ -77,11 +77,11 @@ class Recorder:
     def ended(self, job: Job, attempt: Attempt) -> None:
         self.keep(lambda: self.record.job_ended(self.number, job.key, attempt))
 
-    def remark(self, job: Job, text: str) -> None:
-        """Something to know of a job though it went well."""
+    def note(self, job: Job, text: str) -> None:
+        """Report something about a job that went well."""
         if text:
             self.notes.append(f"{job.name}: {self.redact(text)}")
-            self.say(Remark(**job.ids, words=self.redact(text)))
+            self.event(RunNote(**job.ids, words=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
         """Write to the record; if that fails, the run goes on with a note."""
@@ -91,7 +91,7 @@ class Recorder:
             note = f"{problem.message}; builds go on, and the next run writes down what is in the store"
             if note not in self.notes:
                 self.notes.append(note)
-                self.say(Remark(words=note))
+                self.event(RunNote(words=note))
 
-    def say(self, event: Event) -> None:
+    def event(self, event: Event) -> None:
         self.tell(msgspec.structs.replace(event, at=self.clock.now()))

@@ -61,7 +61,7 @@ class Run:
         """Build until no job can start; an interrupt ends the running ones and leaves the rest."""
         jobs, recorder = self.jobs, self.recorder
         recorder.begin(jobs.jobs)
-        recorder.say(RunStarted(counts=jobs.counts))
+        recorder.event(RunStarted(counts=jobs.counts))
         pool = ThreadPoolExecutor(max(1, jobs.limits.total), thread_name_prefix="job")
         # A daemon: after an interrupt it is not waited for.
         threading.Thread(target=self._follow, name="after", daemon=True).start()
@@ -78,7 +78,7 @@ class Run:
             pool.shutdown(wait=True, cancel_futures=True)
             self._to_follow.put(None)
             recorder.keep(partial(recorder.record.end_run, recorder.number, state))
-        recorder.say(RunEnded(state=state, counts=jobs.counts))
+        recorder.event(RunEnded(state=state, counts=jobs.counts))
         remaining = (*jobs.waiting.values(), *jobs.running.values()) if state == "stopped" else ()
         return BuildReport(
             state=state,
@@ -126,7 +126,7 @@ class Run:
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
         attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key]
         seconds = 0.0 if expected.basis == "not estimated" else expected.seconds
-        self.recorder.say(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=seconds))
+        self.recorder.event(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=seconds))
         pool.submit(self._work, job, cores)
 
     def _work(self, job: Job, cores: int) -> None:
@@ -164,8 +164,8 @@ class Run:
             builder=outcome.builder,
             counts=self.jobs.counts,
         )
-        self.recorder.say(ended)
-        self.recorder.remark(job, outcome.note)
+        self.recorder.event(ended)
+        self.recorder.note(job, outcome.note)
         self._following += 1
         self._to_follow.put((job, outcome.outputs))
 
@@ -181,10 +181,10 @@ class Run:
         for verdict in done.verdicts:
             row = msgspec.structs.replace(verdict, derivation=done.job.derivation)
             self.recorder.keep(partial(self.recorder.record.note_verdict, row))
-            self.recorder.say(RecipeVerified(name=verdict.name, ok=verdict.ok, words=verdict.detail))
+            self.recorder.event(RecipeVerified(name=verdict.name, ok=verdict.ok, words=verdict.detail))
             if not verdict.ok:
                 self._wrong[verdict.name] = verdict.detail
-        self.recorder.remark(done.job, done.failure)
+        self.recorder.note(done.job, done.failure)
 
     def _fail(self, job: Job, outcome: Outcome, seconds: float) -> None:
         """Try a failed job again if that may help; else skip what needs it."""
@@ -203,13 +203,13 @@ class Run:
             again = JobRetried(
                 **job.ids, words=summary, attempt=attempt + 1, cores=retry.cores, seconds=retry.seconds
             )
-            recorder.say(again)
+            recorder.event(again)
             recorder.set_log_aside(job, attempt)
             return
         jobs.failed[key] = job
         self._failed[job.name] = diagnosis
-        recorder.say(JobEnded(**job.ids, state="failed", seconds=seconds, words=summary))
+        recorder.event(JobEnded(**job.ids, state="failed", seconds=seconds, words=summary))
         for user in jobs.skip_users(job):
             why = f"needs {job.name}, which failed"
             recorder.ended(user, Attempt(state="skipped", error=why))
-            recorder.say(JobEnded(**user.ids, state="skipped", words=why))
+            recorder.event(JobEnded(**user.ids, state="skipped", words=why))

@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.building.backends import FloxBackend, NixBackend, require_flox
 from torchsmith.building.compile_cache import with_compile_cache
-from torchsmith.building.events import RecipeVerified, Remark
+from torchsmith.building.events import RecipeVerified, RunNote
 from torchsmith.building.farm import LOCAL, Builder, ask_isas, configured, require_able
 from torchsmith.building.job import Backend, Job, Outcome, Tell
 from torchsmith.building.jobs import recipes_above
@@ -135,6 +135,11 @@ class Prepared:
         """Where the workspace's record and logs are."""
         return state_folder(self.workspace.home)
 
+    def close(self) -> None:
+        """Let derivations be collected as garbage."""
+        if self.keeper is not None:
+            self.keeper.close()
+
     def backend(self) -> Backend:
         if self.nix is None:
             return FloxBackend(self.workspace.home, require_flox())
@@ -203,9 +208,9 @@ class Prepared:
             return BuildReport("done")
         derivations = list(self.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
-            tell(Remark(words=unkept))
-        elif self.keeper is not None:
-            self.keeper.close()
+            tell(RunNote(words=unkept))
+        else:
+            self.close()
         results = self.folder / "results"
         present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, tell)
         for recipe in present:
@@ -217,7 +222,7 @@ class Prepared:
             paths = {*outputs, *built_below(self.nix, self.graph, self.workspace.catalog)} - not_copied
             notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
-            tell(Remark(words=note))
+            tell(RunNote(words=note))
         names = tuple(recipe.name for recipe in present)
         return BuildReport("done", notes=tuple(notes), settled=names, wrong=wrong)
 

@@ -68,7 +68,7 @@ class PlainView:
                 return f"{event.name}: {event.state}{took}{detail}"
             case events.RecipeVerified():
                 return f"{event.name}: {_promise(event)}"
-            case events.Remark():
+            case events.RunNote():
                 return f"{event.name}: {event.words}" if event.name else event.words
             case _:
                 return ""
@@ -174,7 +174,7 @@ class LiveView:
                 self._print(f"↻ {event.name}: {event.words}; {_again(event)}", "yellow")
             case events.RecipeVerified():
                 self._print(f"  {event.name}: {_promise(event)}", "green" if event.ok else "red")
-            case events.Remark():
+            case events.RunNote():
                 about = f"{event.name}: " if event.name else ""
                 self._print(f"  {about}{event.words}", "yellow")
             case _:

@@ -1,17 +1,17 @@
-# Evaluates recipes one after the other and tells of each by a trace line, so that one which fails, or makes the
-# process too big, costs no other its result. Nothing but the shared package sets is kept between two recipes.
+# Evaluates recipes one after the other and reports each in a trace line, so that one which fails, or makes the
+# process too big, does not cost the others their results. Nothing but the shared package sets is kept between two recipes.
 {
-  mark, # begins every line that is ours
+  mark, # begins every line of the driver
   trees, # nixpkgs trees in place of downloads: by revision, or `default`
   downloads, # tarballs fetched beforehand: by address, hash and name; nothing else can be fetched
   shared, # files of package sets that several recipes import, by name
   roots, # folders of the workspace
   jobs, # recipes: id, file, prepared, system, buildPhase (null: their own)
-  twin, # the system that every nixpkgs is imported for, whatever recipes say; null: as they say
+  twin, # the system that every nixpkgs is imported for, null: as each recipe says
 }:
 
 let
-  # A pin's own tree where one was given for its revision, else the one for any nixpkgs, else the download.
+  # A pin's own tree if one was given for its revision, else the one for any nixpkgs, else the download.
   treeFor =
     address:
     let
@@ -117,7 +117,7 @@ let
     else
       packages.${job.system}.callPackage f { };
 
-  # A fact that fails is no fact; the derivation itself must not fail.
+  # A fact that fails is left out; the derivation itself must not fail.
   orNull =
     fact:
     let

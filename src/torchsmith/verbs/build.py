@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -123,7 +123,8 @@ def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = Fa
                 reporter.note(f"{row.where}: {row.got} written")
             if fixes.suspicious:
                 raise Refused("changed hashes may be tampering", hint="torchsmith fix-hashes shows them")
-        yield prepare_build(spec, opened, record, reporter)
+        with closing(prepare_build(spec, opened, record, reporter)) as ready:
+            yield ready
 
 
 def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporter: Reporter) -> Prepared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -101,8 +102,10 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
         timeout=request.timeout,
         rehearse=True,
     )
-    with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
-        ready = prepare_build(spec, opened, record, reporter)
+    with (
+        workspace_record(request.workspace, read_only=request.dry_run) as (opened, record),
+        closing(prepare_build(spec, opened, record, reporter)) as ready,
+    ):
         chosen, graph = ready.rehearsals, ready.graph
         assert chosen is not None
         assert graph is not None
