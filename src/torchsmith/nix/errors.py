@@ -34,9 +34,9 @@ def _not_the_recipe() -> re.Pattern[str]:
 
 @cache
 def _causes() -> list[tuple[re.Pattern[str], str, str]]:
-    """Return the rows of causes.toml: a pattern of Nix's messages, a plainer message, and a code."""
+    """Return the rows of causes.toml: a pattern of Nix's messages, a plainer message, and a kind."""
     rows = tomllib.loads(files("torchsmith.nix").joinpath("causes.toml").read_text())["cause"]
-    return [(re.compile(row["pattern"]), row["words"], row.get("code", "")) for row in rows]
+    return [(re.compile(row["pattern"]), row["words"], row.get("kind", "")) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Cause:
     message: str
     where: Where | None = None
     lasting: bool = field(default=False, compare=False)  # the recipe's own: it fails until a file changes
-    code: str = ""  # of a kind of error that causes.toml knows and that something is decided by
+    kind: str = ""  # of an error that causes.toml knows and that something is decided by
 
 
 def plain(text: str) -> str:
@@ -81,10 +81,10 @@ def shorten(message: str, where: Where | None = None) -> Cause:
     if where is None and (places := AT.findall(text)):
         file, line, column = places[-1]
         where = Where(file, int(line), int(column or 0))
-    for pattern, template, code in _causes():
+    for pattern, template, kind in _causes():
         if match := pattern.search(text):
             shortened = template.format(*(group for group in match.groups() if group is not None))
-            return Cause(printable(shortened), where, code=code)
+            return Cause(printable(shortened), where, kind=kind)
     if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]
