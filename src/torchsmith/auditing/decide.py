@@ -23,7 +23,7 @@ from torchsmith.recipe.read.expressions import is_overlay
 from torchsmith.workspace.lock import locked_nixpkgs
 from torchsmith.workspace.search import nix_files
 
-# Rules that say that torch does not evaluate, and the code of the error that confirms them.
+# Rules that say that torch does not evaluate, and the kind of error that confirms them.
 EVALUATED = {"TS310": "broken", "TS311": "broken", "TS851": "env-overlap"}
 SETTINGS = "TS811"  # says that nixpkgs does not read a setting
 WORKS = "works"  # the outcome of what evaluates
@@ -111,7 +111,7 @@ def _is_unread(finding: Finding, trees: Mapping[str, Path]) -> bool | None:
 
 
 def _answers(questions: Sequence[FileAttr], trees: Mapping[str, Path]) -> dict[FileAttr, str]:
-    """Return for each question WORKS or the code of its error; no entry for a file that nothing is known to
+    """Return for each question WORKS or the kind of its error; no entry for a file that nothing is known to
     call by. Files are evaluated in a copy, so that nothing is written beside them."""
     with tempfile.TemporaryDirectory() as folder:
         copies: dict[Path, Path] = {}
