@@ -309,6 +309,10 @@ WRONG: dict[str, Build] = {
     "the set's flags and then armv8-a": recorded_as("armv9", f"{CXX_MARK} -march=armv8-a -O2"),
     "armv8.2 as armv9": recorded_as("armv9", line("armv8_2")),
     "armv9 as armv8.2": recorded_as("armv8_2", line("armv9")),
+    "armv9 with units of its own for armv8.2, as that": lambda f: (
+        arm_torch(f, {"torch/lib/libtorch_cpu.so": code("armv9", line("armv8_2"))}, "armv9"),
+        ARM,
+    ),
     "SVE alone as armv9": recorded_as("armv9", f"{CXX_MARK} -march=armv8-a+sve -O2"),
     **{
         f"{built} as {name}": recorded_as(name, line(built))

@@ -99,8 +99,8 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
 
 
 def _is_for(line: RecordedLine, promised: RecordedLine) -> bool:
-    """Whether a unit that CXXFLAGS reach got exactly the set. One that adds options of its own may come to
-    the same features, as XNNPACK's units for AVX do in a build for AVX2."""
+    """Whether a unit that CXXFLAGS reach got exactly the set. One that adds its own options may come to the
+    same features, as XNNPACK's units for AVX do in a build for AVX2."""
     same = line.features == promised.features and line.changes == promised.changes
     return line.mark == "cxx" and same
 
