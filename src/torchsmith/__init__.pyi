@@ -56,8 +56,8 @@ from torchsmith.verbs.init import init as init
 from torchsmith.verbs.line import KnownRequest as KnownRequest
 from torchsmith.verbs.line import LineAddRequest as LineAddRequest
 from torchsmith.verbs.line import LineRemoveRequest as LineRemoveRequest
-from torchsmith.verbs.line import LineUpdateRequest as LineUpdateRequest
 from torchsmith.verbs.line import LinesReport as LinesReport
+from torchsmith.verbs.line import LineUpdateRequest as LineUpdateRequest
 from torchsmith.verbs.line import add_line as add_line
 from torchsmith.verbs.line import list_lines as list_lines
 from torchsmith.verbs.line import remove_line as remove_line
