@@ -99,9 +99,7 @@ def test_a_line_is_broken_between_words_alone(text: str, room: int, hang: int) -
     assert not [line for line, words in zip(shown, seen, strict=True) if len(line) > room and len(words) > 2]
 
 
-@pytest.mark.parametrize(
-    "words", ["cover sample --curve 8", "line list", "package list", "facts --offline", "verify sample"]
-)
+@pytest.mark.parametrize("words", ["cover sample --curve 8", "line list", "package list", "verify sample"])
 def test_nothing_is_cut_or_broken_where_nobody_watches(
     words: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
