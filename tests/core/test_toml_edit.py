@@ -41,10 +41,11 @@ def test_a_key_of_the_file_itself_stands_before_its_tables() -> None:
     assert tomllib.loads(set_string('[a]\nb = "1"\n', ("line",), "2.10")) == {"line": "2.10", "a": {"b": "1"}}
 
 
-@pytest.mark.parametrize("text", ['pin = { rev = "1" }\n', "pin = 1\n"])
-def test_what_has_no_lines_of_its_own_takes_none(text: str) -> None:
+def test_a_value_is_added_to_an_inline_table_and_not_to_a_number() -> None:
+    added = set_string('pin = { rev = "1" }\n', ("pin", "new"), "3")
+    assert tomllib.loads(added) == {"pin": {"rev": "1", "new": "3"}}
     with pytest.raises(Invalid) as problem:
-        set_string(text, ("pin", "new"), "3")
+        set_string("pin = 1\n", ("pin", "new"), "3")
     assert problem.value.path == ("pin",)
 
 

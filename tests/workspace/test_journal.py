@@ -204,14 +204,14 @@ def _own_mounts() -> list[str]:
 
 
 @pytest.mark.needs("mounts")
-def test_pin_moves_repositories_that_are_mounts_of_their_own(master: Path) -> None:
+def test_line_update_changes_repositories_that_are_mounts_of_their_own(master: Path) -> None:
     """In a name space of its own: one repository a tmpfs, another the same file system mounted once more."""
     vision, audio = master / "build-torchvision", master / "build-torchaudio"
     script = f"""set -e
         cp -r {vision} {master}/kept
         mount -t tmpfs tmpfs {vision} && cp -r {master}/kept/. {vision}
         mount --bind {audio} {audio}
-        {Path(sys.executable).with_name("torchsmith")} pin 2.10 -w {master} --rev {NEW}
+        {Path(sys.executable).with_name("torchsmith")} line update 2.10 -w {master} --rev {NEW}
         ! grep -rl {OLD} {master}/build-*
         grep -rl {NEW} {vision} {audio} | wc -l"""
     done = subprocess.run([*_own_mounts(), "sh", "-c", script], capture_output=True, text=True)

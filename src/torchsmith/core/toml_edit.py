@@ -11,15 +11,14 @@ from torchsmith.core.problem import Invalid
 def set_string(text: str, path: Sequence[str], value: str) -> str:
     """The text with the string at `path` set, in a new table if need be."""
     import tomlkit
-    from tomlkit.items import InlineTable
 
     document = table = tomlkit.parse(text)
     for at, key in enumerate(path[:-1], 1):
         table = table.setdefault(key, tomlkit.table())
-        if not isinstance(table, dict) or isinstance(table, InlineTable):
+        if not isinstance(table, dict):
             name = ".".join(path[:at])
             raise Invalid(
-                f"cannot add {path[-1]} to {name}: it is not a table with lines of its own",
+                f"cannot add {path[-1]} to {name}: it is not a table",
                 hint=f"write it as [{name}], with a line for each key",
                 path=tuple(path[:at]),
             )
