@@ -88,7 +88,9 @@ def public_modules() -> dict[str, str]:
     rows = "".join(f'    "{name}": "{place}",\n' for name, place in places.items())
     imports = "".join(
         f"from torchsmith.{place} import {name} as {name}\n"
-        for name, place in sorted(places.items(), key=lambda item: (item[1], item[0]))
+        for name, place in sorted(
+            places.items(), key=lambda item: (item[1], item[0].islower(), item[0].lower())
+        )
     )
     return {
         "src/torchsmith/public.py": f"{note}PLACES = {{\n{rows}}}\n",
