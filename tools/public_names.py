@@ -1,6 +1,6 @@
 """The public names of torchsmith: the requests, functions and reports of the verbs, and a few shared types.
 
-A public function of a verb's module is one whose first parameter is a request of that module.
+A public function of a verb's module is one whose first parameter is a request.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ def functions() -> list[PublicFunction]:
 def _functions_of(file: Path) -> Iterator[PublicFunction]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-    own = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or not node.args.args:
             continue
         requests = [name for name in _names(node.args.args[0].annotation) if name.endswith("Request")]
-        if requests and requests[0] in own:
+        if requests:
             about = (ast.get_docstring(node) or "").replace("\n", " ").split(". ")[0].rstrip(".")
             yield PublicFunction(node.name, module, requests[0], tuple(_names(node.returns)), about)
 
@@ -89,7 +88,9 @@ def public_modules() -> dict[str, str]:
     rows = "".join(f'    "{name}": "{place}",\n' for name, place in places.items())
     imports = "".join(
         f"from torchsmith.{place} import {name} as {name}\n"
-        for name, place in sorted(places.items(), key=lambda item: (item[1], item[0]))
+        for name, place in sorted(
+            places.items(), key=lambda item: (item[1], item[0].islower(), item[0].lower())
+        )
     )
     return {
         "src/torchsmith/public.py": f"{note}PLACES = {{\n{rows}}}\n",
