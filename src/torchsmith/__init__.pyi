@@ -69,7 +69,9 @@ from torchsmith.verbs.list import list_cells as list_cells
 from torchsmith.verbs.list import list_left_out as list_left_out
 from torchsmith.verbs.package import PackageAddRequest as PackageAddRequest
 from torchsmith.verbs.package import PackageRemoveRequest as PackageRemoveRequest
+from torchsmith.verbs.package import PackagesReport as PackagesReport
 from torchsmith.verbs.package import add_package as add_package
+from torchsmith.verbs.package import list_packages as list_packages
 from torchsmith.verbs.package import remove_package as remove_package
 from torchsmith.verbs.page import PageRequest as PageRequest
 from torchsmith.verbs.page import page as page

@@ -21,7 +21,7 @@ MAX_BYTES = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 DOCUMENT = rf'"{MARK}"\s*:'
 ASK = (
     "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv; lscpu; cat /etc/os-release; or"
-    " torchsmith host --json"
+    " torchsmith pick --facts --json"
 )
 
 
