@@ -269,7 +269,7 @@
     const title = (text) => parts.push(make("h4", {}, text));
     const name = quoted(cell.n);
     title("Commands");
-    if (cell.s === "impossible") parts.push(command(`torchsmith explain ${name}`));
+    if (cell.s === "impossible") parts.push(command(`torchsmith show ${name}`));
     else if (!cell.f) parts.push(command("torchsmith apply"), command(`torchsmith show ${name}`));
     else {
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
