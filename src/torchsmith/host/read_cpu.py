@@ -112,8 +112,8 @@ def breaks_off(text: str) -> bool:
     features = text.lower().split()
     if not features or features[-1].endswith(("..", "…")):
         return bool(features)
-    if "sse2" in features and EARLY_X86.isdisjoint(features):
-        return "lm" in features or "constant_tsc" not in features
+    if "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features:
+        return True
     needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
     half = features[-1] not in needed and any(feature.startswith(features[-1]) for feature in needed)
     return half or ("asimd" in features and "crc32" not in features)
