@@ -90,33 +90,35 @@ def _is_list(label: str, value: str) -> bool:
 
 
 def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tuple[frozenset[str], bool]:
-    """What all cores have, and whether that is a list that breaks off."""
-    ends = text.rstrip(" ").endswith(lists[-1].split()[-1]) if lists else False
-    cut = [listed for listed in lists if breaks_off(listed) or (ends and listed is lists[-1])]
-    sets = {frozenset(listed.lower().split()) for listed in lists if listed not in cut}
+    """What all cores have, and whether a list of them breaks off."""
     if not lists:
         notes.append(Note(source, "names no CPU features (the line that English lscpu calls Flags)"))
-    elif not sets:
+        return frozenset(), False
+    ends = text.rstrip(" ").endswith(lists[-1].split()[-1])
+    cut = [listed for listed in lists if _ends_within(listed) or (ends and listed is lists[-1])]
+    sets = {frozenset(listed.lower().split()) for listed in lists if listed not in cut}
+    if not sets:
         notes.append(Note(source, CUT))
-        names = cut[0].lower().rstrip(".… ").split()
-        return frozenset(names[:-1]), True
-    elif cut:
+        return frozenset(cut[0].lower().rstrip(".… ").split()[:-1]), True
+    if cut:
         notes.append(Note(source, "the last line is cut and was not used"))
     if len(sets) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
-    return frozenset.intersection(*sets) if sets else frozenset(), False
+    return frozenset.intersection(*sets), any(map(_lacks_common, sets))
 
 
-def breaks_off(text: str) -> bool:
-    """Whether a list of features is cut: it ends in dots or half a word, or lacks what every CPU has."""
-    features = text.lower().split()
-    if not features or features[-1].endswith(("..", "…")):
-        return bool(features)
-    if "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features:
-        return True
+def _ends_within(text: str) -> bool:
+    """Whether a list of features ends in dots or in half a word."""
+    last = text.lower().split()[-1]
     needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
-    half = features[-1] not in needed and any(feature.startswith(features[-1]) for feature in needed)
-    return half or ("asimd" in features and "crc32" not in features)
+    half = last not in needed and any(feature.startswith(last) for feature in needed)
+    return half or last.endswith(("..", "…"))
+
+
+def _lacks_common(features: Collection[str]) -> bool:
+    """Whether a list lacks what every CPU of its kind has, so that it goes on elsewhere."""
+    x86 = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
+    return x86 or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
