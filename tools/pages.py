@@ -122,7 +122,8 @@ JSON_FORMATS = """What changed since format 1 (the number is that of the format 
 - 2 of `build --dry-run`: `expected` has the costs by the key of the job, `needs` are keys, `size` was
   `builds`, and `broken` has causes by recipe;
 - 2 of `fix-hashes`: a correction has its `site`; failed downloads are `unfetched`;
-- 2 of `rehearse`: `broken` has causes;
+- 2 of `rehearse`: `broken` has causes, `represents` was `stands_for`;
+- 2 of `verify`: `recorded` has the recorded command lines; `flags` and `outline_atomics` are gone;
 - 2 of `runs`, which was `status` and `history`: `state` was `standing`, and with `--history` the builds are
   `jobs`;
 - 4 of `audit`: `fixed` was `mended`;

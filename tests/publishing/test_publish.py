@@ -133,6 +133,22 @@ def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path
 
 
 @pytest.mark.needs("nix")
+def test_a_build_without_recorded_flags_needs_an_option_of_its_own(ready: Place, call: Call) -> None:
+    record = open_record(ready.root)
+    built = record.built(ready.vision)
+    assert built is not None
+    row = VerificationRow(
+        output=built.outputs[0], name=ready.vision, ok=False, unrecorded=True, derivation=built.derivation
+    )
+    record.note_verdict(row)
+    refused = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--json"))
+    assert standings(refused)[ready.vision] == "not verified"
+    assert "--unrecorded" in refused.out
+    accepted = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--unrecorded", "--json"))
+    assert standings(accepted)[ready.vision] == "would be published"
+
+
+@pytest.mark.needs("nix")
 def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, call: Call) -> None:
     answer = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--json"))
     assert answer.code == 0, answer.err

@@ -11,9 +11,14 @@ from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
 from torchsmith.record import Built, Record, VerificationRow
 
+UNRECORDED = "--unrecorded"  # the option of publish for builds that do not record their flags
 
-def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | None = None) -> str:
-    """Why a package's build, by default its last, does not count as verified; empty if it does."""
+
+def why_unverified(
+    record: Record, catalog: Catalog, name: str, built: Built | None = None, *, unrecorded: bool = False
+) -> str:
+    """Why a package's build, by default its last, does not count as verified; empty if it does. With
+    `unrecorded` it may lack the record of its compiler flags."""
     built = built or record.built(name)
     if built is None or not built.outputs:
         return "it was not built here; torchsmith build builds it"
@@ -21,7 +26,10 @@ def why_unverified(record: Record, catalog: Catalog, name: str, built: Built | N
     if verdict is None:
         verdict = verify_output(name, Path(built.outputs[0]), catalog, built.derivation)
         record.note_verdict(verdict)
-    return "" if verdict.ok else f"its build is not right: {verdict.detail}"
+    if verdict.ok or (unrecorded and verdict.unrecorded):
+        return ""
+    accepted = f"; {UNRECORDED} publishes it all the same" if verdict.unrecorded else ""
+    return f"its build is not right: {verdict.detail}{accepted}"
 
 
 def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
@@ -39,7 +47,14 @@ def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "
 def verdict_of(report: Report, name: str, output: str, derivation: str) -> VerificationRow:
     """The row of the record for a report."""
     wrong = "; ".join(check.text for check in report.checks if check.status in ("wrong", "unjudged"))
-    return VerificationRow(output=output, name=name, ok=report.verified, detail=wrong, derivation=derivation)
+    return VerificationRow(
+        output=output,
+        name=name,
+        ok=report.verified,
+        unrecorded=report.unrecorded_only,
+        detail=wrong,
+        derivation=derivation,
+    )
 
 
 def verify_recipe(catalog: Catalog, name: str, output: str) -> VerificationRow | None:

@@ -68,7 +68,7 @@ VERDICTS = """
 drop table verdicts;
 create table verdicts (
   output text not null, derivation text not null, name text not null, ok integer not null,
-  detail text, at real, primary key (output, derivation, name)
+  unrecorded integer not null, detail text, at real, primary key (output, derivation, name)
 );
 """
 MIGRATIONS = (FIRST, BUILT, REHEARSED, VERDICTS)

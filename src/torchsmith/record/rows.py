@@ -77,6 +77,7 @@ class VerificationRow(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     name: str
     ok: bool
+    unrecorded: bool = False  # nothing but the record of its compiler flags is missing
     detail: str = ""
     derivation: str = ""  # that made the output; empty if Flox built it
     at: float = 0.0

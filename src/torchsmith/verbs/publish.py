@@ -48,6 +48,9 @@ class PublishRequest:
     checkout_credentials: Annotated[
         bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
     ] = False
+    unrecorded: Annotated[
+        bool, Option("Also publish builds that only lack the record of their compiler flags.")
+    ] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
     dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
     nixpkgs: NixpkgsOption = ()
@@ -79,7 +82,7 @@ def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishRepo
             record=record,
             workspace=opened,
             trees=read_trees(request.nixpkgs),
-            why_unverified=partial(why_unverified, record, opened.catalog),
+            why_unverified=partial(why_unverified, record, opened.catalog, unrecorded=request.unrecorded),
         )
         publisher = Publisher(
             require_flox(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -60,6 +60,7 @@ class VerifyRequest(Request):
 class VerifyReport(msgspec.Struct, frozen=True):
     """What a build contains, checked against its variant's name, and compared with another build."""
 
+    FORMAT: ClassVar[int] = 2
     report: Report
     comparison: Comparison | None = None
 
@@ -78,8 +79,10 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     derivation = derivation_of(path, variant, opened) if variant else ""
     against = build_named(or_sample(request.against, "build"), opened) if request.against else None
     cpu, catalog, other = not request.no_cpu, opened.catalog, None
+    name = opened.line_of(promise) if promise is not None and opened.root is not None else None
+    line = catalog.lines[name] if name else None
     with reporter.progress() as progress:
-        report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation)
+        report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation, line=line)
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     complete = by_name and not request.variant and not request.no_cpu
