@@ -40,6 +40,7 @@ ALIKE = {
     "beyond_flags",
     "other_flags",
     "last_driver",
+    "torch_drops",
 }  # the cells here may have one value of it
 Seen = list[tuple[str, int, str]]
 

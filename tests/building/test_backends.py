@@ -143,7 +143,8 @@ def test_a_backend_is_added_by_data_alone(nova: Path, call: Call) -> None:
     assert all(recipe["evaluated"]["drv_path"] for recipe in recipes)
     name = "pytorch-python313-nova1_2-nv1-avx2"
     shown = json.loads(call("show", name, "-w", str(nova / "w"), "--json").out)
-    assert (shown["gpu"]["cuda"], shown["gpu"]["sm"]) == ("Nova 1.2", "nv1")
+    gpu = shown["build"]["gpu"]
+    assert (gpu["cuda"], gpu["sm"]) == ("Nova 1.2", "nv1")
 
 
 @pytest.mark.needs("nix")

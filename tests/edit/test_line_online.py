@@ -16,7 +16,7 @@ from tests.nix.conftest import MINI
 from tests.nix.world import World, serving
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.toml import read_table
-from torchsmith.edit.python_index import Published
+from torchsmith.edit.python_index import PublishedWheel
 
 pytestmark = pytest.mark.needs("nix")
 NAME, TORCH, NEXT = "2.90", "2.90.1", "2.90.2"  # no catalog knows them
@@ -150,8 +150,8 @@ def test_what_is_newest_is_asked_of_the_index_and_the_channel(
     place: Path, world: World, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {
-        "torch": Published("torch", "2.99.0"),
-        "torchvision": Published("torchvision", "0.9", "==2.99.0"),
+        "torch": PublishedWheel("torch", "2.99.0"),
+        "torchvision": PublishedWheel("torchvision", "0.9", "==2.99.0"),
     }
     monkeypatch.setattr("torchsmith.edit.python_index.newest", lambda packages, index: found)
     listed = call("line", "list", "-w", place, "--online", "--json")

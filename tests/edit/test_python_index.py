@@ -7,7 +7,7 @@ import json
 import pytest
 
 from torchsmith.core.problem import Failed
-from torchsmith.edit.python_index import Published, newest, read_report
+from torchsmith.edit.python_index import PublishedWheel, newest, read_report
 
 
 def report(*rows: dict[str, object]) -> bytes:
@@ -27,7 +27,7 @@ def test_a_release_names_the_torch_that_its_wheel_asks_for() -> None:
             },
         )
     )
-    assert found["torch"] == Published("torch", "2.15.0")
+    assert found["torch"] == PublishedWheel("torch", "2.15.0")
     assert {name: row.torch for name, row in found.items() if row.torch} == {
         "torchvision": "==2.10.0",
         "torchaudio": "==2.9.1",

@@ -21,7 +21,7 @@ NO_PIP = "pip is needed to ask the Python index"
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedWheel(msgspec.Struct, frozen=True):
     """A release on the index: its version, and the torch that its wheel asks for."""
 
     package: str
@@ -30,7 +30,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Platform:
+class WheelPlatform:
     """The machine and Python whose wheels are meant."""
 
     python: str = "3.13"
@@ -38,11 +38,11 @@ class Platform:
 
 
 def newest(
-    packages: Sequence[str], platform: Platform | None = None, index: str = ""
-) -> dict[str, Published]:
+    packages: Sequence[str], platform: WheelPlatform | None = None, index: str = ""
+) -> dict[str, PublishedWheel]:
     """The newest release of each package that has a wheel. Raises MissingRequirement without pip, and Failed
     if the index does not answer."""
-    platform = platform or Platform()
+    platform = platform or WheelPlatform()
     with tempfile.TemporaryDirectory(prefix="torchsmith-") as folder:
         report = Path(folder, "report.json")
         words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--no-input"]
@@ -65,7 +65,7 @@ def newest(
         return read_report(report.read_bytes())
 
 
-def read_report(text: bytes) -> dict[str, Published]:
+def read_report(text: bytes) -> dict[str, PublishedWheel]:
     """The releases in an installation report of pip."""
     try:
         items = msgspec.json.decode(text, type=dict[str, Any])["install"]
@@ -75,13 +75,13 @@ def read_report(text: bytes) -> dict[str, Published]:
     return {release.package: release for release in found}
 
 
-def _published(metadata: Mapping[str, Any]) -> Published:
+def _published(metadata: Mapping[str, Any]) -> PublishedWheel:
     torch = ""
     for requirement in metadata.get("requires_dist") or ():
         match = REQUIREMENT.match(requirement)
         if match and match[1].lower() == "torch" and "extra ==" not in requirement:
             torch = match[2].replace(" ", "")
-    return Published(str(metadata["name"]).lower(), str(metadata["version"]), torch)
+    return PublishedWheel(str(metadata["name"]).lower(), str(metadata["version"]), torch)
 
 
 def _pip() -> list[str]:

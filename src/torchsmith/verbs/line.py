@@ -36,7 +36,7 @@ from torchsmith.edit import python_index
 from torchsmith.edit.impact import summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.proposal import EditReport, Proposal, require_own, write_proposal
-from torchsmith.edit.python_index import Published
+from torchsmith.edit.python_index import PublishedWheel
 from torchsmith.matrix.cells import newest_line
 from torchsmith.nix import channel as channels
 from torchsmith.nix.tool import find_nix
@@ -76,7 +76,7 @@ class KnownRequest:
 class Newest(msgspec.Struct, frozen=True):
     """The newest releases on the Python index, and the head of a channel of nixpkgs."""
 
-    index: list[Published]
+    index: list[PublishedWheel]
     channel: str
     rev: str  # empty: the server does not answer
     known: str = ""  # the pin of the catalog at that revision
@@ -100,7 +100,7 @@ def list_lines(request: KnownRequest, reporter: Reporter = SILENT) -> LinesRepor
 def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
     """What the servers answer. Raises MissingRequirement if neither does."""
     sources = opened.settings.sources
-    rev, found = "", dict[str, Published]()
+    rev, found = "", dict[str, PublishedWheel]()
     unanswered: list[Problem] = []
     try:
         rev = channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
