@@ -355,7 +355,7 @@ def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     return Reason(
         "no-pin",
         f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it for {what}",
-        f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix",
+        f"torchsmith line add {line.name} --matrix",
     )
 
 

@@ -193,7 +193,7 @@ def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState
     """The state of a line; `wanted`: the workspace has cells of it."""
     builds = [build for build in line.every_build.values() if build.style == "pinned"]
     if builds and all(build.lacks_pin for build in builds):
-        command = f"torchsmith line add {line.name} --rev REV --nixpkgs TREE --matrix"
+        command = f"torchsmith line add {line.name} --matrix"
         return LineState(["a nixpkgs that has it"], [], command)
     hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
     lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
