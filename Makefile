@@ -52,7 +52,7 @@ test: $(VENV)/.test-installed
 # Where versions matter: structs, decoding, parsing of Nix and TOML, the solver, GPU and CPU code.
 LOWEST_TESTS := tests/core tests/matrix tests/catalog/test_builtin.py tests/recipe/test_template.py tests/recipe/read \
 	tests/workspace/test_settings.py tests/host/test_cover.py tests/host/test_detect.py tests/artifact/test_verdict.py \
-	tests/artifact/test_bundle.py tests/record tests/page/test_document.py
+	tests/artifact/test_bundle.py tests/record tests/webpage/test_document.py
 
 $(VENV)-lowest/.installed: pyproject.toml $(VENV)/.dev-installed
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-lowest
