@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.faults.scenarios import SCENARIOS, Scenario, base, environment, torchsmith
+from torchsmith.core.state import state_folder
 
 FAULTS = ("kill", "term", "eio", "disk-eio", "enospc")
 WEIGHTS = (4, 2, 2, 2, 2)
@@ -122,7 +123,7 @@ def torn(pattern: Pattern, root: Path) -> list[str]:
 
 
 def wrong_record(root: Path) -> list[str]:
-    record = root / ".torchsmith/record.sqlite"
+    record = state_folder(root) / "record.sqlite"
     if not record.exists():
         return []
     with sqlite3.connect(record) as database:

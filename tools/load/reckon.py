@@ -11,6 +11,7 @@ import msgspec
 
 from tools.load.child import Cost
 from torchsmith.building.events import Event, JobEnded, JobStarted
+from torchsmith.core.state import state_folder
 from torchsmith.record import Record, open_record
 
 
@@ -109,7 +110,7 @@ def _faults(root: Path, record: Record, events: list[Event], notes: dict[str, No
             "was begun after it was done": all(when < last for when in note.begun),
             "is not on record as done": row is not None and row.state == "done",
             "has other attempts on record": row is not None and row.attempts == started[name],
-            "is not kept from being collected": (root / ".torchsmith/results" / name).is_symlink(),
+            "is not kept from being collected": (state_folder(root) / "results" / name).is_symlink(),
             "is not written down as built": built is not None and len(built.outputs) == 1,
         }
         yield from (f"{name} {words}" for words, right in checks.items() if not right)
