@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,11 +11,15 @@ import tarfile
 import tomllib
 import zipfile
 from fnmatch import fnmatch
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 from torchsmith import __version__
+from torchsmith.catalog import builtin_catalog
 
 ROOT = Path(__file__).parent.parent
 
@@ -112,3 +117,25 @@ def _dependencies() -> list[str]:
     text = (ROOT / "pyproject.toml").read_text()
     block = text[text.index("dependencies = [") :].split("]")[0]
     return [line for line in block.splitlines() if line.strip().startswith('"')]
+
+
+def test_a_tag_builds_checks_attests_and_publishes_without_a_stored_secret() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    workflow = {"on" if key is True else key: value for key, value in yaml.safe_load(text).items()}
+    schema = files("check_jsonschema").joinpath("builtin_schemas/vendor/github-workflows.json").read_text()
+    jsonschema.Draft7Validator(json.loads(schema)).validate(workflow)
+    assert (workflow["on"], workflow["permissions"]) == ({"push": {"tags": ["v*"]}}, {})
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert (build["permissions"], publish["needs"]) == ({"contents": "read"}, "build")
+    assert publish["permissions"]["id-token"] == "write"
+    used = [step["uses"].partition("@") for step in publish["steps"]]
+    assert [name for name, _, _ in used][1:] == [
+        "actions/attest-build-provenance",
+        "pypa/gh-action-pypi-publish",
+    ]
+    assert "secrets." not in text
+    pinned = {action.repo: action.commit for action in builtin_catalog().actions.values()}
+    for step in build["steps"]:
+        if "uses" in step:
+            name, _, commit = step["uses"].partition("@")
+            assert commit == pinned[name]

@@ -63,7 +63,7 @@ def pages() -> dict[str, str]:
         "docs/python-functions.md": public_page(NOTE),
         **pictures(),
         **rule_pages(NOTE),
-        **json_pages(DOCUMENTS, JSON_INTRODUCTION, JSON_FORMATS, NOTE),
+        **json_pages(DOCUMENTS, JSON_INTRODUCTION, NOTE),
         "docs/torchsmith.schema.json": json.dumps(schema(catalog), indent=2) + "\n",
     }
 
@@ -105,57 +105,14 @@ DOCUMENTS: dict[str, Any] = {
 
 
 JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages to stderr. Every document is an
-object with a `format` number. New fields do not change the number; a field that is removed or changes its
-meaning raises it.
+object with a `format` number, and has a JSON Schema. New fields do not change the number; a field that is
+removed or changes its meaning raises it, and CHANGELOG.md says how.
 
 `build --json` prints one event per line, as objects without a format. An error is a document too,
 `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
 [code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
 instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
 out."""
-JSON_FORMATS = """What changed since format 1 (the number is that of the format with it):
-
-- 3 of `diagnose`: `fix` was `cure`; 2: `entry` was `error`;
-- 3 of `doctor`: `builders` are what `farm check` printed; 2: `health` has other words;
-- 3 of `eval`: `cause` has a `code`; `graph` is what the verb `graph` printed, with `long_builds` for `heavy`
-  and `foreign_targets` for `other_gpus`;
-- 2 of `build --dry-run`: `expected` has the costs by the key of the job, `needs` are keys, `size` was
-  `builds`, and `broken` has causes by recipe;
-- 2 of `fix-hashes`: a correction has its `site`; failed downloads are `unfetched`;
-- 2 of `rehearse`: `broken` has causes, `represents` was `stands_for`;
-- 2 of `verify`: `recorded` has the recorded command lines; `flags` and `outline_atomics` are gone;
-- 2 of `runs`, which was `status` and `history`: `state` was `standing`, and with `--history` the builds are
-  `jobs`;
-- 4 of `audit`: `fixed` was `mended`;
-- 3 of `audit`: a finding has `where` with `file`, `line`, `column`, and `fix` with `title` and `edits`;
-  counts (`errors`, `warnings`, `notes`) are gone;
-- 2 of `align`: a row has the repositories where its cell is `present` and `missing`, and why others
-  `cannot` have it; with `--create` the same document says what was `written` and `not_written`;
-- 2 of `plan` and `apply`: one document of both; `changes` were `actions` of `plan`, `done` and `left` of
-  `apply`, and `skipped` was `blocked`;
-- 3 of `plan` and `apply`: a change has the texts `before` and `after` instead of a `diff`, the `code` of its
-  reason and the audit's `rules`; `committer` is gone;
-- 3 of `align`: `unmatched` was `left`, and `not_written` has a name, a path and a reason for each recipe;
-- 2 of `show`: `verdict`, `reasons`, `codes`, `nearest`, `in_matrix` and `old_spelling`, and the former
-  document as `build`; of a GPU: `releases` was `cuda`;
-- 2 of `list`: `next` is gone;
-- 2 of `impact`: the kind `fixed` was `mended`;
-- 2 of `init`: `left_out` was `left`, without `impossible`;
-- 3 of `eval`: `components`, which was always empty, is gone;
-- 2 of `eval`: `evaluated` holds the derivation (`drv_path`, `name`, `system`, `outputs`, `facts`), `cause`
-  why there is none; the file is `path`;
-- 3 of `pick`: `assumptions` were `provided`, `notes` `remarks`, `not_chosen` `others`; `not_estimated` of a
-  cost are packages, and was `unknown` with variants;
-- 2 of `pick`: `commands` by tool were `install` and `build`, or `steps`; `wheels` were `stock` and
-  `other_wheels`; `bundled` was `brought`; the companions of a choice are its own;
-- 3 of `cover`: a plan has its costs in `cost`, with `not_estimated`, and a row of `served` says whether it is
-  `slower`; `assumptions` were `assumed`;
-- 2 of `cover`: the machines of the plan are `served`, and `where` of an entry that was not read has `file`,
-  `line`, `column`;
-- 2 of `line add`, `package add`, `package remove`: one document of all, and a recipe was its path;
-- 3 of `line add`, `line update`, `package add`, `package remove`: `files`, `recipes` and `blocked` are
-  changes as in `plan`.
-"""
 
 
 def main(check: bool) -> int:
@@ -164,8 +121,9 @@ def main(check: bool) -> int:
     stale = [
         str(path.relative_to(ROOT))
         for folder in {(ROOT / name).parent for name in wanted}
-        for path in sorted(folder.glob("*.md"))
-        if path.read_text().startswith(NOTE) and str(path.relative_to(ROOT)) not in wanted
+        for path in sorted([*folder.glob("*.md"), *folder.glob("*.schema.json")])
+        if path.suffix == ".json" or path.read_text().startswith(NOTE)
+        if str(path.relative_to(ROOT)) not in wanted
     ]
     for name in [] if check else stale:
         (ROOT / name).unlink()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import torchsmith.cli.console
@@ -24,6 +27,32 @@ class Result:
 
 
 Call = Callable[..., Result]
+
+
+@cache
+def _validators(verb: str) -> dict[str, jsonschema.Draft202012Validator]:
+    """The published schemas of what a verb prints with --json, by name of the document."""
+    from tools.json_pages import schema_name
+    from tools.pages import DOCUMENTS, ROOT
+
+    names = [name for name in DOCUMENTS if verb in (part.split()[0] for part in name.split(", "))]
+    return {
+        name: jsonschema.Draft202012Validator(
+            json.loads((ROOT / "docs/json" / schema_name(name)).read_text())
+        )
+        for name in names
+    }
+
+
+def check_document(verb: str, text: str) -> None:
+    """Fail unless a JSON document of a verb is as one of its schemas says; an error has a form of its own."""
+    lines = text.splitlines() if verb == "build" and text.startswith('{"') else [text]
+    for document in map(json.loads, filter(None, lines)):
+        if "error" not in document:
+            faults = {
+                name: next(schema.iter_errors(document), None) for name, schema in _validators(verb).items()
+            }
+            assert None in faults.values(), faults
 
 
 @pytest.fixture
@@ -51,6 +80,8 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
         captured = capsys.readouterr()
+        if "--json" in args:
+            check_document(str(args[0]), captured.out)
         return Result(code, captured.out, captured.err, "".join(told))
 
     return run
