@@ -28,6 +28,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HOSTILE = "evil\x1b]0;title\x07\x1b[2J\r\n0 errors\u202e"
+PROGRAMS = (
+    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "diff.external"),
+    *("diff.theirs.command", "diff.theirs.textconv", "filter.theirs.clean", "filter.theirs.smudge"),
+    *("filter.theirs.process", "gpg.program", "credential.helper", "hook.theirs.command"),
+)
 VERBS = (
     ("audit",),
     ("eval",),
@@ -57,9 +62,29 @@ def test_no_verb_starts_a_program_that_the_checkout_names(
     program.chmod(0o755)
     for repo in (place.root / "build-pytorch", place.root / "build-torchvision"):
         subprocess.run(["git", "-C", repo, "commit", "--quiet", "--message", "all"], check=True)
-        subprocess.run(["git", "-C", repo, "config", "core.fsmonitor", program], check=True)
+        for key in PROGRAMS:
+            subprocess.run(["git", "-C", repo, "config", key, program], check=True)
+        (repo / ".git/info/attributes").write_text("*.nix filter=theirs diff=theirs\n")
+        for hook in ("pre-commit", "post-index-change", "reference-transaction"):
+            (repo / ".git/hooks").mkdir(exist_ok=True)
+            (repo / ".git/hooks" / hook).symlink_to(program)
+    place.recipe(place.torch).touch()
     call(*place.words(*words))
     assert not ran.exists()
+
+
+def test_a_variable_that_names_another_repository_does_not_reach_git(
+    place: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "--quiet", other], check=True)
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    assert call(*place.words("apply", "--yes", "--commit")).code == 0
+    monkeypatch.delenv("GIT_DIR")
+    monkeypatch.delenv("GIT_WORK_TREE")
+    listing = subprocess.run(["git", "-C", other, "for-each-ref"], capture_output=True, check=True)
+    assert listing.stdout == b""
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.core.git import git, harmless
+from torchsmith.core.git import LOCAL_VARIABLES, git, harmless
+from torchsmith.core.problem import Refused
 
 SRC = Path(__file__).parents[2] / "src/torchsmith"
 
@@ -68,8 +69,6 @@ COMMANDS = (
     ("add", "--all"),
     ("commit", "--quiet", "--all", "--message", "second"),
     ("archive", "--format=tar", "--output=/dev/null", "HEAD"),
-    ("push", "--quiet", "--set-upstream", "origin", "main"),
-    ("ls-remote", "origin"),
 )
 
 
@@ -92,10 +91,27 @@ def test_nor_is_one_that_an_included_file_names(checkout: Path, ran: Path, progr
     assert not ran.exists(), ran.read_text()
 
 
-def test_nor_one_that_a_remote_s_address_names(checkout: Path, ran: Path, program: str) -> None:
-    raw(checkout, "remote", "set-url", "origin", f"ext::{program}")
-    assert not git(checkout, "ls-remote", "origin").ok
+@pytest.mark.parametrize(
+    "command", [("push", "origin", "main"), ("ls-remote", "origin"), ("fetch", "origin")]
+)
+def test_no_network_is_used_in_a_checkout_that_has_settings_of_its_own(
+    checkout: Path, ran: Path, command: tuple[str, ...]
+) -> None:
+    with pytest.raises(Refused):
+        git(checkout, *command)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("key", ["http.cookieFile", "http.https://x.test/.proxy", "url./x.insteadOf"])
+def test_addresses_and_cookies_of_a_checkout_are_never_used(tmp_path: Path, key: str) -> None:
+    raw(tmp_path, "init", "--quiet", "plain")
+    raw(tmp_path, "init", "--quiet", "--bare", "remote.git")
+    repo = tmp_path / "plain"
+    raw(repo, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    assert git(repo, "ls-remote", "origin").ok
+    raw(repo, "config", key, "x")
+    with pytest.raises(Refused):
+        git(repo, "ls-remote", "origin")
 
 
 def test_nor_one_of_a_repository_inside_it(checkout: Path, ran: Path, program: str) -> None:
@@ -113,19 +129,50 @@ def test_nor_one_of_a_repository_inside_it(checkout: Path, ran: Path, program: s
 def test_what_the_user_s_own_configuration_says_holds() -> None:
     found = harmless(
         [
-            ("global", "core.sshcommand", "ssh -i mine"),
-            ("global", "credential.helper", "store"),
+            ("global", "gpg.program", "my-gpg"),
             ("global", "filter.lfs.clean", "git-lfs clean"),
-            ("local", "core.sshcommand", "evil"),
-            ("local", "credential.https://x.helper", "evil"),
+            ("local", "gpg.program", "evil"),
+            ("local", "filter.other.clean", "evil"),
             ("local", "user.name", "Somebody"),
         ]
     )
-    assert list(found) == [
-        ("core.sshcommand", "ssh -i mine"),
-        ("credential.helper", ""),
-        ("credential.helper", "store"),
-    ]
+    assert list(found) == [("gpg.program", "my-gpg"), ("filter.other.clean", "")]
+
+
+@pytest.mark.parametrize(("folder", "runs"), [("{own}", True), ("own", False)])
+def test_the_user_s_own_hooks_run_on_a_commit_unless_they_are_in_the_checkout(
+    checkout: Path, ran: Path, program: str, monkeypatch: pytest.MonkeyPatch, folder: str, runs: bool
+) -> None:
+    own = checkout.parent / "hooks"
+    for place in (own, checkout / "own"):
+        place.mkdir()
+        (place / "pre-commit").symlink_to(program)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.hooksPath")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", folder.format(own=own))
+    (checkout / "a.nix").write_text("2\n")
+    assert git(checkout, "status", "--porcelain=v1").ok
+    assert git(checkout, "add", "--all").ok
+    assert not ran.exists()
+    assert git(checkout, "commit", "--quiet", "--all", "--message", "second").ok
+    assert ran.exists() is runs
+    assert str(own if runs else "") in (ran.read_text() if runs else "")
+
+
+@pytest.mark.parametrize("name", LOCAL_VARIABLES)
+def test_variables_that_name_another_repository_do_not_reach_git(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    raw(checkout.parent, "init", "--quiet", "other")
+    monkeypatch.setenv(name, str(checkout.parent / "other/.git"))
+    listing = git(checkout, "ls-files").stdout.split()
+    assert listing == [".gitattributes", "a.nix"]
+
+
+def test_every_local_variable_of_git_is_dropped() -> None:
+    listing = subprocess.run(["git", "rev-parse", "--local-env-vars"], capture_output=True, text=True)
+    own = {"GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"}
+    assert set(listing.stdout.split()) - own <= set(LOCAL_VARIABLES)
 
 
 def test_git_is_started_in_one_place() -> None:

@@ -28,6 +28,7 @@ from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.load import open_workspace
 
 TOKEN = "floxhub-very-secret-token"
+SERVER = "https://git.test/"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,10 @@ def _flox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOX_STANDIN_CATALOG", str(tmp_path / "catalog.json"))
     monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", TOKEN)
     monkeypatch.setenv("PATH", str(STAND_IN.parent), prepend=os.pathsep)
+    # The user's own configuration: the server is a folder of this machine.
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.file://{tmp_path}/.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", SERVER)
 
 
 def catalog(tmp_path: Path) -> list[list[str]]:
@@ -74,7 +79,7 @@ def with_remotes(place: Place, tmp_path: Path) -> None:
         (place.root / repo / ".flox/env/manifest.lock").write_text("{}")
         subprocess.run(["git", "-C", place.root / repo, "add", ".flox"], check=True)
         subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / f"{repo}.git"], check=True)
-        remote = ["remote", "add", "origin", str(tmp_path / f"{repo}.git")]
+        remote = ["remote", "add", "origin", f"{SERVER}{repo}.git"]
         subprocess.run(["git", "-C", place.root / repo, *remote], check=True)
 
 
@@ -434,8 +439,88 @@ def test_a_build_whose_derivation_nobody_knows_is_refused(ready: Place, tmp_path
 @pytest.mark.needs("nix")
 def test_push_pushes_nothing_if_nothing_is_verified(ready: Place, tmp_path: Path, call: Call) -> None:
     sneak(ready)
+    repo = ready.root / "build-pytorch"
+    before = git(repo, "status", "--porcelain")
     assert publish(call, ready, "--push") == (1, "not verified")
     assert git(tmp_path / "build-pytorch.git", "for-each-ref") == ""
+    assert git(repo, "for-each-ref") == "", "nothing is committed either"
+    assert git(repo, "status", "--porcelain") == before
+
+
+HOOK = """#!/bin/sh
+echo "$0" >> {log}
+"""
+
+
+@pytest.mark.needs("nix")
+def test_the_user_s_own_hooks_run_on_the_commit_and_the_push_and_the_checkout_s_do_not(
+    ready: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, log, hooks = ready.root / "build-pytorch", tmp_path / "ran", tmp_path / "own"
+    for folder in (hooks, repo / ".git/hooks"):
+        folder.mkdir(exist_ok=True)
+        for name in ("pre-commit", "pre-push", "reference-transaction"):
+            (folder / name).write_text(HOOK.format(log=log))
+            (folder / name).chmod(0o755)
+    git(repo, "config", "core.hooksPath", str(repo / ".git/hooks"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+    monkeypatch.setenv("GIT_CONFIG_KEY_1", "core.hooksPath")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_1", str(hooks))
+    assert publish(call, ready, "--push", "--dry-run") == (0, "would be published")
+    assert not log.exists()
+    assert publish(call, ready, "--push") == (0, "published")
+    ran = set(log.read_text().split())
+    assert {str(hooks / "pre-commit"), str(hooks / "pre-push")} <= ran
+    assert all(Path(one).parent == hooks for one in ran)
+
+
+@pytest.mark.needs("nix")
+def test_a_hook_that_changes_what_was_checked_stops_the_publication(
+    ready: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks, name = tmp_path / "own", ready.recipe(ready.torch).relative_to(ready.root / "build-pytorch")
+    hooks.mkdir()
+    (hooks / "pre-commit").write_text(f"#!/bin/sh\necho '# more' >> {name}\ngit add {name}\n")
+    (hooks / "pre-commit").chmod(0o755)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+    monkeypatch.setenv("GIT_CONFIG_KEY_1", "core.hooksPath")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_1", str(hooks))
+    assert publish(call, ready, "--push") == (1, "refused")
+    assert git(tmp_path / "build-pytorch.git", "for-each-ref") == ""
+    assert catalog(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "lack"),
+    [
+        ({"remote.origin.url": "-uid"}, "source"),
+        ({"remote.origin.url": "evil.git"}, "source"),
+        ({"remote.origin.pushurl": "ext::sh -c id"}, "source"),
+        ({"branch.main.merge": "refs/heads/-d"}, "source"),
+        ({"branch.main.merge": "--upload-pack=id"}, "source"),
+    ],
+    ids=str,
+)
+def test_what_git_could_take_for_an_option_or_runs_here_is_refused(
+    tmp_path: Path, settings: Mapping[str, str], lack: str
+) -> None:
+    repo = tmp_path / "repo"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(repo))
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "first")
+    git(repo, "remote", "add", "origin", f"{SERVER}repo.git")
+    assert list(missing(repo)) == []
+    for key, value in settings.items():
+        git(repo, "config", key, value)
+    assert [one.lack for one in missing(repo)] == [lack]
+
+
+def test_a_branch_that_could_be_an_option_is_refused(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(repo))
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "first")
+    git(repo, "update-ref", "refs/heads/--mirror", "HEAD")
+    git(repo, "symbolic-ref", "HEAD", "refs/heads/--mirror")
+    assert [one.lack for one in missing(repo)] == ["source"]
 
 
 @pytest.mark.needs("nix")
@@ -461,7 +546,7 @@ def test_a_shallow_checkout_is_refused_with_the_command_that_completes_it(
     git(repo, "commit", "-q", "--allow-empty", "-m", "more")
     git(repo, "push", "-q")
     shutil.rmtree(repo)
-    git(tmp_path, "clone", "-q", "--depth=1", "-b", "main", f"file://{tmp_path}/build-pytorch.git", str(repo))
+    git(tmp_path, "clone", "-q", "--depth=1", "-b", "main", f"{SERVER}build-pytorch.git", str(repo))
     answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch))
     assert (answer.code, answer.error) == (1, "refused")
     assert f"git -C {repo} fetch --unshallow" in answer.err
@@ -475,8 +560,11 @@ def test_a_shallow_checkout_is_refused_with_the_command_that_completes_it(
         ("https://example.org/a.git", True),
         ("ssh://git@example.org/a.git", True),
         ("git@example.org:a/b.git", True),
-        ("/srv/a.git", True),
-        ("file:///srv/a.git", True),
+        ("/srv/a.git", False),
+        ("a.git", False),
+        ("../a.git", False),
+        ("file:///srv/a.git", False),
+        ("", False),
         ("ext::sh -c id", False),
         ("git://example.org/a", False),
         ("--upload-pack=id", False),
@@ -498,7 +586,8 @@ def test_settings_of_the_checkout_reach_the_clone_only_as_credentials_that_the_u
     repo = pinned.root / "build-pytorch"
     git(repo, "config", "http.https://example.org/.extraheader", "AUTHORIZATION: basic c2VjcmV0")
     git(repo, "config", "core.sshCommand", "ssh -i key")
-    git(repo, "config", "url./nowhere/.insteadOf", str(tmp_path))
+    git(repo, "config", "url./nowhere/.insteadOf", f"{SERVER}build")
+    git(repo, "config", "http.cookieFile", str(tmp_path / "cookies"))
     git(repo, "config", "core.hooksPath", "hooks")
     source = source_of(repo)
     plain, taken = (
@@ -506,7 +595,9 @@ def test_settings_of_the_checkout_reach_the_clone_only_as_credentials_that_the_u
     )
     for clone in (plain, taken):
         settings = git(clone.folder, "config", "--local", "--list")
-        assert not any(word in settings for word in ("extraheader", "sshcommand", "insteadof", "hookspath"))
+        assert not any(
+            word in settings for word in ("extraheader", "sshcommand", "insteadof", "hookspath", "cookie")
+        )
         assert clone.folder.name == "build-pytorch"
         assert clone.remote_commit() == clone.commit
     assert plain.settings == ()

@@ -20,7 +20,14 @@ from tests.building.conftest import place as place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
 from torchsmith.core.problem import CannotWrite, MissingRequirement, Problem
-from torchsmith.core.state import accept_state, make_state_folder, state_folder, state_home, unused_state
+from torchsmith.core.state import (
+    abandoned_states,
+    accept_state,
+    make_state_folder,
+    state_folder,
+    state_home,
+    unused_state,
+)
 from torchsmith.record import Built, open_record
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, GitStep, Journal, writing
@@ -275,6 +282,21 @@ def test_a_moved_workspace_takes_its_records_over_by_name_of_its_old_folder(tmp_
         accept_state(new, old)
     with pytest.raises(Problem, match="no records"):
         accept_state(tmp_path / "other", tmp_path / "never")
+
+
+def test_state_of_workspaces_that_are_gone_is_named(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHSMITH_STATE", str(tmp_path / "state"))
+    for name in ("here", "gone"):
+        (tmp_path / name).mkdir()
+        make_state_folder(tmp_path / name)
+    gone = state_folder(tmp_path / "gone")
+    shutil.rmtree(tmp_path / "gone")
+    assert abandoned_states() == [gone]
+    call("init", str(tmp_path / "b"))
+    checks = json.loads(call("doctor", "--json", "-w", str(tmp_path / "b")).out)["checks"]
+    assert [str(gone) in check["todo"] for check in checks if check["name"] == "old state"] == [True]
 
 
 def test_each_user_has_records_and_the_lock_is_common(

@@ -1,8 +1,8 @@
-"""The one way to start git: the settings of a checkout run no program.
+"""The one way to start git: the settings of a checkout run no program and reach no network.
 
 A checkout may come from anybody, and its .git/config can name programs that git would start: a file monitor,
-hooks, filters, helpers for diffs, signatures and passwords. What the user's own configuration says of them
-holds; what the checkout says does not.
+hooks, filters, helpers for signatures. What the user's own configuration says of them holds, and what the
+checkout says does not. Commands that use the network run only in a repository that torchsmith made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from torchsmith.core.problem import Invalid
+from torchsmith.core.problem import Invalid, Refused
 from torchsmith.core.process import Finished, run
 
 TIMEOUT_SECONDS = 300.0
 Setting = tuple[str, str]
+Scoped = tuple[str, str, str]  # a setting's scope, key and value
 REMOTE = frozenset(("fetch", "ls-remote", "push"))
+WITH_HOOKS = frozenset(("commit", "push"))  # of the user: these are what the user asked for
 PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start programs that the settings name
 # These start nothing by themselves but what `ALWAYS` switches off.
 PLAIN = frozenset(
@@ -30,14 +32,12 @@ PLAIN = frozenset(
 WITHOUT = {
     "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
     "log": ("--no-ext-diff", "--no-textconv"),
-    "fetch": ("--upload-pack=git-upload-pack", "--recurse-submodules=no"),
-    "push": ("--receive-pack=git-receive-pack", "--recurse-submodules=no"),
-    "ls-remote": ("--upload-pack=git-upload-pack",),
+    "fetch": ("--recurse-submodules=no",),
+    "push": ("--recurse-submodules=no",),
     "status": ("--ignore-submodules=all",),  # git would ask each of them, under its own settings
 }
 ALWAYS = (
     ("core.fsmonitor", "false"),
-    ("core.hooksPath", os.devnull),
     ("log.showSignature", "false"),
     ("safe.bareRepository", "explicit"),  # a folder of the checkout that looks like a repository is none
     ("gc.auto", "0"),
@@ -47,13 +47,20 @@ ALWAYS = (
 NEUTRAL = (
     (r"filter\..*\.(clean|smudge|process)", ""),
     (r"filter\..*\.required", "false"),
-    (r"core\.sshcommand", "ssh"),
-    (r"core\.askpass", ""),
     (r"gpg\.(openpgp\.)?program", "gpg"),
     (r"gpg\.x509\.program", "gpgsm"),
     (r"gpg\.ssh\.program", "ssh-keygen"),
     (r"gpg\.ssh\.defaultkeycommand", "false"),
+    (r"hook\..*\.command", "true"),
 )
+# The settings that a repository has in which git may use the network.
+OWN_SETTINGS = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)"
+    r"|core\.(autocrlf|eol)|extensions\.objectformat|branch\..*\.(remote|merge)"
+    r"|remote\.origin\.(url|pushurl|fetch)",
+    re.DOTALL,
+)
+PARTIAL = re.compile(r"extensions\.partialclone|remote\..*\.promisor", re.DOTALL)
 # By which a checkout in CI has access to its remote; taken only if the user says so.
 CREDENTIALS = r"http\.(.*\.)?extraheader|credential\..*|core\.sshcommand"
 # What `git rev-parse --local-env-vars` lists, without GIT_CONFIG_COUNT and GIT_CONFIG_PARAMETERS, which are
@@ -63,7 +70,6 @@ LOCAL_VARIABLES = (
     *("GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS"),
     *("GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
 )
-HELPER = r"credential\.(.*\.)?helper"
 
 
 def git(
@@ -74,13 +80,21 @@ def git(
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Finished:
-    """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command."""
+    """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command. Raises
+    Refused for a command that uses the network in a repository that has settings of others."""
     command, *rest = args
-    safe = list(ALWAYS)
-    if command not in PLAIN:
-        safe += harmless(_configured(repo, timeout))
+    configured = [] if command in PLAIN else list(_configured(repo, timeout))
+    safe = [*ALWAYS, ("core.hooksPath", _hooks(configured) if command in WITH_HOOKS else os.devnull)]
+    safe += harmless(configured)
+    theirs = [key for scope, key, _ in configured if scope in ("local", "worktree")]
+    protocols = "none"
+    if command in REMOTE:
+        if foreign := [key for key in theirs if not OWN_SETTINGS.fullmatch(key)]:
+            raise Refused(f"git {command} is not run in {repo}: it has the setting {foreign[0]}")
+        protocols = PROTOCOLS
+    elif command in WITH_HOOKS and not any(map(PARTIAL.fullmatch, theirs)):
+        protocols = PROTOCOLS  # for a hook; of a partial clone git itself would fetch
     argv = ["git", "-C", str(repo), "--no-pager", command, *WITHOUT.get(command, ()), *rest]
-    protocols = PROTOCOLS if command in REMOTE else "none"
     quiet = {"GIT_ALLOW_PROTOCOL": protocols, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     quiet |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}  # objects as they are named
     return run(
@@ -92,26 +106,32 @@ def git(
     )
 
 
-def harmless(configured: Iterable[tuple[str, str, str]]) -> Iterator[Setting]:
-    """Settings that take the place of those of a checkout; `configured` are scope, key and value."""
-    own: list[Setting] = []
+def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:
+    """Settings that take the place of those of a checkout that name programs."""
+    mine: dict[str, str] = {}
     theirs: dict[str, None] = {}
     for scope, key, value in configured:
         if scope in ("local", "worktree"):
             theirs[key] = None
         else:
-            own.append((key, value))
-    mine = dict(own)
+            mine[key] = value
     for key in theirs:
         for pattern, neutral in NEUTRAL:
             if re.fullmatch(pattern, key, re.DOTALL):
                 yield key, mine.get(key, neutral)
-    if any(re.fullmatch(HELPER, key, re.DOTALL) for key in theirs):
-        yield "credential.helper", ""  # forgets every helper so far
-        yield from (pair for pair in own if re.fullmatch(HELPER, pair[0], re.DOTALL))
 
 
-def _configured(repo: Path, timeout: float) -> Iterator[tuple[str, str, str]]:
+def _hooks(configured: Iterable[Scoped]) -> str:
+    """The folder of the user's own hooks; one that is relative would be a folder of the checkout."""
+    folders = [
+        value
+        for scope, key, value in configured
+        if key == "core.hookspath" and scope not in ("local", "worktree")
+    ]
+    return folders[-1] if folders and folders[-1].startswith(("/", "~")) else os.devnull
+
+
+def _configured(repo: Path, timeout: float) -> Iterator[Scoped]:
     """Every setting that git would use here: its scope, key and value; includes are followed."""
     listing = run(
         ["git", "-C", repo, "config", "--list", "--show-scope", "-z"],

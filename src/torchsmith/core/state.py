@@ -62,6 +62,12 @@ def make_state_folder(root: Path) -> Path:
     return folder
 
 
+def abandoned_states() -> list[Path]:
+    """State folders of workspaces that are gone: deleted, or moved. Their links keep builds in the store."""
+    folders = sorted(state_home().glob(f"workspaces/*/{WORKSPACE}"))
+    return [file.parent for file in folders if not os.path.isdir(file.read_bytes().rstrip(b"\n"))]
+
+
 def unused_state(root: Path) -> str:
     """A sentence on records in the workspace itself, which are not used; empty if there are none, or if the
     workspace has a record of its own by now."""

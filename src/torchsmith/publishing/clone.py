@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,12 @@ from torchsmith.core.problem import Failed
 from torchsmith.core.secrets import redactor
 from torchsmith.workspace.git import AS_COMMITTED, ask, commit_of_changes, head, init
 
-SCHEMES = frozenset(("file", "http", "https", "ssh"))
+# A repository on this machine may have come with the checkout, and git runs its hooks.
+SCHEMES = frozenset(("http", "https", "ssh"))
+FIX_ADDRESS = (
+    "use an address of http, https or ssh; for a folder of this machine map one to it:"
+    " git config --global url.FOLDER.insteadOf ADDRESS"
+)
 OPTION = "--checkout-credentials"
 
 
@@ -43,6 +47,11 @@ class Clone:
         return self.source.commit
 
     @property
+    def tree(self) -> str:
+        """The id of the commit's files: equal for equal files, whatever the commit says of them."""
+        return self._git("rev-parse", "--verify", "--end-of-options", f"{self.commit}^{{tree}}").strip()
+
+    @property
     def environment(self) -> dict[str, str]:
         """For a program that runs git in the clone."""
         return environment(self.settings)
@@ -55,17 +64,17 @@ class Clone:
         tips = [line.split()[0] for line in listing.splitlines() if line.split()[1:] == [ref]]
         if tips:
             tracking = f"refs/remotes/origin/{ref.removeprefix('refs/heads/')}"
-            self._git("fetch", "--quiet", "--no-tags", "origin", f"+{ref}:{tracking}")
-            return self._git("rev-parse", "--verify", tracking).strip()
+            self._git("fetch", "--quiet", "--no-tags", "--end-of-options", "origin", f"+{ref}:{tracking}")
+            return self._git("rev-parse", "--verify", "--end-of-options", tracking).strip()
         return ""
 
     def is_part_of(self, commit: str) -> bool:
         """Whether the clone's commit is in the history of another one."""
-        return ask(self.folder, "merge-base", "--is-ancestor", self.commit, commit).ok
+        return ask(self.folder, "merge-base", "--is-ancestor", "--end-of-options", self.commit, commit).ok
 
     def push(self) -> None:
         """Push the commit and check that the remote has exactly this one. Raises Failed."""
-        self._git("push", "--quiet", "origin", f"{self.commit}:{self.source.upstream}")
+        self._git("push", "--quiet", "--end-of-options", "origin", f"{self.commit}:{self.source.upstream}")
         if (there := self.remote_commit()) != self.commit:
             branch = self.source.upstream.removeprefix("refs/heads/")
             raise Failed(f"{self.source.address} has {there or 'nothing'} on {branch} and not {self.commit}")
@@ -84,7 +93,7 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
     history are missing or damaged."""
     folder = parent.resolve() / source.repo.absolute().name
     objects = ask(source.repo, "rev-parse", "--show-object-format").stdout.strip() or "sha1"
-    init(folder, f"--initial-branch={source.branch}", f"--object-format={objects}")
+    init(folder, "--template=", f"--initial-branch={source.branch}", f"--object-format={objects}")
     packs = folder / ".git/objects/pack"
     packs.mkdir(parents=True, exist_ok=True)
     _do(
@@ -151,7 +160,7 @@ def blockers(repo: Path) -> Iterator[tuple[str, str]]:
         yield "has no remote", f"git -C {repo} remote add origin ADDRESS"
     for address in dict.fromkeys(filter(None, addresses)):
         if not is_address(address):
-            yield f"has a remote at {address!r}", f"use an address of {', '.join(sorted(SCHEMES))}, or a path"
+            yield f"has a remote at {address!r}", FIX_ADDRESS
 
 
 def _branch(repo: Path) -> str:
@@ -170,25 +179,18 @@ def _addresses(repo: Path, branch: str) -> tuple[str, str]:
     if not names:
         return "", ""
     address = _config(repo, f"remote.{names[0]}.url")
-    return _absolute(repo, address), _absolute(repo, _config(repo, f"remote.{names[0]}.pushurl") or address)
-
-
-def _absolute(repo: Path, address: str) -> str:
-    """A path below a repository as one that is the same from everywhere; other addresses as they are."""
-    is_path = address and ":" not in address.partition("/")[0] and not address.startswith("-")
-    return os.path.normpath(repo.absolute() / address) if is_path else address
+    return address, _config(repo, f"remote.{names[0]}.pushurl") or address
 
 
 def is_address(address: str) -> bool:
     """Whether git may be given an address: a known scheme, and nothing that a program takes as an option."""
     scheme, has_scheme, rest = address.partition("://")
     if not has_scheme:
-        scheme, rest = "ssh", address
+        scheme, rest = "ssh" if ":" in address.partition("/")[0] else "file", address
     place = rest.partition("/")[0]
     return (
         scheme.lower() in SCHEMES
         and address.isprintable()
         and "::" not in place
         and not re.search(r"(^|@|:)-", place)
-        and not address.startswith("-")
     )

@@ -56,8 +56,6 @@ class Publisher:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
         repos = by_repository(recipes)
         self._require(lack for repo in repos for lack in missing(repo))
-        for repo in repos if self.push and not dry_run else ():
-            commit(repo)
         with tempfile.TemporaryDirectory(prefix="torchsmith-publish-") as folder:
             clones = {
                 repo: self._clone(repo, Path(folder) / str(number)) for number, repo in enumerate(repos)
@@ -73,7 +71,7 @@ class Publisher:
             ]
 
     def _clone(self, repo: Path, folder: Path) -> Clone:
-        changed = self.push and is_changed(repo)  # a dry run: else there is a commit by now
+        changed = self.push and is_changed(repo)
         source = source_of(repo, uncommitted_in=folder / "changes" if changed else None)
         return make_clone(source, folder, credentials=self.credentials)
 
@@ -84,6 +82,7 @@ class Publisher:
         before = {entry.name for entry in self.record.published() if (entry.org, entry.revision) == key}
         due = [recipe for recipe in recipes if recipe.name not in before and recipe.name not in refused]
         if self.push and due and not dry_run:
+            clone = self._committed(clone)
             clone.push()
         for recipe in recipes:
             standing: Standing = "published"
@@ -99,6 +98,19 @@ class Publisher:
             else:
                 self.record.note_published(recipe.name, self.org, clone.commit)
             yield PublishedRow(recipe.name, standing, self.org, clone.folder.name, clone.commit, words)
+
+    def _committed(self, clone: Clone) -> Clone:
+        """A clone of the same files as they are committed in the checkout, which is done here if they are
+        not. Raises Refused if a hook or another program changed them."""
+        if not clone.source.objects:
+            return clone
+        commit(clone.source.repo)
+        made = make_clone(
+            source_of(clone.source.repo), clone.folder.parent / "committed", credentials=self.credentials
+        )
+        if made.tree != clone.tree:
+            raise Refused(f"{clone.source.repo} changed while it was checked", hint="publish again")
+        return made
 
     def _require(self, lacks: Iterable[Missing]) -> None:
         if stopping := [lack for lack in lacks if not (self.push and lack.pushable)]:

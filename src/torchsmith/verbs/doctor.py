@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import NotFound, Problem
 from torchsmith.core.process import Finished, find
-from torchsmith.core.state import accept_state, state_folder, unused_state
+from torchsmith.core.state import abandoned_states, accept_state, state_folder, unused_state
 from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -351,3 +352,7 @@ def _state(root: Path) -> Iterator[HealthCheck]:
         return
     unused = unused_state(root)
     yield _good("state", not unused, unused.partition(";")[0] or str(folder), unused.partition("; ")[2])
+    if abandoned := abandoned_states():
+        found = f"{counted(len(abandoned), 'workspace')} moved or deleted; results stay in the store"
+        todo = f"rm -r {shlex.join(map(str, abandoned))}, or --accept-state with a workspace's old folder"
+        yield HealthCheck("old state", "warning", found, todo)

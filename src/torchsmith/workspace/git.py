@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.core.git import git
-from torchsmith.core.problem import Failed, Invalid, MissingRequirement, NotFound, Problem
+from torchsmith.core.problem import Failed, MissingRequirement, NotFound, Problem
 from torchsmith.core.process import Finished, find
 
 MIN_PACKED_FILES = 50  # that are added at once
@@ -96,7 +96,9 @@ def is_kept(folder: Path) -> bool:
     if is_repo(folder):
         return True
     around = top(folder)
-    return around is not None and ask(around, "check-ignore", "--quiet", str(folder.absolute())).code == 1
+    return (
+        around is not None and ask(around, "check-ignore", "--quiet", "--", str(folder.absolute())).code == 1
+    )
 
 
 def top(folder: Path) -> Path | None:
@@ -172,8 +174,6 @@ def lay_out(folder: Path, revision: str, into: Path) -> None:
     """Write what `revision` has of every repository in or around `folder` below `into`. Raises NotFound
     if there is no repository, or no such revision in one."""
     require_git()
-    if revision.startswith("-"):
-        raise Invalid(f"{revision} is not a revision: none begins with a dash")
     repos = _repos(folder)
     if not repos:
         hint = "torchsmith apply --commit makes them"
@@ -206,7 +206,7 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}
-        read = git(repo, "read-tree", tree, env=own)
+        read = git(repo, "read-tree", "--end-of-options", tree, env=own)
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
             if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
