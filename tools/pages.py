@@ -32,7 +32,7 @@ from torchsmith.verbs.doctor import DoctorReport
 from torchsmith.verbs.eval import EvaluateReport
 from torchsmith.verbs.impact import ImpactReport
 from torchsmith.verbs.init import InitReport
-from torchsmith.verbs.line import LinesReport
+from torchsmith.verbs.line import LinesReport, MovableReport
 from torchsmith.verbs.list import LeftOutReport, ListReport
 from torchsmith.verbs.package import PackagesReport
 from torchsmith.verbs.pick import PickReport
@@ -85,7 +85,8 @@ DOCUMENTS: dict[str, Any] = {
     "align": Alignment,
     "line list": LinesReport,
     "package list": PackagesReport,
-    "line add, line update, line remove": EditReport,
+    "line add, line update LINE, line remove": EditReport,
+    "line update": MovableReport,
     "package add, package remove": EditReport,
     "eval": EvaluateReport,
     "page": PageReport,

@@ -58,8 +58,10 @@ from torchsmith.verbs.line import LineAddRequest as LineAddRequest
 from torchsmith.verbs.line import LineRemoveRequest as LineRemoveRequest
 from torchsmith.verbs.line import LinesReport as LinesReport
 from torchsmith.verbs.line import LineUpdateRequest as LineUpdateRequest
+from torchsmith.verbs.line import MovableReport as MovableReport
 from torchsmith.verbs.line import add_line as add_line
 from torchsmith.verbs.line import list_lines as list_lines
+from torchsmith.verbs.line import movable_lines as movable_lines
 from torchsmith.verbs.line import remove_line as remove_line
 from torchsmith.verbs.line import update_line as update_line
 from torchsmith.verbs.list import LeftOutReport as LeftOutReport

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,15 +101,26 @@ def test_a_release_that_no_catalog_knows_is_added_built_and_updated(
     assert f'sha256 = "{pin["sha256"]}"' in recipe
     evaluated = call("eval", "-w", place, "pytorch")
     assert evaluated.code == 0, evaluated.err + evaluated.out
+    built = call("build", "-w", place, "pytorch", "--jobs", "1")
+    assert built.code == 0, built.err + built.out
 
     before = written(place)
     second = world.commit(nixpkgs(tmp_path / "second", NEXT))
-    shown = call("line", "update", NAME, "-w", place, "--dry-run")
+    movable = json.loads(call("line", "update", "-w", place, "--json").out)
+    assert (movable["head"]["rev"], movable["head"]["torch"]) == (second, NEXT)
+    assert [row["next"] for row in movable["lines"]] == [f"torchsmith line update {NAME}"]
+    shown = call("line", "update", NAME, "-w", place, "--dry-run", "--json")
     assert shown.code == 0, shown.err
+    moves = {row["what"]: (row["before"], row["after"]) for row in json.loads(shown.out)["moves"]}
+    assert moves["pytorch"] == (TORCH, NEXT), "the line follows the torch of its nixpkgs"
+    assert moves["nixpkgs"] == (first[:7], second[:7])
+    assert json.loads(shown.out)["derivations"] == 3
     assert written(place) == before
     assert call("line", "update", NAME, "-w", place).code == 0
     assert {entry["rev"] for entry in pins(place).values()} == {first, second}
     assert f"archive/{second}.tar.gz" in next(place.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
+    assert call("eval", "-w", place, "pytorch").code == 0
+    assert json.loads(call("line", "update", "-w", place, "--json").out)["lines"] == []
     world.commit(nixpkgs(tmp_path / "again", TORCH))
 
 
@@ -124,10 +137,12 @@ def test_without_a_server_nothing_is_written_and_the_answer_comes_at_once(place:
     file = place / "torchsmith.toml"
     text = file.read_text()
     file.write_text(text.replace("127.0.0.1:", "127.0.0.1:1/"))
-    before, began = written(place), time.monotonic()
-    refused = call("line", "add", NAME, "-w", place)
-    assert (refused.code, refused.error) == (3, "missing-requirement")
-    assert time.monotonic() - began < 5
+    before = written(place)
+    for words in (("line", "add", NAME), ("line", "update")):
+        began = time.monotonic()
+        refused = call(*words, "-w", place)
+        assert (refused.code, refused.error) == (3, "missing-requirement")
+        assert time.monotonic() - began < 5
     assert written(place) == before
 
 
@@ -157,9 +172,62 @@ def test_what_is_newest_is_asked_of_the_index_and_the_channel(
     listed = call("line", "list", "-w", place, "--online", "--json")
     assert listed.code == 0, listed.err
     newest = json.loads(listed.out)["newest"]
-    assert newest["rev"] == world.revisions[-1]
+    assert newest["head"]["rev"] == world.revisions[-1]
+    assert newest["head"]["torch"] == TORCH
+    assert "13.0" in newest["head"]["cudas"]
     assert [(row["package"], row["version"]) for row in newest["index"]] == [
         ("torch", "2.99.0"),
         ("torchvision", "0.9"),
     ]
-    assert "torchsmith line add 2.99" in call("line", "list", "-w", place, "--online").err
+    assert f"torchsmith line add {NAME}" in call("line", "list", "-w", place, "--online").err
+
+
+def test_the_hash_of_a_known_pin_is_learned_by_the_command_that_plan_names(
+    place: Path, world: World, call: Call
+) -> None:
+    world.pack(builtin_catalog().pins["6a030d5"].rev, MINI)
+    planned = call("plan", "-w", place)
+    words = f"torchsmith line update 2.10 --rev 6a030d5 -w {place}"
+    assert words in planned.err
+    assert json.loads(call("plan", "-w", place, "--json").out)["unhashed"] == {"6a030d5": "2.10"}
+    assert call(*words.split()[1:]).code == 0
+    recorded = pins(place)["6a030d5"]["sha256"]
+    assert json.loads(call("plan", "-w", place, "--json").out)["unhashed"] == {}
+    recipe = next(place.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
+    assert f'sha256 = "{recorded}"' in recipe
+
+
+def test_a_download_that_is_killed_leaves_nothing_half_written(
+    place: Path, world: World, tmp_path: Path
+) -> None:
+    before = written(place)
+    words = [sys.executable, "-m", "torchsmith", "line", "add", NAME, "-w", str(place)]
+    world.slow_seconds = 0.5
+    try:
+        running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not world.sending and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert world.sending, "the download did not begin"
+        running.kill()
+        running.wait()
+    finally:
+        world.slow_seconds = 0.0
+    assert written(place) == before
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+    assert pins(place)[world.revisions[-1][:7]]["torch"] == TORCH
+
+
+def test_links_of_an_archive_bring_no_file_of_the_user(
+    place: Path, world: World, call: Call, tmp_path: Path
+) -> None:
+    rev = world.revisions[-1]
+    secret = tmp_path / "secret.nix"
+    secret.write_text('"of the user"')
+    tree = nixpkgs(tmp_path / "linked", TORCH)
+    world.pack(rev, tree, links={"away": str(tmp_path), "away/planted": "x"})
+    added = call("line", "add", NAME, "-w", place)
+    world.pack(rev, nixpkgs(tmp_path / "plain", TORCH))
+    assert added.code in (0, 3), added.err  # newer releases of Nix refuse the archive
+    assert not (tmp_path / "planted").exists()
+    assert secret.read_text() not in "".join(map(bytes.decode, written(place).values()))

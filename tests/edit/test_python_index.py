@@ -1,45 +1,147 @@
-"""What the Python index has, by pip's own report; the real index is asked if it can be reached."""
+"""What the Python index has: its pages in both forms, and metadata out of a wheel of which little is read."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import socket
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from torchsmith.core.problem import Failed
-from torchsmith.edit.python_index import PublishedWheel, newest, read_report
+from torchsmith.edit.python_index import INDEX, PublishedWheel, newest, pip_settings
+
+SIZE = 3_000_000  # of the content of a wheel, which nobody should download
 
 
-def report(*rows: dict[str, object]) -> bytes:
-    return json.dumps({"version": "1", "install": [{"metadata": row} for row in rows]}).encode()
+def wheel(package: str, version: str, *requires: str) -> bytes:
+    """A large wheel with little metadata."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:
+        lines = [f"Name: {package}", f"Version: {version}", *(f"Requires-Dist: {text}" for text in requires)]
+        file.writestr(f"{package}-{version}.dist-info/METADATA", "\n".join(lines) + "\n\nAbout it.\n")
+        file.writestr("code.so", bytes(SIZE))
+    return packed.getvalue()
 
 
-def test_a_release_names_the_torch_that_its_wheel_asks_for() -> None:
-    found = read_report(
-        report(
-            {"name": "torch", "version": "2.15.0", "requires_dist": ["filelock"]},
-            {"name": "torchvision", "version": "0.25.0", "requires_dist": ["numpy", "torch (==2.10.0)"]},
-            {"name": "torchaudio", "version": "2.9.1", "requires_dist": ["torch==2.9.1"]},
-            {
-                "name": "other",
-                "version": "1",
-                "requires_dist": ["torch>=2 ; extra == 'gpu'", "torchmetrics>1"],
-            },
-        )
-    )
-    assert found["torch"] == PublishedWheel("torch", "2.15.0")
-    assert {name: row.torch for name, row in found.items() if row.torch} == {
-        "torchvision": "==2.10.0",
-        "torchaudio": "==2.9.1",
+NAME = "{}-{}-cp313-cp313-manylinux_2_28_x86_64.whl"
+FILES = {
+    NAME.format("torch", "2.9.1"): b"",
+    NAME.format("torch", "2.15.0"): b"",
+    "torch-2.99.0-cp313-cp313-win_amd64.whl": b"",  # another system
+    "torch-2.16.0rc1-cp313-cp313-manylinux_2_28_x86_64.whl": b"",  # not a final release
+    NAME.format("torchvision", "0.29.2"): wheel(
+        "torchvision", "0.29.2", "numpy", "torch (==2.15.0)", "torch>=3; extra == 'gpu'", "torchmetrics>1"
+    ),
+    NAME.format("torchaudio", "2.9.1"): wheel("torchaudio", "2.9.1"),
+}
+
+
+class Index:
+    """A Python index on this machine."""
+
+    def __init__(self) -> None:
+        self.form = "html"
+        self.sent = 0
+        self.asked: list[str] = []
+        self.port = 0
+
+    def page(self, package: str) -> tuple[str, bytes]:
+        names = [name for name in FILES if name.startswith(f"{package}-")]
+        if self.form == "html":
+            links = [f'<a href="../../files/{name}#sha256=0">{name}</a>' for name in names]
+            return "text/html", "".join(links).encode()
+        rows = [
+            {"filename": name, "url": f"/files/{name}", "core-metadata": {"sha256": "0"}} for name in names
+        ]
+        rows.append({"filename": NAME.format(package, "99.0"), "url": "/x", "yanked": "broken"})
+        return "application/vnd.pypi.simple.v1+json", json.dumps({"files": rows}).encode()
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    own = Index()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *words: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            own.asked.append(self.path)
+            kind, content, code = "application/octet-stream", b"", 200
+            if self.path.startswith("/simple/"):
+                kind, content = own.page(self.path.split("/")[2])
+            elif self.path.endswith(".metadata"):
+                packed = zipfile.ZipFile(
+                    io.BytesIO(FILES[self.path.split("/")[-1].removesuffix(".metadata")])
+                )
+                content = packed.read(packed.namelist()[0])
+            else:
+                whole = FILES[self.path.split("/")[-1]]
+                match = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers["Range"])
+                assert match
+                start = int(match[1]) if match[1] else max(0, len(whole) - int(match[2]))
+                end = int(match[2]) + 1 if match[1] else len(whole)
+                content, code = whole[start:end], 206
+            self.send_response(code)
+            if code == 206:
+                self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(whole)}")
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            own.sent += len(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    own.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield own
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("form", ["html", "json"])
+def test_the_newest_release_and_the_torch_that_its_wheel_asks_for(index: Index, form: str) -> None:
+    index.form = form
+    found = newest(["torch", "torchvision", "torchaudio"], f"http://127.0.0.1:{index.port}/simple/")
+    assert found == {
+        "torch": PublishedWheel("torch", "2.15.0"),
+        "torchvision": PublishedWheel("torchvision", "0.29.2", "==2.15.0"),
+        "torchaudio": PublishedWheel("torchaudio", "2.9.1"),
     }
+    assert index.sent < SIZE / 5, "a wheel is not downloaded whole"
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"install": [{}]}', b'{"install": 3}'])
-def test_a_report_in_another_form_is_an_error(text: bytes) -> None:
-    with pytest.raises(Failed):
-        read_report(text)
+def test_a_package_that_the_index_lacks_is_left_out(index: Index) -> None:
+    assert newest(["absent"], f"http://127.0.0.1:{index.port}/simple") == {}
 
 
-def test_an_index_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(Failed, match="cannot be asked"):
-        newest(["torch"], index="http://127.0.0.1:1/simple")
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/simple", "file:///etc"])
+def test_an_index_that_does_not_answer_is_an_error(address: str) -> None:
+    with pytest.raises(Failed, match="does not answer"):
+        newest(["torch"], address)
+
+
+def test_the_index_is_the_one_that_pip_is_set_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.invalid/simple")
+    assert pip_settings()[0] == "https://mirror.invalid/simple"
+    monkeypatch.delenv("PIP_INDEX_URL")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    assert pip_settings()[0] == INDEX
+
+
+def test_the_real_index_knows_a_torch() -> None:
+    try:
+        with closing(socket.create_connection(("index.invalid", 443), timeout=3)):
+            pass
+    except OSError:
+        pytest.skip("the Python index cannot be reached")
+    assert newest(["torch"], INDEX)["torch"].version >= "2.1"

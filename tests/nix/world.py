@@ -26,6 +26,7 @@ class World:
     root: Path
     port: int = 0
     slow_seconds: float = 0.0  # between the pieces of an answer
+    sending: bool = False  # a piece of a slow answer was sent
     revisions: list[str] = field(default_factory=list)
 
     @property
@@ -92,8 +93,9 @@ def serving(root: Path) -> Iterator[World]:
 
         def copyfile(self, source: object, outputfile: object) -> None:
             while piece := source.read(4096 if world.slow_seconds else 1 << 20):  # type: ignore[attr-defined]
-                time.sleep(world.slow_seconds)
                 outputfile.write(piece)  # type: ignore[attr-defined]
+                world.sending = world.slow_seconds > 0
+                time.sleep(world.slow_seconds)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

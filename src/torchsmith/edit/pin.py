@@ -17,14 +17,14 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
 from torchsmith.core.toml_edit import drop, merged
 from torchsmith.edit.impact import Effect, effects, write_recipes
-from torchsmith.edit.proposal import Proposal, proposed
+from torchsmith.edit.proposal import FactMove, Proposal, proposed
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change, ChangeKind
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
 HEAD = "# Facts of this workspace, in addition to torchsmith's own.\n\n"
@@ -51,6 +51,42 @@ class Move:
     probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision has
 
 
+def moves(line: str, before: Catalog | None, after: Catalog) -> list[FactMove]:
+    """What changes in a line: its nixpkgs with the CUDA releases and Pythons there, torch and companions."""
+    old, new = (_line_facts(line, catalog) if catalog else {} for catalog in (before, after))
+    facts = [FactMove(what, old.get(what, ""), new.get(what, "")) for what in {**old, **new}]
+    return [fact for fact in facts if fact.before != fact.after]
+
+
+def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
+    line = catalog.lines.get(name)
+    if line is None:
+        return {}
+    pins = [
+        catalog.pins[pin] for pin in dict.fromkeys(build.pin for build in line.every_build.values()) if pin
+    ]
+    cudas = sorted({cuda for pin in pins for cuda in pin.cudas})
+    pythons = sorted({python for pin in pins for python in pin.pythons})
+    return {
+        "nixpkgs": ", ".join(pin.name for pin in pins),
+        TORCH: line.torch,
+        **line.versions,
+        "CUDA": ", ".join(map(str, cudas)),
+        "Python": ", ".join(map(str, pythons)),
+    }
+
+
+def unhashed_pins(workspace: Workspace) -> dict[str, str]:
+    """The pins of a workspace's cells whose hash is not recorded, each with a line that has it."""
+    catalog, unhashed = workspace.catalog, dict[str, str]()
+    for cell in workspace.matrix.cells:
+        line = catalog.lines[cell.line]
+        build = line.build_for(cell.variant.toolkit)
+        if build and build.pin and not catalog.pins[build.pin].sha256:
+            unhashed.setdefault(build.pin, line.name)
+    return unhashed
+
+
 def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:
     """Releases by package, from NAME=VERSION or from options of their own."""
     pairs = dict(word.partition("=")[::2] for word in texts)
@@ -67,8 +103,9 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
         raise Empty(f"no cell of this workspace is of line {line.name}")
-    used = {build_name(cell.variant.toolkit) for cell in opened.matrix.cells if cell.line == line.name}
-    facts = _facts(line, move, opened.catalog, used)
+    variants = [cell.variant for cell in opened.matrix.cells if cell.line == line.name]
+    used = {build_name(variant.toolkit) for variant in variants}
+    facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
     proposal = proposed(opened, texts, edits, adopt=adopt)
@@ -84,8 +121,11 @@ def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
     return replace(move, probed=probe(find_nix(), tree, catalog))
 
 
-def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str, FactTable]:
-    """The entries of the catalog for an update."""
+def _facts(
+    line: Line, move: Move, catalog: Catalog, used: set[str], packages: Collection[str]
+) -> dict[str, FactTable]:
+    """The entries of the catalog for an update. A pin that the line has already gets its facts and hash; what
+    it lacks stays where it is."""
     if not (move.rev or move.torch):
         raise Empty("nothing to update", hint="give --rev, --torch, or both")
     entry: FactTable = {}
@@ -98,7 +138,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
             raise Empty(f"line {line.name} imports no nixpkgs that could be updated")
         pin, table = pin_at(move, catalog)
         builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
-        if lacking := sorted(used - builds.keys()):
+        if (lacking := sorted(used - builds.keys())) and pin.name not in old:
             titles = ", ".join(f"CUDA {name}" if name[0].isdigit() else name for name in lacking)
             able = [
                 other.name
@@ -112,7 +152,7 @@ def _facts(line: Line, move: Move, catalog: Catalog, used: set[str]) -> dict[str
             raise CannotBuild(f"nixpkgs {pin.name} has no {titles}", hint=hint)
         facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:
-        entry |= release_of(line, move, catalog)
+        entry |= release_of(line, move, catalog, packages if pin else None)
     _add_builds(entry, builds_at(pin, builds, move.torch or line.torch, catalog), builds)
     return {name: table for name, table in facts.items() if table and any(table.values())}
 

@@ -21,6 +21,14 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 from torchsmith.workspace.write import write_changes
 
 
+class FactMove(msgspec.Struct, frozen=True):
+    """One fact of a line before and after a change; empty: it has none."""
+
+    what: str
+    before: str
+    after: str
+
+
 class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of a workspace that change, and what follows from them."""
 
@@ -30,7 +38,8 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[Change]  # torchsmith.toml and the workspace's catalog
     recipes: Sequence[Change]
     blocked: Sequence[Change]  # files that torchsmith does not manage, which stay as they are
-    releases: Mapping[str, str] = {}  # of each package, in a new line
+    moves: Sequence[FactMove] = ()  # what changes in a line
+    derivations: int = 0  # that are new or others than before: one for each recipe that is written
     to_learn: Sequence[str] = ()  # unknown hashes
     effects: Sequence[Effect] | None = None  # by evaluation; null: Nix was not asked
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on

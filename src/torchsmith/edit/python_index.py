@@ -1,24 +1,42 @@
-"""The newest wheels on the Python index, asked of pip: its settings, mirrors and credentials hold."""
+"""The newest wheels on the Python index: its list of files, and the metadata of single wheels."""
 
 from __future__ import annotations
 
+import http.client
+import io
 import os
 import re
+import ssl
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from email.parser import HeaderParser
+from html.parser import HTMLParser
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-from torchsmith.core.problem import Failed, MissingRequirement
+from torchsmith.catalog.ranges import version_key
+from torchsmith.core.problem import Failed
 from torchsmith.core.process import find, run
 
-SECONDS = 180.0
-NO_PIP = "pip is needed to ask the Python index"
+TORCH = "torch"  # as the index calls it
+INDEX = "https://index.invalid/simple"
+SECONDS = 20.0
+ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+JSON = "application/vnd.pypi.simple.v1+json"
+LARGEST_ANSWER = 1 << 25  # bytes
+TAIL = 1 << 16  # bytes at the end of a wheel, where its list of files is
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
+SETTING = re.compile(r"(?P<section>[^.]*|:env:)\.(?P<name>[a-z-]+)='(?P<value>.*)'")
+# `torch-2.10.0-cp312-cp312-manylinux_2_28_x86_64.whl`; releases before the final one are left out.
+WHEEL = re.compile(r"[A-Za-z0-9._]+-(?P<version>[0-9.]+)-(?P<tags>[^-]+-[^-]+-[^-]+)\.whl")
+HINT = "pip's index-url is used, or python_index in [sources] of torchsmith.toml"
+Errors = (OSError, http.client.HTTPException, ValueError, EOFError, zipfile.BadZipFile)
 
 
 class PublishedWheel(msgspec.Struct, frozen=True):
@@ -30,65 +48,184 @@ class PublishedWheel(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class WheelPlatform:
-    """The machine and Python whose wheels are meant."""
+class IndexFile:
+    """A wheel on the index; `metadata`: its METADATA can be had beside it."""
 
-    python: str = "3.13"
-    wheel: str = "manylinux_2_28_x86_64"
-
-
-def newest(
-    packages: Sequence[str], platform: WheelPlatform | None = None, index: str = ""
-) -> dict[str, PublishedWheel]:
-    """The newest release of each package that has a wheel. Raises MissingRequirement without pip, and Failed
-    if the index does not answer."""
-    platform = platform or WheelPlatform()
-    with tempfile.TemporaryDirectory(prefix="torchsmith-") as folder:
-        report = Path(folder, "report.json")
-        words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--no-input"]
-        words += [
-            "--retries",
-            "1",
-            "--disable-pip-version-check",
-            "--only-binary",
-            ":all:",
-            "--target",
-            f"{folder}/none",
-        ]
-        words += ["--python-version", platform.python, "--platform", platform.wheel, "--report", str(report)]
-        words += ["--index-url", index] if index else []
-        done = run([*_pip(), *words, "--", *packages], timeout=SECONDS, cwd=Path(folder))
-        if not done.ok or not report.is_file():
-            lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            why = lines[-1].removeprefix("ERROR: ") if lines else done.line or "no answer"
-            raise Failed(f"the Python index cannot be asked: {why}", hint="pip's own settings are used")
-        return read_report(report.read_bytes())
+    version: str
+    address: str
+    metadata: bool = False
 
 
-def read_report(text: bytes) -> dict[str, PublishedWheel]:
-    """The releases in an installation report of pip."""
+class _JsonFile(msgspec.Struct, frozen=True):
+    filename: str
+    url: str
+    metadata: bool | Mapping[str, str] = msgspec.field(name="core-metadata", default=False)
+    yanked: bool | str = False
+
+
+class _JsonPage(msgspec.Struct, frozen=True):
+    files: list[_JsonFile]
+
+
+def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -> dict[str, PublishedWheel]:
+    """The newest release of each package that has wheels for Linux on x86_64. Raises Failed if the index does
+    not answer."""
+    index, cafile = (index, "") if index else pip_settings()
+    server = _Server(cafile, seconds)
+
+    def ask(package: str) -> PublishedWheel | None:
+        files = list(_files(server, f"{index.rstrip('/')}/{quote(package)}/"))
+        if not files:
+            return None
+        last = max(files, key=lambda file: version_key(file.version))
+        metadata = "" if package == TORCH else _metadata(server, last)
+        return PublishedWheel(package, last.version, _required_torch(metadata))
+
     try:
-        items = msgspec.json.decode(text, type=dict[str, Any])["install"]
-        found = [_published(item["metadata"]) for item in items]
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
-        raise Failed(f"pip's report is not understood: {error}") from error
-    return {release.package: release for release in found}
+        with ThreadPoolExecutor(len(packages) or 1) as pool:
+            found = list(pool.map(ask, packages))
+    except (*Errors, msgspec.MsgspecError) as error:
+        why = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise Failed(f"the Python index does not answer: {why}", hint=HINT) from error
+    return {wheel.package: wheel for wheel in found if wheel is not None}
 
 
-def _published(metadata: Mapping[str, Any]) -> PublishedWheel:
-    torch = ""
-    for requirement in metadata.get("requires_dist") or ():
-        match = REQUIREMENT.match(requirement)
-        if match and match[1].lower() == "torch" and "extra ==" not in requirement:
-            torch = match[2].replace(" ", "")
-    return PublishedWheel(str(metadata["name"]).lower(), str(metadata["version"]), torch)
+def pip_settings() -> tuple[str, str]:
+    """The index and the certificates that pip is set to: its variables, else what it says itself."""
+    values = {name: os.environ.get(f"PIP_{name.upper()}", "") for name in ("index_url", "cert")}
+    if not values["index_url"] and (words := _pip()):
+        listed = SETTING.finditer(run([*words, "config", "list"], timeout=SECONDS).stdout)
+        own = {match["name"].replace("-", "_"): match["value"] for match in listed}
+        values = {name: value or own.get(name, "") for name, value in values.items()}
+    return values["index_url"] or INDEX, values["cert"]
 
 
 def _pip() -> list[str]:
-    """A pip to ask: of this Python, else the one on PATH."""
+    """A pip to ask: the one on PATH, else that of this Python; empty if there is none."""
+    if program := find("pip"):
+        return [os.fspath(program)]
     own = [sys.executable, "-I", "-m", "pip"]
-    if run([*own, "--version"], timeout=30).ok:
-        return own
-    if found := find("pip"):
-        return [os.fspath(found)]
-    raise MissingRequirement(NO_PIP, hint="python3 -m ensurepip, or install pip")
+    return own if run([*own, "--version"], timeout=SECONDS).ok else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Sends requests, with the certificates that pip uses."""
+
+    cafile: str
+    seconds: float
+
+    def get(self, address: str, **headers: str) -> http.client.HTTPResponse:
+        url = urlsplit(address)
+        if url.scheme not in ("http", "https"):
+            raise ValueError(f"{address} is not an address of a server")
+        if url.username:  # credentials, which urllib does not take from an address
+            bare = url._replace(netloc=url.netloc.rpartition("@")[2])
+            passwords = urllib.request.HTTPPasswordMgrWithPriorAuth()
+            name, word = unquote(url.username), unquote(url.password or "")
+            passwords.add_password(None, urlunsplit(bare), name, word, is_authenticated=True)
+            handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPBasicAuthHandler(passwords)]
+            address = urlunsplit(bare)
+        else:
+            handlers = []
+        context = ssl.create_default_context(cafile=self.cafile or None)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), *handlers)
+        request = urllib.request.Request(address, headers={"User-Agent": "torchsmith", **headers})
+        answer: http.client.HTTPResponse = opener.open(request, timeout=self.seconds)
+        return answer
+
+
+class _Links(HTMLParser):
+    """The links of a page of the index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[dict[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.links.append({name: value or "" for name, value in attrs})
+
+
+def _files(server: _Server, address: str) -> Iterator[IndexFile]:
+    """The final releases' wheels for Linux on x86_64 that a page of the index lists."""
+    with server.get(address, Accept=ACCEPT) as answer:
+        base, text = answer.geturl(), answer.read(LARGEST_ANSWER)
+        if answer.headers.get_content_type() == JSON:
+            rows = msgspec.json.decode(text, type=_JsonPage).files
+            listed = [(row.filename, row.url, bool(row.metadata)) for row in rows if not row.yanked]
+        else:
+            page = _Links()
+            page.feed(text.decode(errors="replace"))
+            listed = [
+                (unquote(urlsplit(link["href"]).path.rpartition("/")[2]), link["href"], _has_metadata(link))
+                for link in page.links
+                if "href" in link and "data-yanked" not in link
+            ]
+    for name, link, metadata in listed:
+        match = WHEEL.fullmatch(name)
+        if match and (match["tags"].endswith("x86_64") or match["tags"].endswith("-any")):
+            yield IndexFile(match["version"], urljoin(base, link).partition("#")[0], metadata)
+
+
+def _has_metadata(link: Mapping[str, str]) -> bool:
+    return any(
+        link.get(name, "false") != "false" for name in ("data-core-metadata", "data-dist-info-metadata")
+    )
+
+
+def _metadata(server: _Server, file: IndexFile) -> str:
+    """The METADATA of a wheel: beside it, else read out of it piece by piece."""
+    if file.metadata:
+        with server.get(f"{file.address}.metadata") as answer:
+            return answer.read(LARGEST_ANSWER).decode(errors="replace")
+    with zipfile.ZipFile(_RemoteFile(server, file.address)) as wheel:
+        name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        return wheel.read(name).decode(errors="replace")
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file on a server, of which only the pieces that are read are requested."""
+
+    def __init__(self, server: _Server, address: str) -> None:
+        self._server, self._address, self._place = server, address, 0
+        with server.get(address, Range=f"bytes=-{TAIL}") as answer:
+            if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+                raise ValueError(f"{address} cannot be read in pieces")
+            self._size = int(answer.headers.get("Content-Range", "").rpartition("/")[2])
+            self._tail = answer.read(TAIL)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size < 0 else min(self._size, self._place + size)
+        start, tail = self._place, self._size - len(self._tail)
+        if start >= end:
+            return b""
+        if start >= tail:
+            piece = self._tail[start - tail : end - tail]
+        else:
+            with self._server.get(self._address, Range=f"bytes={start}-{end - 1}") as answer:
+                piece = answer.read(end - start)
+        self._place += len(piece)
+        return piece
+
+
+def _required_torch(metadata: str) -> str:
+    """The torch releases that a wheel asks for; empty if it asks for none."""
+    for requirement in HeaderParser().parsestr(metadata).get_all("Requires-Dist", []):
+        match = REQUIREMENT.match(requirement)
+        if match and match[1].lower() == TORCH and "extra ==" not in requirement:
+            return match[2].replace(" ", "")
+    return ""

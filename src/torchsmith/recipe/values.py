@@ -118,7 +118,7 @@ class CellFacts:
             ]
         values |= self.backend_values()
         if pin is not None:
-            values |= {"pin.rev": pin.rev, "pin.sha256": pin.sha256}
+            values |= {"pin.name": pin.name, "pin.rev": pin.rev, "pin.sha256": pin.sha256}
         if variant.cuda is not None:
             values["cuda"] = str(variant.cuda)
             values["cudaSet"] = self.build.cuda_set or self.catalog.cuda[variant.cuda].attr
@@ -277,6 +277,7 @@ def cuda_package_values(
         "about": package.about,
         "cuda": str(cuda),
         "cudaSet": catalog.cuda[cuda].attr,
+        "pin.name": pin.name,
         "pin.rev": pin.rev,
         "pin.sha256": pin.sha256,
     }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Line, Pin
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
 from torchsmith.cli.fields import Argument, Option
@@ -33,11 +33,11 @@ from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit import python_index
-from torchsmith.edit.impact import summary
+from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.line import LineRow
-from torchsmith.edit.proposal import EditReport, Proposal, require_own, write_proposal
+from torchsmith.edit.proposal import EditReport, FactMove, Proposal, require_own, write_proposal
 from torchsmith.edit.python_index import PublishedWheel
-from torchsmith.matrix.cells import newest_line
+from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix import channel as channels
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.journal import held
@@ -73,13 +73,21 @@ class KnownRequest:
     channel: ChannelOption = channels.CHANNEL
 
 
+class ChannelHead(msgspec.Struct, frozen=True):
+    """The newest revision of a channel of nixpkgs, and what it has."""
+
+    channel: str
+    rev: str
+    pin: str = ""  # the catalog's name for it; empty: it is not in the catalog
+    torch: str = ""  # empty: it was not downloaded, or Nix is not installed
+    cudas: list[str] = []
+
+
 class Newest(msgspec.Struct, frozen=True):
-    """The newest releases on the Python index, and the head of a channel of nixpkgs."""
+    """The newest releases on the Python index, and the head of a channel; null: no answer."""
 
     index: list[PublishedWheel]
-    channel: str
-    rev: str  # empty: the server does not answer
-    known: str = ""  # the pin of the catalog at that revision
+    head: ChannelHead | None
 
 
 class LinesReport(msgspec.Struct, frozen=True):
@@ -98,25 +106,40 @@ def list_lines(request: KnownRequest, reporter: Reporter = SILENT) -> LinesRepor
 
 
 def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
-    """What the servers answer. Raises MissingRequirement if neither does."""
-    sources = opened.settings.sources
-    rev, found = "", dict[str, PublishedWheel]()
+    """What the servers answer. Raises MissingRequirement or Failed if neither does."""
+    index, head = dict[str, PublishedWheel](), None
     unanswered: list[Problem] = []
     try:
-        rev = channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
+        with reporter.status("asking the Python index"):
+            index = python_index.newest(("torch", *PAIR), index=opened.settings.sources.python_index)
+    except Failed as failure:
+        unanswered.append(failure)
+    try:
+        head = _channel_head(opened, channel, reporter)
     except MissingRequirement as problem:
         unanswered.append(problem)
-    try:
-        with reporter.status("asking the Python index"):
-            found = python_index.newest(("torch", *PAIR), index=sources.python_index)
-    except (Failed, MissingRequirement) as failure:
-        unanswered.append(failure)
-    if not rev and not found:
-        raise unanswered[0]
+    if len(unanswered) > 1:
+        raise unanswered[-1]
     for refused in unanswered:
         reporter.note(refused.message)
-    known = next((pin.name for pin in opened.catalog.pins.values() if rev and pin.rev == rev), "")
-    return Newest(list(found.values()), channel, rev, known)
+    return Newest(list(index.values()), head)
+
+
+def _channel_head(opened: Workspace, channel: str, reporter: Reporter) -> ChannelHead:
+    """The head of a channel. What it has is read from a download, which Nix keeps, if the catalog does not
+    know it. Raises MissingRequirement if the server does not answer."""
+    rev = channels.head_of(channel, opened.settings.sources.nixpkgs or channels.GIT_REMOTE)
+    known = next((pin for pin in opened.catalog.pins.values() if pin.rev == rev), None)
+    if known is None or not known.probed:
+        try:
+            move, tree = _downloaded(pins.Move("", rev), channel, opened, reporter)
+            move = pins.probed(move, tree, opened.catalog)
+        except MissingRequirement as problem:
+            reporter.note(problem.message)
+            return ChannelHead(channel, rev, known.name if known else "")
+        known, _ = pins.pin_at(move, opened.catalog)
+    here = next((pin.name for pin in opened.catalog.pins.values() if pin.rev == rev), "")
+    return ChannelHead(channel, rev, here, known.torch, [*map(str, known.cudas)])
 
 
 @app.command("list", "torchsmith line list")
@@ -129,14 +152,26 @@ def _print_newest(newest: Newest, report: LinesReport) -> None:
     for row in newest.index:
         wants = f" (asks for torch {row.torch})" if row.torch else ""
         write(f"newest on the Python index: {row.package} {row.version}{wants}")
-    if newest.rev:
-        state = f", which is {newest.known} here" if newest.known else ""
-        write(f"{newest.channel} is at {newest.rev[:7]}{state}")
-    torch = next((row.version for row in newest.index if row.package == "torch"), "")
-    name = ".".join(torch.split(".")[:2])
-    if name and not newest.known:
-        buildable = any(row.name == name and not row.lacks for row in report.lines)
-        next_step("line", "update" if buildable else "add", name, why="if nixpkgs has it")
+    head = newest.head
+    if head:
+        _print_head(head)
+    torch = (head.torch if head else "") or next((row.version for row in newest.index), "")
+    name = _minor(torch)
+    if not name or (head and head.pin):
+        return
+    buildable = any(row.name == name and not row.lacks for row in report.lines)
+    next_step("line", "update" if buildable else "add", name, why="" if head else "if nixpkgs has it")
+
+
+def _print_head(head: ChannelHead) -> None:
+    state = f", which is {head.pin} here" if head.pin else ""
+    has = f": torch {head.torch}, CUDA {', '.join(head.cudas)}" if head.torch else ""
+    write(f"{head.channel} is at {head.rev[:7]}{state}{has}")
+
+
+def _minor(version: str) -> str:
+    """2.14 of 2.14.1: the name that lines have."""
+    return ".".join(version.split(".")[:2])
 
 
 def _print_lines(report: LinesReport) -> None:
@@ -199,15 +234,14 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         if tree is None:
             move, tree = _downloaded(move, request.channel, opened, reporter)
         move = _with_tree(move, tree, catalog, reporter)
-        if not request.rev and not torch:
-            _check_release(request.name, request.channel, pins.pin_at(move, catalog)[0].torch)
         pin, _ = pins.pin_at(move, catalog)
+        if not request.rev and not torch and request.name[:1].isdigit():
+            _check_release(request.name, request.channel, pin.torch)
         known, newest = catalog.lines.get(request.name), newest_line(catalog, None)
         torch = torch or pin.torch or (known.torch if known else "")
         like = like or (newest.name if newest else "")
         if torch == pin.torch and like:
-            companions = catalog.lines[like].versions
-            releases = {name: pin.versions[name] for name in companions if name in pin.versions} | releases
+            releases = _companions_at(pin, catalog.lines[like]) | releases
     if not torch or not like:
         hint = f"torchsmith line add {request.name} --rev REV --nixpkgs TREE reads a nixpkgs that has it"
         hint += f"; --torch VERSION --from {like or 'LINE'} builds it from its own source"
@@ -216,8 +250,13 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         )
     move = replace(move, line=like, torch=torch, versions=releases)
 
+    changed: list[FactMove] = []
+
     def propose() -> Proposal:
-        return lines.propose_line(request.workspace, request.name, move, matrix=request.matrix)
+        proposal = lines.propose_line(request.workspace, request.name, move, matrix=request.matrix)
+        changed[:] = pins.moves(request.name, None, proposal.after.catalog)
+        _announce(request.name, changed, _new_cells(proposal), reporter)
+        return proposal
 
     options = WriteOptions(dry_run=request.dry_run, wait=request.wait)
     proposal = written(propose, request.workspace, "line add", options, reporter)
@@ -226,8 +265,26 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         named = " and ".join(unknown)
         reporter.note(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
-    versions = {name: line.version_of(name) for name in (catalog.torch.name, *catalog.lines[like].versions)}
-    return msgspec.structs.replace(report, releases={name: text for name, text in versions.items() if text})
+    return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
+
+
+def _new_cells(proposal: Proposal) -> int:
+    return len(proposal.after.matrix.cells) - len(proposal.workspace.matrix.cells)
+
+
+def _companions_at(pin: Pin, line: Line) -> dict[str, str]:
+    """The releases of a line's companions that a nixpkgs has."""
+    return {name: pin.versions[name] for name in line.versions if name in pin.versions}
+
+
+def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter: Reporter) -> None:
+    """Say what a line becomes, before anything is written."""
+    for fact in changed:
+        before = f"{fact.before} -> " if fact.before else ""
+        reporter.note(f"line {line}: {fact.what} {before}{fact.after or 'none'}")
+    reporter.note(
+        f"line {line}: {counted(derivations, 'derivation')} {'changes' if derivations == 1 else 'change'}"
+    )
 
 
 def _downloaded(
@@ -267,10 +324,9 @@ def _downloaded(
 
 
 def _check_release(name: str, channel: str, torch: str) -> None:
-    """Raise NotFound if a channel has another release than a line is named after."""
-    if name[:1].isdigit() and torch and torch != name and not torch.startswith(f"{name}."):
-        other = ".".join(torch.split(".")[:2])
-        hint = f"torchsmith line add {other} adds that one; --rev names an older or newer nixpkgs"
+    """Raise NotFound if a channel has another release than a line is of."""
+    if torch and torch != name and not torch.startswith(f"{name}."):
+        hint = f"torchsmith line add {_minor(torch)} adds that one; --rev names an older or newer nixpkgs"
         raise NotFound(f"{channel} has torch {torch}, not {name}", hint=hint)
 
 
@@ -281,10 +337,7 @@ def _with_tree(move: pins.Move, tree: Path | None, catalog: Catalog, reporter: R
     except MissingRequirement as problem:
         reporter.note(problem.message)
     pin, _ = pins.pin_at(move, catalog)
-    if move.probed:
-        cudas, pythons = (", ".join(map(str, versions)) for versions in (pin.cudas, pin.pythons))
-        reporter.note(f"{pin.source}: torch {pin.torch}, CUDA {cudas}, Python {pythons}")
-    elif not pin.probed:
+    if not pin.probed:
         reporter.note(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE reads a tree of it")
     return move
 
@@ -337,7 +390,9 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
 class LineUpdateRequest:
     """Where a line moves: another nixpkgs, another torch release, or both."""
 
-    line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
+    line: Annotated[
+        str, Argument("The line to update, such as 2.10; without it, what could move.", metavar="[LINE]")
+    ] = ""
     workspace: WorkspaceOption = None
     channel: ChannelOption = channels.CHANNEL
     rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
@@ -365,20 +420,82 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
         elif not request.rev:
             raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
         move = _with_tree(move, tree, opened.catalog, reporter)
+        move = _follow_torch(move, request, find_line(opened.catalog, request.line), opened.catalog)
     evaluate = None
     if request.evaluate:
         _, evaluate = evaluation(NixOptions(request.nixpkgs), workspace=opened, reporter=reporter)
+    changed: list[FactMove] = []
+    effects: list[Effect] = []
 
     def propose() -> Proposal:
         proposal = pins.propose(workspace, move, adopt=writing.adopt)
+        changed[:] = pins.moves(request.line, opened.catalog, proposal.after.catalog)
+        _announce(request.line, changed, len(proposal.recipes), reporter)
+        if evaluate:
+            effects[:] = pins.evaluated(proposal, evaluate)
+            reporter.note(f"by evaluation: {summary(effects)}")
         return proposal if writing.dry_run else require_own(proposal)
 
     proposal = written(propose, workspace, "line update", writing, reporter)
     return msgspec.structs.replace(
         proposal.report(request.line, written=not writing.dry_run),
         blocked=[change for change in proposal.blocked if change.recipe],
-        effects=pins.evaluated(proposal, evaluate) if evaluate else None,
+        effects=effects if evaluate else None,
+        moves=changed,
+        derivations=len(proposal.recipes),
     )
+
+
+def _follow_torch(move: pins.Move, request: LineUpdateRequest, line: Line, catalog: Catalog) -> pins.Move:
+    """The move with the torch of its nixpkgs and the companions there, if that is of the line's release.
+    Raises NotFound if a channel has another release: building the line there is a choice for --rev."""
+    pin, _ = pins.pin_at(move, catalog)
+    if request.torch or not pin.torch or line.flavor:
+        return move
+    if not request.rev:
+        _check_release(_minor(line.torch), request.channel, pin.torch)
+    if pin.torch == line.torch or _minor(pin.torch) != _minor(line.torch):
+        return move
+    return replace(move, torch=pin.torch, versions=_companions_at(pin, line) | dict(move.versions))
+
+
+class MovableLine(msgspec.Struct, frozen=True):
+    """A line of the workspace that is not at the head of a channel, and the command to move it."""
+
+    line: str
+    torch: str
+    pins: list[str]
+    next: str
+
+
+class MovableReport(msgspec.Struct, frozen=True):
+    """The head of a channel, and the lines of a workspace that could move there."""
+
+    head: ChannelHead
+    lines: list[MovableLine]
+
+
+def movable_lines(request: KnownRequest, reporter: Reporter = SILENT) -> MovableReport:
+    """The lines that a channel has a newer nixpkgs for. Raises MissingRequirement if it does not answer."""
+    opened = open_workspace(request.workspace)
+    head = _channel_head(opened, request.channel, reporter)
+    rows = []
+    for row in lines.line_rows(opened):
+        at = [opened.catalog.pins[name].rev for name in row.pins]
+        if not row.cells or not at or all(rev == head.rev for rev in at):
+            continue
+        same = not head.torch or _minor(head.torch) == _minor(row.torch)
+        step = f"line update {row.name}" if same else f"line add {_minor(head.torch)}"
+        rows.append(MovableLine(row.name, row.torch, row.pins, f"torchsmith {step}"))
+    return MovableReport(head, rows)
+
+
+def _print_movable(report: MovableReport) -> None:
+    _print_head(report.head)
+    for row in report.lines:
+        write(f"line {row.line} (torch {row.torch}) is at nixpkgs {', '.join(row.pins)}: {row.next}")
+    if not report.lines:
+        tell("nothing to move: every line of the workspace is at that revision")
 
 
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
@@ -388,13 +505,17 @@ UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 
 def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     """Move a line to the newest nixpkgs of a channel, or to another revision or torch release.
 
-    All of its recipes are updated, or none. The nixpkgs is downloaded once, and its hash is recorded; with
-    --torch alone the nixpkgs stays. The update is written into the catalog of the workspace, with the
-    companion releases and hashes that are known; unknown hashes stay empty and are listed, for
-    [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows which derivations change. [bold]--nixpkgs[/bold] reads
-    a tree of --rev instead of a download. The exit code is 1 when a recipe of the line is not managed by
-    torchsmith: nothing is written then.
+    Without a line it shows which lines could move, and writes nothing. All of a line's recipes are updated,
+    or none. The nixpkgs is downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays.
+    The update is written into the catalog of the workspace, with the companion releases and hashes that are
+    known; unknown hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows
+    which derivations change. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit
+    code is 1 when a recipe of the line is not managed by torchsmith: nothing is written then.
     """
+    if not request.line:
+        known = KnownRequest(workspace=request.workspace, channel=request.channel)
+        answer(movable_lines(known, Terminal()), _print_movable, as_json=json)
+        return
     report = update_line(request, Terminal())
     answer(report, _print_refused if report.blocked else print_edit, as_json=json)
     if request.writing.dry_run:
@@ -443,8 +564,6 @@ def print_edit(report: EditReport) -> None:
     for file in report.files:
         done, would = ("deleted", "would delete") if file.kind == "delete" else ("wrote", "would write")
         write(f"{done if report.written else would} {file.path}")
-    if report.releases:
-        write(f"{report.name}: {', '.join(f'{name} {text}' for name, text in report.releases.items())}")
     # A package's own recipes come before those of its companions.
     recipes = sorted(report.recipes, key=lambda recipe: f"/{report.name}-" not in recipe.path)
     for recipe in recipes[:MAX_SHOWN]:
@@ -458,7 +577,6 @@ def print_edit(report: EditReport) -> None:
         for effect in report.effects:
             if effect.kind in ("broken", "still broken"):
                 write(f"  {effect.kind}  {effect.name}: {effect.after}")
-        write(f"by evaluation: {summary(report.effects)}")
     if not recipes and not report.files:
         tell("nothing to write: already up to date")
     counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -64,6 +64,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     commits: Sequence[Commit] = ()
     narrowed: Sequence[str] = ()  # the GPU of each recipe that passes it to nixpkgs now and did not before
     torch_elsewhere: Sequence[str] = ()  # other files that set torch, which no plan changes
+    unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
 
     @property
@@ -89,13 +90,15 @@ def report_of(request: PlanRequest) -> tuple[WorkspacePlan, ChangeReport]:
 
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
+    from torchsmith.edit.pin import unhashed_pins
     from torchsmith.workspace.checkout import workspace_folder
     from torchsmith.workspace.derive import torch_elsewhere
 
     request = request or PlanRequest()
     planned, report = report_of(request)
     elsewhere = torch_elsewhere(workspace_folder(request.workspace), planned.workspace.catalog)
-    return msgspec.structs.replace(report, torch_elsewhere=elsewhere)
+    unhashed = unhashed_pins(planned.workspace)
+    return msgspec.structs.replace(report, torch_elsewhere=elsewhere, unhashed=unhashed)
 
 
 def run(
@@ -118,6 +121,9 @@ def run(
         next_step("plan", "--verbose", workspace=request.workspace, why="every file")
     if report.torch_elsewhere:
         tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan does not change")
+    for pin, line in report.unhashed.items():
+        words = ("line", "update", line, "--rev", pin)
+        next_step(*words, workspace=request.workspace, why=f"records the hash of nixpkgs {pin}")
     if not check and report.pending:
         next_step("apply", workspace=request.workspace)
     elif not check and report.skipped:

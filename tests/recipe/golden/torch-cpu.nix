@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:56394d7ff48ed2642dbdb49c12b6e11bd62547aa506083bf4ac40eca3e2a8698
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:e85207bc90cbf1837f94388ab8eeccc6ed26f9bceea280a06305f1e1d32b1cdf
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:353a0522ac2bb7deb9aa143e3919ec24b9b5eb080e52da51828cdb1e210f9057
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:7a82510859498bbdc7e1e799a435531584b468dbc8c321ea681dd819d41696cf
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:22107d4abc3af22c617c76b077a1e2a21fd156ab01e6450edf596cf1d46e1389
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:532c1beed3eca9f16732ba30345fada11ed6d93e475a9c362941f105933c4b60
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

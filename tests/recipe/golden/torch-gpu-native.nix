@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:260f29e3090d59066ea0e483d62e7f96310620549efbabf14e1d5ff95b83c488
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a5b6f54079f85ee6ddf965f841a3442a18ebafb1e236a6b2ce7b1ce521d48ee7
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.9 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.9 --rev 6a030d5 records it.
   }
 }:
 

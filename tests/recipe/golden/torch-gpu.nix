@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:8104d8da044e7cde880d3c9a5f7c74c7e50dc5a28e7b52156b6b78907f582bb4
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:7d871aab30eff452fe02165adbc091e56ac8c0a051255c7aadba7f621df84e26
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

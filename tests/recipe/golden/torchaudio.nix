@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:0755a253f6c52a2dd9982958bdd19d4013867a8f2515677d0e3efa647939c2af
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:5c1d887d631dc6f2d126004954e270c36f068c8187d0cc0b20192666415c3a45
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

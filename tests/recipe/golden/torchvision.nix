@@ -1,10 +1,10 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:31b078ebc364e359a191ed98afe7624e71dc973ef0aaefc1e8791caa67cd307d
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:deb1d5bf8cf23b5f4bdd241abe344013f405846a35f0a94167de182704a90b35
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
-    # Nix checks the content only if a hash is stated: torchsmith line update 2.10 --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
   }
 }:
 

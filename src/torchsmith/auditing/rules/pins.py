@@ -94,7 +94,7 @@ def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
 @rule("TS204", "pin without a hash", NOTE)
 def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """`fetchTarball` without `sha256` downloads again after an hour and accepts whatever it gets. State the
-    hash; `torchsmith line update --sha256` writes it into generated recipes."""
+    hash; `torchsmith line update LINE --rev REV` downloads it once and writes it into generated recipes."""
     for pin in subject.body.pins:
         if pin.sha256 is None or not pin.sha256.value:
             known = subject.imported_pin.sha256 if subject.imported_pin else ""

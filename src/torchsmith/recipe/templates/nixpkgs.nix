@@ -4,7 +4,7 @@
     #? if pin.sha256
     sha256 = "@pin.sha256@";
     #? else
-    # Nix checks the content only if a hash is stated: torchsmith line update @line@ --rev REV --sha256 HASH
+    # Without a hash Nix takes what the server sends: torchsmith line update @line@ --rev @pin.name@ records it.
     #? end
   }
 }:
