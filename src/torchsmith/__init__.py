@@ -1,28 +1,33 @@
 """torchsmith: from one file that says which PyTorch builds you ship to builds that are proved.
 
 The names in `__all__` are public; the rest may change. Importing torchsmith starts nothing and reads nothing:
-a name is loaded when it is first used. public.py has the table of names, and __init__.pyi the same for type
-checkers.
+a name is loaded when it is first used. __init__.pyi, which type checkers read, is the table of names.
 """
 
 __version__ = "0.2.0"
 
 
+def _modules() -> dict[str, str]:
+    """The module of each public name."""
+    import re
+    from pathlib import Path
+
+    stub = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    return {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", stub, re.MULTILINE)}
+
+
 def __getattr__(name: str) -> object:
     """Load a public name."""
+    modules = _modules()
+    if name == "__all__":
+        return sorted(modules)
+    if name not in modules:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    from torchsmith.public import PLACES
-
-    if name == "__all__":
-        return sorted(PLACES)
-    if name not in PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"torchsmith.{PLACES[name]}"), name)
+    value = globals()[name] = getattr(import_module(modules[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    from torchsmith.public import PLACES
-
-    return sorted(PLACES)
+    return sorted(_modules())

@@ -22,7 +22,6 @@ from torchsmith.verbs.plan import (
     VerboseOption,
     print_changes,
     print_report,
-    report_of,
 )
 from torchsmith.workspace.load import open_workspace
 
@@ -59,13 +58,13 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm =
     if request.per_file and not request.commit:
         raise Conflict("--per-file says how to commit", hint="add --commit")
     if request.dry_run:
-        return report_of(request)[1]
+        return request.planned()[1]
     if request.git:
         git.require_git()
     home = open_workspace(request.workspace, request.profile, recover=True).home
     with writing(home, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
-        plan, report = report_of(request)
+        plan, report = request.planned()
         if request.commit and not request.allow_dirty:
             require_clean(writer.root, plan.repos)
         deleted = [change.path for change in report.pending if change.kind == "delete"]

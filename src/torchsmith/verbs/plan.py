@@ -53,6 +53,15 @@ class PlanRequest:
         ),
     ] = ()
 
+    def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
+        """The plan of the workspace, and the report of it."""
+        from torchsmith.edit.plan import plan_workspace
+        from torchsmith.workspace.write import narrowed_gpus
+
+        plan = plan_workspace(self.workspace, self.profile, only=self.only, adopt=self.adopt)
+        narrowed = narrowed_gpus(plan.changes)
+        return plan, ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed)
+
 
 class ChangeReport(msgspec.Struct, frozen=True):
     """The changes of a workspace: those that were made if it is `written`, else those that would be."""
@@ -78,16 +87,6 @@ class ChangeReport(msgspec.Struct, frozen=True):
         return [change for change in self.changes if change.skipped]
 
 
-def report_of(request: PlanRequest) -> tuple[WorkspacePlan, ChangeReport]:
-    """The plan of a workspace, and the report of it."""
-    from torchsmith.edit.plan import plan_workspace
-    from torchsmith.workspace.write import narrowed_gpus
-
-    plan = plan_workspace(request.workspace, request.profile, only=request.only, adopt=request.adopt)
-    report = ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed_gpus(plan.changes))
-    return plan, report
-
-
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
     from torchsmith.edit.pin import unhashed_pins
@@ -95,7 +94,7 @@ def plan(request: PlanRequest | None = None) -> ChangeReport:
     from torchsmith.workspace.derive import torch_elsewhere
 
     request = request or PlanRequest()
-    planned, report = report_of(request)
+    planned, report = request.planned()
     elsewhere = torch_elsewhere(workspace_folder(request.workspace), planned.workspace.catalog)
     unhashed = unhashed_pins(planned.workspace)
     return msgspec.structs.replace(report, torch_elsewhere=elsewhere, unhashed=unhashed)
