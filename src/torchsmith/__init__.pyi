@@ -12,7 +12,6 @@ from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
-from torchsmith.edit.plan import WorkspacePlan as WorkspacePlan
 from torchsmith.edit.proposal import EditReport as EditReport
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.matrix.describe import Explanation as Explanation
@@ -84,7 +83,6 @@ from torchsmith.verbs.pick import pick_facts as pick_facts
 from torchsmith.verbs.plan import ChangeReport as ChangeReport
 from torchsmith.verbs.plan import PlanRequest as PlanRequest
 from torchsmith.verbs.plan import plan as plan
-from torchsmith.verbs.plan import report_of as report_of
 from torchsmith.verbs.publish import PublishReport as PublishReport
 from torchsmith.verbs.publish import PublishRequest as PublishRequest
 from torchsmith.verbs.publish import publish as publish

@@ -16,6 +16,7 @@ import pytest
 import torchsmith
 from tools.public_names import functions
 from torchsmith.cli.panels import VERBS
+from torchsmith.cli.request import Request
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python.md").read_text()
@@ -130,3 +131,11 @@ def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:
         "assert not opened, opened\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+
+
+def test_every_request_checks_its_types() -> None:
+    kinds = [getattr(torchsmith, name) for name in torchsmith.__all__ if name.endswith("Request")]
+    assert all(issubclass(kind, Request) for kind in kinds)
+    assert torchsmith.AuditRequest(paths=(Path("builds"),)).paths == ("builds",)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="jobs"):
+        torchsmith.BuildRequest(jobs="2")  # type: ignore[arg-type]

@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,12 +24,14 @@ from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import Usage
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 
-class Several(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class Several(Request):
     many: Annotated[tuple[str, ...], Option("Again and again.")] = ()
     format: Annotated[Literal["table", "json"], Option("--format", "-f", "How.")] = "table"
 

@@ -6,15 +6,14 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import msgspec
-
 from torchsmith.cli.fields import Param
 from torchsmith.cli.group import Group
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import Usage, did_you_mean, nearest
 
 HELP = ("--help", "-h")
@@ -143,8 +142,8 @@ def _parameters(run: Callable[..., Any]) -> Iterator[Parameter]:
 
 
 def is_request(kind: Any) -> bool:
-    """Whether a type is a group of options: a dataclass or a Struct."""
-    return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+    """Whether a type is a group of options."""
+    return isinstance(kind, type) and issubclass(kind, Request)
 
 
 def _kind(hint: Any) -> tuple[Any, bool]:

@@ -12,6 +12,7 @@ from typing import Annotated
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.text import counted, grouped, printable
 from torchsmith.edit.align import AlignedCell, Alignment, align_repositories
 from torchsmith.workspace.checkout import workspace_folder
@@ -21,7 +22,7 @@ MISSING, CANNOT = "-", "x"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignRequest:
+class AlignRequest(Request):
     """Which repositories to compare, and whether to write what is missing."""
 
     paths: Annotated[

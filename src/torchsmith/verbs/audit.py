@@ -57,7 +57,7 @@ class AuditRequest(Request):
     """Which recipes to check, by which rules, and how deeply."""
 
     paths: Annotated[
-        tuple[str | Path, ...],
+        tuple[str, ...],
         Argument("Repositories, folders or recipes; selectors narrow them down.", metavar="[PATH]..."),
     ] = ()
     workspace: WorkspaceOption = None
@@ -85,7 +85,7 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         raise Incomplete("--write-baseline needs --baseline FILE to write to")
     baseline = None if request.write_baseline else request.baseline
     choice = suppress.choose(request.select, request.ignore, baseline, request.line)
-    paths, selectors = split(list(map(str, request.paths)))
+    paths, selectors = split(request.paths)
     places = paths or (workspace_folder(request.workspace),)
     report = audit_places(
         places,
@@ -208,10 +208,10 @@ def _print_report(
         _print_next(report, request.paths, request.workspace)
 
 
-def _print_next(report: AuditReport, paths: Sequence[str | Path], workspace: Path | None) -> None:
+def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | None) -> None:
     """Suggest the next command: apply fixes, explain a rule, or evaluate."""
     if any(finding.fix for finding in report.findings):
-        next_step("audit", *map(str, paths), "--fix", workspace=workspace, why="applies the safe fixes")
+        next_step("audit", *paths, "--fix", workspace=workspace, why="applies the safe fixes")
     elif report.findings:
         first = reports.alike(report.findings)[0][0]
         next_step("audit", "--explain", first.rule, why="explains the rule")

@@ -20,6 +20,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted, duration, some_of
@@ -40,7 +41,7 @@ MAX_SHOWN = 6  # results, and recipes above a job that failed
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildRequest:
+class BuildRequest(Request):
     """Which recipes to build, with what, and how far. With `resume` what is given counts over what the last
     run was asked for."""
 

@@ -20,6 +20,7 @@ from torchsmith.cli.console import tell
 from torchsmith.cli.fields import Option
 from torchsmith.cli.group import Group
 from torchsmith.cli.options import Selectors, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
 from torchsmith.core.text import shell_word
@@ -31,7 +32,7 @@ app = Group(EXAMPLE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CiRequest:
+class CiRequest(Request):
     """Which cells, and whether to write the file."""
 
     selectors: Selectors = ()

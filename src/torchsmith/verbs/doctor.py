@@ -19,6 +19,7 @@ from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, config
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import NotFound, Problem
@@ -37,7 +38,7 @@ STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missin
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorRequest:
+class DoctorRequest(Request):
     """The workspace whose requirements are checked; with `builders` its builders instead of this machine."""
 
     workspace: WorkspaceOption = None

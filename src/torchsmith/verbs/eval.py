@@ -15,6 +15,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.svg import check_svg, write_svg
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Conflict, Exit, Problem
@@ -31,7 +32,7 @@ Drawing = Literal["dot", "mermaid"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateRequest:
+class EvaluateRequest(Request):
     """The recipes to evaluate, and how."""
 
     recipes: Recipes = ()

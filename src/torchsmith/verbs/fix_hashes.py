@@ -12,6 +12,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
@@ -22,7 +23,7 @@ EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith fix-hashes -
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixHashesRequest:
+class FixHashesRequest(Request):
     """The recipes whose sources are fetched."""
 
     recipes: Recipes = ()

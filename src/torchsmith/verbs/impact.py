@@ -15,6 +15,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Exit
 from torchsmith.edit import impact as changes
@@ -28,7 +29,7 @@ EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith imp
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImpactRequest:
+class ImpactRequest(Request):
     """A workspace, and the revision of it to compare with."""
 
     workspace: WorkspaceOption = None

@@ -13,6 +13,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, tell, warn, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.matrix.describe import newer_lines
@@ -29,7 +30,7 @@ EXAMPLE = "torchsmith init builds --profile seed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitRequest:
+class InitRequest(Request):
     """Where a workspace is to be, and which matrix it starts with."""
 
     folders: Annotated[

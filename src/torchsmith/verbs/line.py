@@ -26,6 +26,7 @@ from torchsmith.cli.options import (
     WriteOptions,
 )
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Failed, Incomplete, MissingRequirement, NotFound, Problem
@@ -65,7 +66,7 @@ def run() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownRequest:
+class KnownRequest(Request):
     """A workspace, whose catalog is listed."""
 
     workspace: WorkspaceOption = None
@@ -202,7 +203,7 @@ def _print_lines(report: LinesReport) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineAddRequest:
+class LineAddRequest(Request):
     """A torch release of the workspace's own, and the line that it is built like."""
 
     name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
@@ -387,7 +388,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineUpdateRequest:
+class LineUpdateRequest(Request):
     """Where a line moves: another nixpkgs, another torch release, or both."""
 
     line: Annotated[
@@ -526,7 +527,7 @@ def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineRemoveRequest:
+class LineRemoveRequest(Request):
     """A line whose entry in the workspace's catalog is removed."""
 
     line: Annotated[str, Argument("The line, such as 2.13.", metavar="LINE")]

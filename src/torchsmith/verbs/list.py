@@ -14,6 +14,7 @@ from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.cli.console import Painted, answer, columns, next_step, warn, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, pname
@@ -25,7 +26,7 @@ EXAMPLE = "torchsmith list sm120 'avx512*'"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListRequest:
+class ListRequest(Request):
     """Which variants of which matrix."""
 
     selectors: Selectors = ()

@@ -22,6 +22,7 @@ from torchsmith.cli.nix_options import (
 )
 from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
@@ -76,7 +77,7 @@ PackageName = Annotated[str, Argument("The package; its recipes begin so.", meta
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageAddRequest:
+class PackageAddRequest(Request):
     """A package of nixpkgs to build, and how Nix is asked about it."""
 
     name: PackageName
@@ -138,7 +139,7 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageRemoveRequest:
+class PackageRemoveRequest(Request):
     """A package to remove from the workspace."""
 
     name: PackageName

@@ -14,6 +14,7 @@ import msgspec
 from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, tell, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.change import PHASES, Change
 from torchsmith.workspace.journal import Commit
@@ -38,7 +39,7 @@ DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(Request):
     """Which workspace to compare with its torchsmith.toml, and which files to take over."""
 
     workspace: WorkspaceOption = None

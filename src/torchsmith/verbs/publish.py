@@ -17,6 +17,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Incomplete
 from torchsmith.core.state import state_folder
@@ -36,7 +37,7 @@ STYLES = {"published": "green", "published before": "dim", "failed": "bold red",
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishRequest:
+class PublishRequest(Request):
     """Which builds to publish, and under which organisation."""
 
     recipes: Recipes = ()

@@ -21,6 +21,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Exit, Incomplete, MissingRequirement
 from torchsmith.core.text import counted, duration
@@ -42,7 +43,7 @@ FLAGS_SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearseRequest:
+class RehearseRequest(Request):
     """Which recipes to rehearse, and with what."""
 
     recipes: Recipes = ()

@@ -19,6 +19,7 @@ from torchsmith.cli.console import next_build, next_step, paint, print_json, war
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
 from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.text import counted, duration
 from torchsmith.record import JobRow, RunRow
 
@@ -36,7 +37,7 @@ app = Group(EXAMPLE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunsRequest:
+class RunsRequest(Request):
     """The jobs of the last run, or with `history` the builds that have ended."""
 
     name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = ""
@@ -77,7 +78,7 @@ def _missing(jobs: Sequence[JobRow]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogRequest:
+class LogRequest(Request):
     """A job whose log is printed; without a name, the jobs that have a log."""
 
     name: Annotated[

@@ -14,6 +14,7 @@ from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
 from torchsmith.catalog.facts import Gfx
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
+from torchsmith.cli.request import Request
 from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix.cells import why_not_built
@@ -25,7 +26,7 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowRequest:
+class ShowRequest(Request):
     """Which cell, or which GPU."""
 
     name: Name
