@@ -386,6 +386,15 @@ def test_an_environments_python_is_found_from_its_site_packages(tmp_path: Path) 
         assert interpreter_for(path, CATALOG).python == tmp_path / "env" / "bin" / "python3"
 
 
+def test_a_file_of_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    package(site, "")
+    (tmp_path / "sysconfig.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    assert interpreter_for(site, CATALOG).folders == (site,)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> None:
     (tmp_path / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
     with pytest.raises(Problem, match=r"python3\.99") as caught:

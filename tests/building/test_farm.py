@@ -17,6 +17,7 @@ from torchsmith.building.farm import (
     Builder,
     able,
     check_builder,
+    configured,
     from_settings,
     isas_of,
     machines_option,
@@ -29,6 +30,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Invalid, Problem, Where
 from torchsmith.core.process import Finished, run
 from torchsmith.core.state import state_folder
+from torchsmith.nix.tool import find_nix, settings_of
 from torchsmith.record import open_record
 from torchsmith.workspace.settings import BuilderSettings
 
@@ -206,3 +208,16 @@ def test_a_cell_that_no_builder_can_run_is_refused_before_anything_is_built(
     assert (refused.code, refused.error) == (3, "missing-requirement")
     assert ISA in refused.err
     assert open_record(place.root).runs() == []
+
+
+@pytest.mark.needs("nix")
+@pytest.mark.parametrize("way", ["setting", "file"])
+def test_builders_of_nix_conf_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    line = "ssh://one x86_64-linux - 3 ; ssh://two x86_64-linux"
+    (tmp_path / "machines").write_text(line)
+    value = line if way == "setting" else f"@{tmp_path / 'machines'}"
+    monkeypatch.setenv("NIX_CONFIG", f"builders = {value}")
+    found = configured((), settings_of(find_nix()).builders)
+    assert [(builder.address, builder.max_jobs) for builder in found] == [("ssh://one", 3), ("ssh://two", 1)]
+    own = BuilderSettings(address="ssh://own", systems=("x86_64-linux",))
+    assert [builder.address for builder in configured([own], value)] == ["ssh://own"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from torchsmith.building.job import Job
-from torchsmith.building.queue import JobQueue, Limits
+from torchsmith.building.queue import MAX_OVERTAKEN, JobQueue, Limits
 from torchsmith.record import Expected
 
 X86, ARM = "x86_64-linux", "aarch64-linux"
@@ -45,3 +47,20 @@ def test_memory_is_used_up_and_a_job_that_needs_more_runs_alone() -> None:
 
 def test_a_job_of_a_system_without_slots_does_not_start() -> None:
     assert started(queue(Limits({X86: 1}, 5, 4), ARM)) == []
+
+
+def test_a_large_job_is_overtaken_by_a_bounded_number_of_small_ones() -> None:
+    jobs = [Job(f"k{at}", f"n{at}", (), "pytorch", True, X86) for at in range(50)]
+    small = Expected(seconds=1.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, basis="a guess")
+    costs = {job.key: small for job in jobs}
+    costs |= {"k0": replace(small, seconds=9.0), "k1": replace(small, seconds=5.0, memory_gb=8.0)}
+    queue = JobQueue(jobs, costs, Limits({X86: 2}, 2, 4, memory_gb=8.0))
+    order: list[str] = []
+    while queue.waiting or queue.running:
+        for job in queue.startable():
+            queue.start(job)
+            order.append(job.key)
+        ended = max(queue.running, key=order.index)  # k0 runs as long as anything else does
+        queue.done[ended] = queue.running.pop(ended)
+    assert len(order) == len(jobs)
+    assert order.index("k1") == MAX_OVERTAKEN + 1

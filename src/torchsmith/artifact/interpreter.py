@@ -138,7 +138,8 @@ def _store() -> Path:
 
 def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
     """Whether an interpreter's extension suffix is that of the package's modules."""
-    done = run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"], timeout=30)
+    asked = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"
+    done = run([python, "-I", "-c", asked], timeout=30)
     suffix = done.stdout.strip()
     modules = [module for folder in folders for module in folder.glob("torch/_C*.so")]
     loads = (suffix, "_C.so", "_C.abi3.so")  # the last two are for any Python

@@ -19,7 +19,7 @@ from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import Use, scan_aarch64
 from torchsmith.artifact.source import FileSlice
 from torchsmith.core.problem import Failed
-from torchsmith.core.process import ChildProcess
+from torchsmith.core.process import ChildProcess, python_command
 
 PIECE_BYTES = 1 << 20  # of code that are read in one go
 FUNCTION_BYTES = 64  # that a function counts besides, so that a piece of empty ones is not endless
@@ -152,7 +152,7 @@ def _next(waiting: deque[int]) -> int | None:
 
 def _start(count: int, started: ExitStack, handle: int) -> Iterator[ChildProcess]:
     """Processes that read pieces; they end with this one. Where none can be started, this one reads alone."""
-    argv = [sys.executable, "-P", "-m", __name__]
+    argv = python_command("torchsmith.artifact.reading")
     for _ in range(count):
         try:
             helper = ChildProcess(argv, stdin=PIPE, stdout=PIPE, cwd="/", pass_fds=(handle,))

@@ -23,7 +23,7 @@ from torchsmith.host.resolve import known_isas
 from torchsmith.record.estimate import estimate_row
 from torchsmith.workspace.settings import BuilderSettings
 
-MACHINES = Path("/etc/nix/machines")
+SETTING = "builders of nix.conf"
 LOCAL = ""  # this machine's address
 SSH_SECONDS = 20.0
 MOST_DIGITS = 15  # of a number in a machine's answer
@@ -152,13 +152,14 @@ def from_settings(rows: Iterable[BuilderSettings]) -> list[Builder]:
 
 
 def read_machines(text: str, file: str) -> list[Builder]:
-    """Nix' own list of machines, line by line."""
-    builders = []
+    """Nix' own list of machines, line by line; `@FILE` in its setting is a file with such lines."""
+    builders: list[Builder] = []
     for number, line in enumerate(text.splitlines(), 1):
-        for entry in line.partition("#")[0].split(";"):
-            fields = entry.split()
+        for fields in map(str.split, line.partition("#")[0].split(";")):
             if fields and not fields[0].startswith("@"):
                 builders.append(_machine(fields, Where(file, number)))
+            elif fields and file == SETTING and (named := Path(fields[0][1:])).is_file():
+                builders += read_machines(read_text(named), str(named))
     return builders
 
 
@@ -182,11 +183,9 @@ def _machine(fields: Sequence[str], where: Where) -> Builder:
     )
 
 
-def configured(rows: Sequence[BuilderSettings], machines: Path = MACHINES) -> list[Builder]:
-    """Builders of torchsmith.toml; without any, those of /etc/nix/machines."""
-    if rows:
-        return from_settings(rows)
-    return read_machines(read_text(machines), str(machines)) if machines.is_file() else []
+def configured(rows: Sequence[BuilderSettings], setting: str) -> list[Builder]:
+    """Builders of torchsmith.toml; without any, those of Nix's setting `builders`."""
+    return from_settings(rows) if rows else read_machines(setting, SETTING)
 
 
 def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:

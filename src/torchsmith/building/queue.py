@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -9,6 +10,8 @@ from itertools import chain
 from torchsmith.building.job import Job
 from torchsmith.core.text import grouped
 from torchsmith.record import Expected
+
+MAX_OVERTAKEN = 8  # jobs that start before one that is ready and too large for the memory that is free
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class JobQueue:
         self.done: dict[str, Job] = {}
         self.failed: dict[str, Job] = {}
         self.skipped: dict[str, Job] = {}
+        self.overtaken = Counter[str]()
         self.cores = dict.fromkeys(self.waiting, limits.cores)
         costs = {key: cost.seconds + cost.cached_seconds for key, cost in expected.items()}
         self._order = _one_gpu_after_the_other(longest_chain_first(jobs, costs))
@@ -49,6 +53,7 @@ class JobQueue:
         cached = {objects for job in self.done.values() for objects in job.objects}
         compiling = {objects for job in started for objects in job.objects} - cached
         ready = (self.waiting[key] for key in self._order if key in self.waiting and key not in resting)
+        too_large: list[str] = []
         later: list[Job] = []  # what they compile another compiles now, and a cache has it once that is done
         for job in chain(ready, later):
             if len(started) >= self.limits.total:
@@ -58,10 +63,15 @@ class JobQueue:
             if compiling.intersection(job.objects) and job not in later:
                 later.append(job)
                 continue
-            fits = memory + self._memory(job) <= self.limits.memory_gb or not started
-            if used.get(job.system, 0) >= self.limits.slots.get(job.system, 0) or not fits:
+            if used.get(job.system, 0) >= self.limits.slots.get(job.system, 0):
+                continue
+            if started and memory + self._memory(job) > self.limits.memory_gb:
+                if self.overtaken[job.key] >= MAX_OVERTAKEN:
+                    break
+                too_large.append(job.key)
                 continue
             started.append(job)
+            self.overtaken.update(too_large)
             used[job.system] += 1
             memory += self._memory(job)
             compiling |= set(job.objects) - cached

@@ -53,7 +53,7 @@ from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
 from torchsmith.nix.store import StoreOptions, public_key
-from torchsmith.nix.tool import Nix, find_nix, stored, systems_and_features
+from torchsmith.nix.tool import Nix, find_nix, settings_of, stored
 from torchsmith.record import Built, Record, open_record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.git import head
@@ -332,8 +332,9 @@ def _store_options(nix: Nix, request: BuildSpec) -> StoreOptions:
 
 def _builders(request: BuildSpec, workspace: Workspace, nix: Nix, plan: BuildPlan) -> list[Builder]:
     """This machine and Nix's other builders, with the instruction sets that they run."""
-    remote = [] if request.local else configured(workspace.settings.builder)
-    systems, features = systems_and_features(nix)
+    settings = settings_of(nix)
+    remote = [] if request.local else configured(workspace.settings.builder, settings.builders)
+    systems, features = settings.systems, settings.features
     own = [Builder(LOCAL, systems, plan.share.jobs, features=features)]
     if request.resources.jobs == 0:
         if not remote:

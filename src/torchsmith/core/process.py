@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,19 @@ class Finished:
         return shlex.join(self.argv)
 
 
+# Neither the current folder nor a relative entry of PYTHONPATH is searched: files there may be anybody's.
+PYTHON_START = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); import runpy;"
+    " runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
+)
+
+
+def python_command(module: str) -> list[str]:
+    """The command that runs a module with this Python, which finds what this process finds."""
+    places = "\n".join(filter(os.path.isabs, sys.path))
+    return [sys.executable, "-I", "-c", PYTHON_START, places, module]
+
+
 def find(program: str) -> Path | None:
     """Where a program is on PATH, or None."""
     path = shutil.which(program)
@@ -86,6 +100,8 @@ def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Itera
     interrupt does not wait for them."""
     from concurrent.futures import ProcessPoolExecutor
 
+    safe = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"  # for systems on which a worker is a new Python and no fork
     pool = ProcessPoolExecutor(jobs, initializer=_begin_work, initargs=(prepare, args))
     try:
         yield pool
@@ -94,6 +110,8 @@ def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Itera
             worker.kill()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
+    finally:
+        os.environ.pop("PYTHONSAFEPATH") if safe is None else os.environ.update(PYTHONSAFEPATH=safe)
     pool.shutdown()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import Finished, find, run
+from torchsmith.core.process import Finished, find, python_command, run
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
@@ -124,7 +123,7 @@ def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
 
 def _tools(machine: ThisMachine, limit: float) -> HostFacts:
     """NVML in a process of its own, since a wedged driver holds whoever asks it; else nvidia-smi."""
-    nvml = machine.run([sys.executable, "-m", "torchsmith.host.nvml"], limit)
+    nvml = machine.run(python_command("torchsmith.host.nvml"), limit)
     if nvml is not None and nvml.timed_out:
         return HostFacts(notes=(_silent("NVML", limit),))
     facts = read_document(nvml.stdout, "NVML") if nvml is not None and nvml.ok else HostFacts()

@@ -146,14 +146,27 @@ def _usable_store(env: Mapping[str, str]) -> str:
     return f"local?root={cache_dir() / 'store'}"
 
 
-def systems_and_features(nix: Nix) -> tuple[frozenset[str], frozenset[str]]:
-    """What can be built here, by Nix's settings; its defaults if it does not report them."""
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """What Nix's settings say of builds: what can be built here, and the other builders."""
+
+    systems: frozenset[str]
+    features: frozenset[str] = USUAL_FEATURES
+    builders: str = "@/etc/nix/machines"
+
+
+def settings_of(nix: Nix) -> BuildSettings:
+    """Nix's settings for builds; its defaults if it does not report them."""
+    default = BuildSettings(frozenset((nix.current_system,)))
     try:
         settings = read_settings(nix.show_config(30).stdout)
     except msgspec.DecodeError:
-        settings = {}
-    systems = frozenset((nix.current_system, *settings.get("extra-platforms", ())))
-    return systems, frozenset(settings.get("system-features") or USUAL_FEATURES)
+        return default
+    return BuildSettings(
+        systems=default.systems.union(settings.get("extra-platforms", ())),
+        features=frozenset(settings.get("system-features") or USUAL_FEATURES),
+        builders=str(settings.get("builders", default.builders)),
+    )
 
 
 def read_settings(text: str) -> dict[str, Any]:

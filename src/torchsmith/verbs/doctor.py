@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from torchsmith.building.farm import MACHINES, BuilderRow, check_builder, configured
+from torchsmith.building.farm import BuilderRow, check_builder, configured
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
@@ -43,7 +43,7 @@ class DoctorRequest(Request):
 
     workspace: WorkspaceOption = None
     builders: Annotated[
-        bool, Option("Test each builder of torchsmith.toml or /etc/nix/machines instead of this machine.")
+        bool, Option("Test each builder of torchsmith.toml or nix.conf instead of this machine.")
     ] = False
     machines: Annotated[Path | None, Option("With --builders: another list of machines, in Nix' format.")] = (
         None
@@ -91,7 +91,7 @@ def doctor(request: DoctorRequest) -> DoctorReport:
     if request.machines and not request.machines.is_file():
         raise NotFound(f"no such file: {request.machines}")
     named = () if request.machines else opened.settings.builder
-    builders = configured(named, request.machines or MACHINES)
+    builders = configured(named, f"@{request.machines}" if request.machines else _builders_setting())
     with ThreadPoolExecutor(8) as pool:
         return DoctorReport(builders=list(pool.map(lambda one: check_builder(one, opened.catalog), builders)))
 
@@ -309,8 +309,15 @@ def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     yield _good("disk", free >= disk, f"{free:.0f} GiB free for the store and builds", todo)
 
 
+def _builders_setting() -> str:
+    """Nix's own list of builders; none without Nix."""
+    from torchsmith.nix.tool import find_nix, settings_of
+
+    return settings_of(find_nix()).builders if find("nix-instantiate") else ""
+
+
 def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
-    builders = configured(workspace.settings.builder)
+    builders = configured(workspace.settings.builder, _builders_setting())
     detail = ", ".join(builder.address for builder in builders) or "none: Nix builds on this machine only"
     todo = "torchsmith doctor --builders tests each" if builders else ""
     yield HealthCheck("builders", "works", detail, todo)
