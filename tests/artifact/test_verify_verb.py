@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.recorded import CXX_MARK
 from torchsmith.core.state import state_folder
+from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Built, VerificationRow, open_record
 
 NAME = "torchvision-python313-cuda13_0-sm120-avx2"
@@ -24,8 +26,8 @@ def library(*entries: bytes) -> bytes:
     return elves.gpu_library(elves.container(*entries))
 
 
-def built(root: Path, *entries: bytes) -> Path:
-    """A workspace whose record knows a build of one cell, and where that lies."""
+def built(root: Path, *entries: bytes, names: Sequence[str] = (NAME,)) -> Path:
+    """A workspace whose record has a build of one cell, under these names; where that is."""
     (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
     module = root / "store/lib/python3.13/site-packages/torchvision/_C.so"
     module.parent.mkdir(parents=True)
@@ -35,15 +37,16 @@ def built(root: Path, *entries: bytes) -> Path:
     module.write_bytes(elves.code_library(code, recorded=[f"{CXX_MARK} {flags}"], gpu=gpu))
     (module.parent / "version.py").write_text("__version__ = '0.25.0'\n")
     record = open_record(root)
-    record.note_built(Built(name=NAME, derivation="/nix/store/a.drv", outputs=(str(root / "store"),)))
+    for name in names:
+        record.note_built(Built(name=name, derivation="/nix/store/a.drv", outputs=(str(root / "store"),)))
     record.close()
     return root / "store"
 
 
-def verdict(root: Path) -> VerificationRow | None:
+def verdict(root: Path, name: str = NAME) -> VerificationRow | None:
     record = open_record(root, read_only=True)
     try:
-        return record.verdict(str(root / "store"), "/nix/store/a.drv", NAME)
+        return record.verdict(str(root / "store"), "/nix/store/a.drv", name)
     finally:
         record.close()
 
@@ -102,3 +105,33 @@ def test_what_does_not_judge_all_that_the_name_promises_is_not_written_down(
     assert call("verify", NAME, *words, "-w", str(tmp_path)).code == 0
     assert verdict(tmp_path) is None
     assert not (state_folder(tmp_path) / "reports").exists()
+
+
+def test_a_name_that_two_repositories_have_is_verified_with_its_repository(
+    call: Call, tmp_path: Path
+) -> None:
+    mine, theirs = f"mine/{NAME}", f"theirs/{NAME}"
+    built(tmp_path, elves.entry(120), names=(mine, theirs))
+    answer = call("verify", mine, "-w", str(tmp_path), "--json")
+    assert json.loads(answer.out)["report"]["variant"] == NAME
+    found = verdict(tmp_path, mine)
+    assert found is not None
+    assert found.ok
+    assert verdict(tmp_path, theirs) is None
+    ambiguous = call("verify", NAME, "-w", str(tmp_path), "--json")
+    assert (ambiguous.code, ambiguous.error) == (2, "conflict")
+    assert {mine, theirs} <= set(ambiguous.err.replace(",", " ").replace('"', " ").split())
+
+
+def test_a_plain_name_is_enough_if_one_repository_has_built_it(call: Call, tmp_path: Path) -> None:
+    built(tmp_path, elves.entry(120), names=(f"mine/{NAME}",))
+    assert call("verify", NAME, "-w", str(tmp_path)).code == 0
+    assert verdict(tmp_path, f"mine/{NAME}") is not None
+    assert call("verify", f"theirs/{NAME}", "-w", str(tmp_path)).code == 3
+
+
+def test_a_build_of_a_recipe_that_two_repositories_have_is_verified_after_it(tmp_path: Path) -> None:
+    output = built(tmp_path, elves.entry(120))
+    row = verify_recipe(builtin_catalog(), f"mine/{NAME}", str(output))
+    assert row is not None
+    assert (row.name, row.ok) == (f"mine/{NAME}", True)

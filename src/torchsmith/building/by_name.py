@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Exit, MissingRequirement, NotFound, did_you_mean
+from torchsmith.core.problem import Conflict, Exit, MissingRequirement, NotFound, did_you_mean
 from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -15,48 +17,76 @@ if TYPE_CHECKING:
     from torchsmith.record import Record
 
 
+@dataclass(frozen=True, slots=True)
+class NamedBuild:
+    """A build on disk."""
+
+    path: Path
+    name: str = ""  # the recipe's, as the record has it, if the build was named by that
+
+    @property
+    def cell(self) -> str:
+        """The name without the repository in front."""
+        return self.name.rpartition("/")[2]
+
+
 def is_name(path: Path) -> bool:
-    """Whether a word is a name and not a path: nothing is there, and no folder is part of it."""
-    return len(path.parts) == 1 and str(path) != "-" and not path.exists()
+    """Whether a word is NAME or REPO/NAME and not a path: nothing is there."""
+    words = path.parts
+    plain = not path.is_absolute() and not {"..", "-"}.intersection(words)
+    return 1 <= len(words) <= 2 and plain and not path.exists()
 
 
-def build_named(named: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library") -> Path:
-    """Where a path, or for a cell's name its last build, is on disk. Raises NotFound for a name that was
-    never built here; `hint` says what it takes."""
+def find_build(
+    word: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library"
+) -> NamedBuild:
+    """The build at a path, or the last one of a recipe that is named. Raises NotFound for a name that was
+    never built here, and Conflict for one that several repositories have; `hint` says what is accepted."""
     from torchsmith.nix.tool import stored
 
-    if not is_name(named) or workspace.root is None:
-        return stored(_existing(named, hint))
+    if not is_name(word) or workspace.root is None:
+        return NamedBuild(stored(_existing(word, hint)))
     from torchsmith.core.state import state_folder
     from torchsmith.record import open_record
 
-    link = state_folder(workspace.home) / "results" / named.name
-    if (place := stored(link)).exists():
-        return place
     with closing(open_record(workspace.root, read_only=True)) as record:
-        built = record.built(named.name)
+        name = _recorded_name(str(word), {built.name for built in record.all_built()})
+        built = record.built(name)
+    link = state_folder(workspace.home) / "results" / name
+    if (place := stored(link)).exists():
+        return NamedBuild(place, name)
     if built is None or not built.outputs:
         raise NotFound(
-            f"{named} is neither a path nor the name of a build here",
-            hint=f"torchsmith build {shell_word(named.name)} builds it; torchsmith list lists the names",
+            f"{word} is neither a path nor the name of a build here",
+            hint=f"torchsmith build {shell_word(name)} builds it; torchsmith list lists the names",
             exit=Exit.ENVIRONMENT,
         )
-    return stored(built.outputs[0])
+    return NamedBuild(stored(built.outputs[0]), name)
 
 
-def build_to_run(named: Path, workspace: Workspace) -> Path:
-    """Return the path of a build that is to run. Raises MissingRequirement if it is in a store of its own."""
+def _recorded_name(word: str, names: Collection[str]) -> str:
+    """The name in the record: a name that two repositories have has its repository in front."""
+    if word in names:
+        return word
+    same = sorted(name for name in names if name.rpartition("/")[2] == word)
+    if len(same) > 1:
+        raise Conflict(f"{len(same)} repositories have {word}", hint=f"name one: {', '.join(same)}")
+    return same[0] if same else word
+
+
+def build_to_run(word: Path, workspace: Workspace) -> NamedBuild:
+    """A build that is to run. Raises MissingRequirement if it is in a store of its own."""
     from torchsmith.nix.tool import in_own_store
 
     hint = "give a result link, a store path or a site-packages folder; install a wheel first"
-    path = build_named(named, workspace, hint)
-    if in_own_store(path):
+    found = find_build(word, workspace, hint)
+    if in_own_store(found.path):
         raise MissingRequirement(
-            f"{named} cannot run: it is in torchsmith's own store, and looks for its parts in /nix/store",
+            f"{word} cannot run: it is in torchsmith's own store, and looks for its parts in /nix/store",
             hint="build into the machine's store: join the group nix-users, or start nix-daemon"
             " (torchsmith doctor)",
         )
-    return path
+    return found
 
 
 def _existing(path: Path, hint: str) -> Path:
@@ -68,7 +98,7 @@ def _existing(path: Path, hint: str) -> Path:
 
 def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
     """The derivation of a build that was made here under a name; empty if the record has another one."""
-    if workspace.root is None:
+    if workspace.root is None or not name:
         return ""
     from torchsmith.nix.tool import stored
     from torchsmith.record import open_record
@@ -86,7 +116,7 @@ def log_named(named: Path, workspace: Workspace) -> Path:
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:
-        return last_log(record, named.name, workspace)
+        return last_log(record, str(named), workspace)
 
 
 def last_log(record: Record, name: str, workspace: Workspace) -> Path:

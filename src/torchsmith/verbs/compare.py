@@ -56,8 +56,8 @@ def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildCompar
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
     subjects = [
-        subject(label, build_to_run(or_sample(path, "build"), opened), opened.catalog, variables(environment))
-        for label, path, environment in sides
+        subject(label, build_to_run(or_sample(word, "build"), opened).path, opened.catalog, variables(given))
+        for label, word, given in sides
     ]
     shares = busy_shares()
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)

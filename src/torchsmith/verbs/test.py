@@ -53,9 +53,9 @@ def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noq
     word = or_sample(request.path, "build")
     # The sample runs with any Python.
     python = request.python or (Path(sys.executable) if word != request.path else None)
-    path = build_to_run(word, opened)
-    variant = request.variant or (word.name if is_name(word) and path != word else None)
-    promise = promised(variant, path, opened.catalog)
+    found = build_to_run(word, opened)
+    path = found.path
+    promise = promised(request.variant or found.cell, path, opened.catalog)
     interpreter = interpreter_for(path, opened.catalog, python)
     with reporter.status(f"running {request.path}"):
         return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)
@@ -80,7 +80,7 @@ def run(
     answer(trial, _print_trial, as_json=json)
     exit_if(not trial.ok)
     if is_name(request.path) and open_workspace(request.workspace).settings.org:
-        next_step("publish", request.path.name, workspace=request.workspace)
+        next_step("publish", str(request.path), workspace=request.workspace)
 
 
 def _print_trial(trial: SmokeTest) -> None:

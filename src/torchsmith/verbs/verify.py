@@ -13,7 +13,7 @@ from torchsmith.artifact import report as artifact
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.report import Comparison, KindRow, Report
 from torchsmith.artifact.verdict import promised
-from torchsmith.building.by_name import build_named, derivation_of, is_name
+from torchsmith.building.by_name import derivation_of, find_build
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
@@ -71,13 +71,11 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     The verdict on a cell's last build is recorded for `publish` and the page.
     """
     opened = open_workspace(request.workspace)
-    named = or_sample(request.path, "build")
-    path = build_named(named, opened)
-    by_name = is_name(named) and path != named
-    variant = request.variant or (named.name if by_name else None)
-    promise = promised(variant, path, opened.catalog)
-    derivation = derivation_of(path, variant, opened) if variant else ""
-    against = build_named(or_sample(request.against, "build"), opened) if request.against else None
+    found = find_build(or_sample(request.path, "build"), opened)
+    path = found.path
+    promise = promised(request.variant or found.cell, path, opened.catalog)
+    derivation = derivation_of(path, request.variant or found.name, opened)
+    against = find_build(or_sample(request.against, "build"), opened).path if request.against else None
     cpu, catalog, other = not request.no_cpu, opened.catalog, None
     name = opened.line_of(promise) if promise is not None and opened.root is not None else None
     line = catalog.lines[name] if name else None
@@ -85,11 +83,11 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
         report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation, line=line)
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
-    complete = by_name and not request.variant and not request.no_cpu
+    complete = found.name and not request.variant and not request.no_cpu
     if complete and opened.root is not None:
         from torchsmith.webpage.past import record_verdict
 
-        if why := record_verdict(report, named.name, opened.root, catalog):
+        if why := record_verdict(report, found.name, opened.root, catalog):
             reporter.note(f"the verdict was not recorded: {why}")
     return VerifyReport(report, artifact.compare(report, other) if other else None)
 
