@@ -12,11 +12,10 @@ from tests.artifact.test_verdict import check, judged
 from tests.artifact.toolkit import checked
 from torchsmith.artifact.bundle import Machines, target_of
 from torchsmith.artifact.container import Container
-from torchsmith.artifact.elf import functions_of, read_elf
+from torchsmith.artifact.elf import read_elf
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.source import open_file
 from torchsmith.artifact.tables import read_table
-from torchsmith.artifact.units import kind_of
 from torchsmith.core.process import run
 
 pytestmark = pytest.mark.needs("hip")
@@ -96,9 +95,7 @@ def test_libraries_of_several_units_are_judged_by_their_names(compression: str, 
     library = tmp_path / "libtorch_hip.so"
     checked(LLVM / "ld.lld", "-shared", "--unresolved-symbols=ignore-all", first, second, "-o", library)
     with open_file(library) as source:
-        elf = read_elf(source)
-        containers, units = list(containers_of(elf)), functions_of(elf).units
-    assert {kind_of(unit) for unit in units if unit} == {"cuda"}, "host halves"
+        containers = list(containers_of(read_elf(source)))
     assert [listed([container]) for container in containers] == [sorted(targets)] * 2
     path = torch(tmp_path / "build", library.read_bytes())
     for name, status in {

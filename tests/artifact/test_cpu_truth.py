@@ -13,10 +13,11 @@ import pytest
 
 from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
-from torchsmith.artifact.elf import ElfMachine
-from torchsmith.artifact.reading import scan
+from torchsmith.artifact import iced
+from torchsmith.artifact.cpu import needs_of_code, scan
+from torchsmith.artifact.elf import ElfMachine, functions_of, place_of, read_elf
 from torchsmith.artifact.report import verify
-from torchsmith.artifact.units import kind_of
+from torchsmith.artifact.source import open_file
 from torchsmith.catalog import Isa, builtin_catalog
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.core.process import find, run
@@ -319,68 +320,34 @@ def test_code_in_any_namespace_is_a_package_s_own(
 
 
 @pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("form", ["as built", "strip -S"])
 @pytest.mark.parametrize(
-    ("way", "form"),
-    [
-        (way, form)
-        for way in ("BY_RESOLVER", "BY_CPUID", "BY_ITSELF", "ALWAYS")
-        for form in ("as built", "strip -S", "strip")
-        if (way, form) != ("BY_ITSELF", "strip")  # gcc's place for what the CPU said has no name then
-    ],
+    ("attribute", "status"),
+    [('target_clones("avx512f", "default")', "right"), ('target("avx512f")', "wrong")],
 )
-def test_code_that_is_reached_only_where_the_cpu_has_it_is_dispatch(way: str, form: str, work: Path) -> None:
-    unit, made = EXTENSION / "dispatch.cpp", work / f"{way}{form}.o"
+def test_copies_that_the_compiler_made_of_a_function_are_dispatch(
+    attribute: str, status: str, form: str, work: Path
+) -> None:
+    made = work / f"{status}.o"
+    source = made.with_suffix(".cpp")
+    loop = "for (int i = 0; i < 64; ++i) a[i] += b[i];"
+    body = f"void run(float *a, const float *b) {{ {loop} }}"
+    source.write_text(f"namespace vision {{ __attribute__(({attribute})) {body} }}\n")
     flags = flags_of("avx2")
-    checked("x86_64-linux-gnu-g++", "-O2", "-fPIC", f"-D{way}", *flags, "-c", unit, "-o", made)
+    checked("x86_64-linux-gnu-g++", "-O3", "-fPIC", *flags, "-c", source, "-o", made)
     library = linked("x86_64", [compiled("x86_64", flags, work), made], form=form)
     checks = verify(library, Variant.parse("torchvision-python313-cpu-avx2", CATALOG), CATALOG).checks
     within = next(check for check in checks if check.id == "within")
-    chosen = (
-        {"right", "unjudged"} if form == "strip" else {"right"}
-    )  # what has no name may be dispatched or not
-    assert within.status in ({"wrong"} if way == "ALWAYS" else chosen), within.text
-
-
-@cache
-def linked_for_device(work: Path) -> list[Path]:
-    """The CUDA unit for a device link, as NCCL's are, and what that link adds."""
-    made, link = work / "nccl.rdc.o", work / "nccl.link.o"
-    nvcc("x86_64", "-rdc=true", "-c", "-o", made)
-    program, host = toolkit.cuda_home() / "bin" / "nvcc", f"-ccbin={TRIPLES['x86_64']}-g++"
-    checked(program, "-arch=sm_90", host, "-Xcompiler=-fPIC", "-cudadevrt=none", "-dlink", made, "-o", link)
-    return [made, link]
+    assert within.status == status, within.text
 
 
 @pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("form", ["as built", "strip -S"])
-@pytest.mark.parametrize(("library", "containers"), [("MAGMA", 1), ("NCCL", 2)])
-def test_gpu_code_of_a_library_that_is_linked_in_is_named_and_counted(
-    library: str, containers: int, form: str, work: Path
-) -> None:
-    """Units like MAGMA's, and such as went through a device link like NCCL's, beside the package's own."""
-    own = compiled_by_nvcc("x86_64", (), work)
-    units = linked_for_device(work) if library == "NCCL" else [own]
-    theirs = work / f"{library}.cu.o"
-    names = checked("x86_64-linux-gnu-nm", "--format=just-symbols", units[0]).split()
-    space = f"{len(library)}{library.lower()}"
-    new = {
-        name: name.replace("6vision3ops", f"{space}3ops").replace("2at6Tensor", f"{space}6Tensor")
-        for name in names
-    }
-    table = work / f"{library}.names"
-    table.write_text("".join(f"{name} {other}\n" for name, other in new.items() if name != other))
-    checked("x86_64-linux-gnu-objcopy", f"--redefine-syms={table}", units[0], theirs)
-    path = linked("x86_64", [compiled("x86_64", (), work), own, theirs, *units[1:]], form=form)
-    variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx2", CATALOG)
-    waste = next(check for check in verify(path, variant, CATALOG).checks if check.id == "waste")
-    assert re.search(rf"{library} \d+ \w+ in {containers} containers", waste.text), waste.text
-    assert re.search(r"TorchVision itself \d+ \w+ in 1 containers", waste.text)
-
-
-@pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("machine", TRIPLES)
-def test_the_compilers_own_objects_are_known_as_such(machine: ElfMachine) -> None:
-    for library in ("libstdc++.a", "libgcc.a"):
-        path = checked(f"{TRIPLES[machine]}-g++", f"-print-file-name={library}").strip()
-        names = checked(f"{TRIPLES[machine]}-ar", "t", path).split()
-        assert {kind_of(name) for name in names} == {"runtime"}
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_features_without_places_are_those_with_places(isa: str, work: Path) -> None:
+    with open_file(linked("x86_64", [compiled("x86_64", flags_of(isa), work)])) as file:
+        elf = read_elf(file)
+        codes = [file.read(*place_of(elf, row)) for row in functions_of(elf).rows]
+    assert len(codes) > 20
+    for code in (*codes, *(code[:-1] + b"\x06" for code in codes)):  # 06 is not an instruction
+        undecoded = any(instruction.code == iced.INVALID for instruction in iced.iced_x86.Decoder(64, code))
+        assert needs_of_code("x86_64", code) == (tuple(sorted(scan("x86_64", code))), undecoded)

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from torchsmith.artifact import calls, interpreter
-from torchsmith.artifact.elf import FUNCTION
+from torchsmith.artifact import interpreter
 from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.interpreter import interpreter_for
-from torchsmith.artifact.origin import _Symbols
 from torchsmith.catalog import GpuTarget, builtin_catalog
 from torchsmith.core.problem import NotFound
-
-X86: Any = SimpleNamespace(machine="x86_64")
-JUMP = b"\xff\x25" + struct.pack("<i", 0x10)  # through the slot 16 bytes behind it
-
-
-def test_a_jump_through_a_slot_counts_as_the_last_instruction_too() -> None:
-    assert list(calls.addresses_in(X86, JUMP, 0x1000)) == [0x1016]
-
-
-def test_an_entry_of_the_linkage_table_is_known_by_its_slot() -> None:
-    section = SimpleNamespace(name=".plt", holds_code=True, address=0x1000)
-    elf: Any = SimpleNamespace(machine="x86_64", sections=[section], bytes_of=lambda _: b"\x90" + JUMP)
-    assert list(calls._plt_entries(elf, {0x1017})) == [(0x1001, 0x1017)]
-    assert list(calls._plt_entries(elf, {0x1018})) == []
 
 
 def test_code_that_only_some_containers_hold_is_stray() -> None:
@@ -40,15 +23,6 @@ def test_code_that_only_some_containers_hold_is_stray() -> None:
     )
     containers: Any = [every] * 30 + [more]
     assert {row.target: row.stray for row in gpu_code([containers]).rows} == {common: False, rare: True}
-
-
-def test_gpu_code_is_of_the_library_of_the_last_functions_too() -> None:
-    strings = b"\0fatbinData\0_ZN5magma4gemmEv\0"
-    rows = [(1, 1, 0, 1, 0x100, 8), (12, FUNCTION, 0, 2, 0x1000, 8)]
-    sections = [SimpleNamespace(name=name) for name in ("", ".nv_fatbin", ".text")]
-    elf: Any = SimpleNamespace(sections=sections)
-    symbols = _Symbols(elf, strings, rows)
-    assert symbols.library_of(symbols.units[0x100]) == "MAGMA"
 
 
 def test_other_outputs_of_a_store_path_are_those_that_nix_has_on_record(

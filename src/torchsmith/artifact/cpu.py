@@ -1,43 +1,27 @@
-"""CPU code in a library: the CPU features that code outside dispatch needs, by kind of unit."""
+"""CPU code in a library: the CPU features that code outside dispatch needs."""
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.calls import callers_of
-from torchsmith.artifact.choosers import chosen_at_run_time
-from torchsmith.artifact.elf import (
-    GLOBAL,
-    Elf,
-    ElfMachine,
-    Function,
-    code_of,
-    functions_of,
-    place_of,
-)
-from torchsmith.artifact.reading import read_needs, scan
+from torchsmith.artifact import iced
+from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, functions_of, place_of
+from torchsmith.artifact.features import Use, scan_aarch64
 from torchsmith.artifact.tables import Table, read_table
-from torchsmith.artifact.units import UnitLayout, UnitPlace, kind_of, spans_of, stands_apart
 
-MOST_EXAMPLES = 3  # of a feature, in a report
-MOST_SHARED = 64  # shared functions whose callers are searched
-
-MOST_SMALL = 8 << 10  # bytes of code in a library that is read whole, whatever it names
 MOST_UNNAMED = 64 << 20  # bytes of code between two functions
 NO_NAME = "(no name)"
 
-# What a function is: of a unit of the package; of no unit that is known; code between functions; or kept once
-# for several units, of which at least one is compiled per capability.
-CodeGroup = Literal["own", "unplaced", "unnamed", "shared", "runtime", "assembly"]
-JUDGED: tuple[CodeGroup, ...] = ("own", "unplaced")
+# Whose a function is: the package's own; its own too, but kept once for several units, some of them compiled
+# per capability; or without a name.
+CodeGroup = Literal["own", "shared", "unnamed"]
 
 
 class Dispatch(Table, frozen=True):
@@ -69,16 +53,16 @@ class SymbolPatterns:
     unit: re.Pattern[str]
 
 
-# What may stand before a name: a guard, a thunk, a nested or qualified name.
+# What may be before a name: a guard, a thunk, a nested or qualified name.
 PREFIX = r"_Z(?:GV|GR|T[hvW][n\d_]*+|[ZNKVROL])*+"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSpaces:
-    """C++ namespaces of a package and of what it builds on; `others`: all that is no known library's too."""
+    """C++ namespaces of a package and of what it builds on; `unclaimed`: also those of no known library."""
 
     named: tuple[str, ...]
-    others: bool = False
+    unclaimed: bool = False
 
 
 def _mangled(spaces: Iterable[str]) -> str:
@@ -91,7 +75,7 @@ def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
     own = _mangled(spaces.named)
     spelled = sorted((f"{len(name)}{name}" for name in known.capabilities), key=len, reverse=True)
     # St, Sa, Ss ... are std and its parts.
-    begins = rf"(?!S[tabsiod]|{_mangled(known.foreign)})" if spaces.others else f"(?:{own})"
+    begins = rf"(?!S[tabsiod]|{_mangled(known.foreign)})" if spaces.unclaimed else f"(?:{own})"
     return SymbolPatterns(
         own=re.compile(rf"{PREFIX}{begins}|(?:{known.c_names})".encode()),
         of_own_types=re.compile(rf"_Z.*?N[KVRO]*(?:{own})\d".encode()),
@@ -102,39 +86,26 @@ def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
     )
 
 
-def capability_of(name: bytes, patterns: SymbolPatterns) -> str:
-    """The capability that a function was compiled for, by its name; empty where the name has none."""
-    spelled = patterns.capability.search(name)
-    if spelled:
-        return spelled[0].decode().lstrip("0123456789")
-    suffix = patterns.suffix.search(name) or (b"." in name and patterns.copy.search(name))
-    return suffix[1].decode().upper() if suffix else ""
-
-
-def capability_of_unit(unit: str, patterns: SymbolPatterns) -> str:
-    match = patterns.unit.search(unit)
-    return match[1] if match else ""
-
-
 class SymbolFacts(NamedTuple):
-    """What is known from a function's name; equal ones are one object, to save memory."""
+    """What a function's name says; equal ones are one object, to save memory."""
 
     own: bool
-    of_own_types: bool
-    apart: bool
-    capability: str
+    capability: str  # that it was compiled for; empty if the name has none
 
 
 def facts_of_symbol(name: bytes, patterns: SymbolPatterns) -> SymbolFacts:
-    own = bool(patterns.own.match(name))
-    of_own = not own and bool(patterns.of_own_types.match(name))
-    return _interned(own, of_own, stands_apart(name), capability_of(name, patterns))
+    own = bool(patterns.own.match(name) or patterns.of_own_types.match(name))
+    spelled = patterns.capability.search(name)
+    if spelled:
+        return _interned(own, spelled[0].decode().lstrip("0123456789"))
+    suffix = patterns.suffix.search(name) or (b"." in name and patterns.copy.search(name))
+    return _interned(own, suffix[1].decode().upper() if suffix else "")
 
 
 _interned = cache(SymbolFacts)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Hit:
     """An instruction in a function that needs a feature."""
 
@@ -144,9 +115,7 @@ class Hit:
     function: str
     unit: str
     offset: int
-    code: str
-    address: int = 0  # of the function
-    caller: str = ""  # for shared functions: one outside dispatch that calls it
+    code: bytes
 
 
 @dataclass
@@ -156,15 +125,14 @@ class Tally:
     functions: int = 0
     undecoded: int = 0
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
-    hits: dict[str, list[Hit]] = field(default_factory=dict)
+    hits: dict[str, Hit] = field(default_factory=dict)  # the first of each feature
 
     def join(self, other: Tally) -> None:
         """Add the counts of another library."""
         self.functions += other.functions
         self.undecoded += other.undecoded
         self.having.update(other.having)
-        for feature, hits in other.hits.items():
-            self.hits.setdefault(feature, []).extend(hits)
+        self.hits = other.hits | self.hits
 
     @property
     def features(self) -> frozenset[str]:
@@ -186,19 +154,19 @@ class CpuCode:
         return self.groups.get(name, Tally())
 
     @property
-    def judged(self) -> Tally:
-        """All that must run on every CPU, by whatever unit it came."""
-        whole = Tally()
-        for name in JUDGED:
-            whole.join(self.group(name))
-        return whole
-
-    @property
     def features(self) -> frozenset[str]:
-        """What running it needs, including shared functions that are known to be called."""
-        shared = self.group("shared").hits.items()
-        called = {feature for feature, hits in shared if any(hit.caller for hit in hits)}
-        return self.judged.features | called
+        """What its own code outside dispatch needs."""
+        return self.group("own").features
+
+
+def scan(machine: ElfMachine, code: bytes) -> dict[str, Use]:
+    """The first instruction that needs each feature."""
+    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code)
+
+
+def needs_of_code(machine: ElfMachine, code: bytes) -> tuple[tuple[str, ...], bool]:
+    """The features of code, and whether it has bytes that are not an instruction."""
+    return iced.features_x86(code) if machine == "x86_64" else (tuple(scan_aarch64(code)), False)
 
 
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
@@ -207,83 +175,55 @@ def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
 
 
 def _each_once(rows: list[Function]) -> list[Function]:
-    """Functions by address, local ones first, the last name of each; by plain numbers, to save memory."""
+    """Functions by address, the last name of each; sorted by plain numbers, to save memory."""
     rows.sort(key=attrgetter("size"))
     rows.sort(key=attrgetter("address"))
-    unique = [row for row, after in zip_longest(rows, rows[1:]) if after is None or after[:2] != row[:2]]
-    unique.sort(key=lambda row: row.unit < 0)
-    unique.sort(key=attrgetter("address"))
-    return unique
+    return [row for row, after in zip_longest(rows, rows[1:]) if after is None or after[:2] != row[:2]]
 
 
 class _CodeScan:
-    """One pass over a library's functions: the group of each, its needs, then what follows for others."""
+    """One pass over a library's functions: the group of each, and what it needs."""
 
     def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
-        self.elf, self.library, self.patterns = elf, library, patterns
+        self.elf, self.library = elf, library
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
         self.symbols = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
-        self.spans = spans_of(self.rows, [symbol.apart for symbol in self.symbols], len(self.functions.units))
-        self.layout = UnitLayout.of(self._places(), self._names_dispatch())
-        self.capabilities: set[str] = set()
-        self.group = [self._group(index) for index in range(len(self.rows))]
-        self.code_size = sum(section.size for section in elf.sections if section.holds_code)
+        matches = (patterns.unit.search(unit) for unit in self.functions.units)
+        self.unit_capabilities = [match[1] if match else "" for match in matches]
+        self.own_units = {
+            row.unit for row, symbol in zip(self.rows, self.symbols, strict=True) if symbol.own
+        } - {-1}
+        named = {*self.unit_capabilities, *(symbol.capability for symbol in self.symbols)}
+        self.capabilities = named - {"", dispatch().default}
         self.complete = True
-        self.needs: list[tuple[str, ...]] = [()] * len(self.rows)  # features of each function
-        self.lost: set[int] = set()
+        self.left = sum(section.size for section in elf.sections if section.holds_code)  # bytes to read
         self.groups: dict[CodeGroup, Tally] = {}
 
-    def _places(self) -> list[UnitPlace]:
-        """What each unit is; one with a function of PyTorch's own is its own."""
-        own = {
-            first
-            for (first, last), symbol in zip(self.spans, self.symbols, strict=True)
-            if first == last >= 0 and symbol.own
-        }
-        return [self._place(unit, index in own) for index, unit in enumerate(self.functions.units)]
-
-    def _place(self, unit: str, own: bool) -> UnitPlace:
-        if capability_of_unit(unit, self.patterns) not in ("", dispatch().default):
-            return "dispatched"
-        kind = kind_of(unit)
-        if own or kind == "cuda":
-            return "own"
-        return "foreign" if kind == "c++" else kind
-
-    def _names_dispatch(self) -> bool:
-        """Whether a library without units has dispatched code nevertheless."""
-        plain = ("", dispatch().default)
-        return not self.functions.units and any(symbol.capability not in plain for symbol in self.symbols)
-
-    def _group(self, index: int) -> CodeGroup | None:
-        """Whose code a function is; none where it is another project's, or chosen at run time."""
-        row, symbol = self.rows[index], self.symbols[index]
-        own, capability = symbol.own or symbol.of_own_types, symbol.capability
-        place = self.layout.place(*self.spans[index], own)
-        if capability not in ("", dispatch().default) or (row.unit >= 0 and place == "dispatched"):
-            unit = self.functions.units[row.unit] if not capability else ""
-            self.capabilities.add(capability or capability_of_unit(unit, self.patterns))
+    def _group(self, row: Function, symbol: SymbolFacts) -> CodeGroup | None:
+        """Whose code a function is; None if it is another project's, or chosen at run time."""
+        capability = symbol.capability or (self.unit_capabilities[row.unit] if row.unit >= 0 else "")
+        if capability in self.capabilities or not (symbol.own or row.unit in self.own_units):
             return None
-        if place == "own":
-            return "own"
-        # Where the compiler's start files alone are named, all other code seems to be theirs.
-        if (place == "runtime" or place == "assembly") and not (own and row.unit < 0):
-            return place
-        if not own:
-            return None
-        single = row.binding == GLOBAL or capability == dispatch().default  # so from no dispatched unit
-        return "unplaced" if single or place not in ("any", "dispatched") else "shared"
+        # Of any other the linker keeps one copy, and a dispatched unit may have it too.
+        single = row.binding == GLOBAL or row.unit >= 0 or capability == dispatch().default
+        return "own" if single or not self.capabilities else "shared"
 
     def done(self) -> CpuCode:
-        self._read_needs()
-        judged = {index: self.needs[index] for index, group in enumerate(self.group) if group in JUDGED}
-        for index in chosen_at_run_time(self.elf, self.rows, judged):
-            self.group[index] = None
-        self._count()
-        if self.functions.stripped or self.code_size <= MOST_SMALL:
-            self._read_unnamed(self.rows if any(group in JUDGED for group in self.groups) else [])
-        self._find_callers()
+        for row, symbol in zip(self.rows, self.symbols, strict=True):
+            group = self._group(row, symbol)
+            if group is not None:
+                at, size = place_of(self.elf, row)
+                self.complete &= size == row.size and size <= self.left
+                size = min(size, self.left)
+                self.left -= size
+                self._count(group, at, size, row)
+        # A name may say that code is dispatched; without one, nothing does.
+        named = any(symbol.own for symbol in self.symbols)
+        if self.functions.stripped or not named:
+            for at, size in self._gaps(self.rows if named else []):
+                self.complete &= size <= MOST_UNNAMED
+                self._count("unnamed", at, min(size, MOST_UNNAMED))
         return CpuCode(
             machine=self.elf.machine,
             stripped=self.functions.stripped,
@@ -292,108 +232,40 @@ class _CodeScan:
             dispatched=tuple(sorted(self.capabilities)),
         )
 
-    def _read_needs(self) -> None:
-        places = array("Q")  # a library may name a million functions
-        left = self.code_size
-        for index in self._grouped():
-            at, size = place_of(self.elf, self.rows[index])
-            self.complete &= size == self.rows[index].size and size <= left
-            size = min(size, left)
-            left -= size
-            places.extend((at, size))
-        for index, (features, undecoded) in zip(self._grouped(), self._read(places), strict=True):
-            self.needs[index] = features
-            if undecoded:
-                self.lost.add(index)
+    def _count(self, group: CodeGroup, at: int, size: int, row: Function | None = None) -> None:
+        """Add the code at a place to its group, and keep the first example of each feature."""
+        code = self.elf.source.read(at, size)
+        features, undecoded = needs_of_code(self.elf.machine, code)
+        tally = self.groups.setdefault(group, Tally())
+        tally.functions += 1
+        tally.undecoded += undecoded
+        tally.having.update(features)
+        for feature in features:
+            if feature not in tally.hits:
+                tally.hits[feature] = self._hit(feature, code, row)
 
-    def _read(self, places: array[int]) -> Iterator[tuple[tuple[str, ...], bool]]:
-        return read_needs(self.elf.source, self.elf.machine, places)
-
-    def _read_unnamed(self, rows: Sequence[Function]) -> None:
-        """Code between functions, of which nothing says whether it is chosen at run time."""
-        gaps = list(self._gaps(rows))
-        places, tally = array("Q"), Tally()
-        for _, at, size in gaps:
-            self.complete &= size <= MOST_UNNAMED
-            places.extend((at, min(size, MOST_UNNAMED)))
-        for (address, at, size), (features, undecoded) in zip(gaps, self._read(places), strict=True):
-            tally.functions += 1
-            tally.undecoded += undecoded
-            tally.having.update(features)
-            for feature in features:
-                if feature not in tally.hits:
-                    code = self.elf.source.read(at, size)
-                    tally.hits[feature] = [self._hit(feature, code, NO_NAME, "", address)]
-        if tally.functions:
-            self.groups["unnamed"] = tally
-
-    def _gaps(self, rows: Sequence[Function]) -> Iterator[tuple[int, int, int]]:
-        """Address, place and size of code between functions."""
-        for section in self.elf.sections:
-            if not section.holds_code:
-                continue
-            at, end = section.address, section.address + section.size
-            for row in rows:
-                if at < row.address < end:
-                    yield at, section.offset + at - section.address, row.address - at
-                if section.address <= row.address < end:
-                    at = max(at, row.address + row.size)
-            if at < end:
-                yield at, section.offset + at - section.address, end - at
-
-    def _grouped(self) -> Iterator[int]:
-        """The functions that are read."""
-        return (index for index, group in enumerate(self.group) if group is not None)
-
-    def _count(self) -> None:
-        """Count each group's features, and keep the first examples of each."""
-        examples_of: dict[tuple[CodeGroup, str], list[int]] = {}
-        for index, group in enumerate(self.group):
-            if group is None:
-                continue
-            tally = self.groups.setdefault(group, Tally())
-            tally.functions += 1
-            tally.undecoded += index in self.lost
-            tally.having.update(self.needs[index])
-            for feature in self.needs[index]:
-                examples = examples_of.setdefault((group, feature), [])
-                if len(examples) < (MOST_SHARED if group == "shared" else MOST_EXAMPLES):
-                    examples.append(index)
-        for (group, feature), examples in examples_of.items():
-            self.groups[group].hits[feature] = [self._hit_in(feature, index) for index in examples]
-
-    def _hit_in(self, feature: str, index: int) -> Hit:
-        row = self.rows[index]
-        name, unit = self.functions.name(row), self.unit(index)
-        return self._hit(feature, code_of(self.elf, row), name, unit, row.address)
-
-    def _hit(self, feature: str, code: bytes, function: str, unit: str, address: int) -> Hit:
+    def _hit(self, feature: str, code: bytes, row: Function | None) -> Hit:
         use = scan(self.elf.machine, code)[feature]
         return Hit(
             feature=feature,
             machine=self.elf.machine,
             library=self.library,
-            function=function,
-            unit=unit,
+            function=self.functions.name(row) if row else NO_NAME,
+            unit=self.functions.units[row.unit] if row and row.unit >= 0 else "",
             offset=use.offset,
-            code=use.code.hex(" "),
-            address=address,
+            code=use.code,
         )
 
-    def unit(self, index: int) -> str:
-        first, last = self.spans[index]
-        return self.functions.units[first] if first == last >= 0 else ""
-
-    def _find_callers(self) -> None:
-        """For features that only shared functions need, one such function that runs outside dispatch."""
-        shared = self.groups.get("shared")
-        if shared is None:
-            return
-        needed = {feature for group in JUDGED for feature in self.groups.get(group, Tally()).having}
-        wanted = [{hit.address for hit in shared.hits[feature]} for feature in shared.having.keys() - needed]
-        judged = (row for row, group in zip(self.rows, self.group, strict=True) if group in JUDGED)
-        calling = callers_of(self.elf, judged, wanted) if wanted else {}
-        callers = {address: self.functions.name(function) for address, function in calling.items()}
-        for feature, hits in shared.hits.items():
-            named = [replace(hit, caller=callers.get(hit.address, "")) for hit in hits]
-            shared.hits[feature] = sorted(named, key=lambda hit: not hit.caller)[:MOST_EXAMPLES]
+    def _gaps(self, rows: Sequence[Function]) -> Iterator[tuple[int, int]]:
+        """Place and size of code between functions."""
+        for section in self.elf.sections:
+            if not section.holds_code:
+                continue
+            shift, at, end = section.offset - section.address, section.address, section.address + section.size
+            for row in rows:
+                if at < row.address < end:
+                    yield at + shift, row.address - at
+                if section.address <= row.address < end:
+                    at = max(at, row.address + row.size)
+            if at < end:
+                yield at + shift, end - at

@@ -18,12 +18,9 @@ LONGEST_NAME = 120  # characters of a function's name in a line
 MOST_LINES = 3  # of a kind, in a report; JSON has all
 
 GROUP_TITLES: dict[CodeGroup, str] = {
-    "own": "the package's own units",
-    "unplaced": "unknown units",
-    "unnamed": "code without names",
+    "own": "its own functions",
     "shared": "functions shared with dispatched units",
-    "runtime": "the compiler's run time",
-    "assembly": "assembly",
+    "unnamed": "code without names",
 }
 
 
@@ -134,42 +131,38 @@ def _quoted(lines: Sequence[RecordedLine]) -> str:
 def _within(code: CpuCode, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:
     """Whether code outside dispatch stays within the instruction set; code that `chooses` may hold more."""
     within = closure(code.machine, isa.features)
-    judged, shared, unnamed = code.judged, code.group("shared"), code.group("unnamed")
-    beyond = sorted(judged.features - within)
-    called = sorted(code.features - within)
-    hidden = sorted(unnamed.features - within)
-    names = ", ".join(beyond)
-    if beyond and chooses:
-        text = f"some of its code needs {names}, beyond {isa.name}: {location(first_of(judged, beyond))}"
+    beyond = {
+        group: (", ".join(features), tally.hits[features[0]])
+        for group, tally in code.groups.items()
+        if (features := sorted(tally.features - within))
+    }
+    undecoded = sum(tally.undecoded for tally in code.groups.values())
+    if "own" in beyond and not chooses:
+        names, hit = beyond["own"]
+        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(hit)}"
+        yield Check("within", "wrong", text, crashing_cpus(hit.feature, isa, catalog))
+    elif beyond and chooses:
+        names, hit = next(iter(beyond.values()))
+        text = f"some of its code needs {names}, beyond {isa.name}: {location(hit)}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
+    elif "shared" in beyond:
+        names, hit = beyond["shared"]
+        text = f"functions that the linker may have taken from dispatched units need {names}: {location(hit)}"
+        hint = f"who calls them is not known; {crashing_cpus(hit.feature, isa, catalog)}"
+        yield Check("within", "unjudged", text, hint)
     elif beyond:
-        first = first_of(judged, beyond)
-        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(first)}"
-        yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
-    elif called:
-        first = next(hit for hit in shared.hits[called[0]] if hit.caller)
-        count = shared.having[first.feature]
-        some, need, them = ("function", "needs", "it") if count == 1 else ("functions", "need", "them")
-        text = f"{count} {some} that the linker took from dispatched units {need} {', '.join(called)},"
-        text += (
-            f" and code outside dispatch calls {them}: {location(first)}, called by {clipped(first.caller)}"
-        )
-        yield Check("within", "wrong", text, crashing_cpus(first.feature, isa, catalog))
-    elif hidden and not chooses:
-        text = f"code without names needs {', '.join(hidden)}; whether it is dispatched is not known"
-        yield Check("within", "unjudged", f"{text}: {location(first_of(unnamed, hidden))}")
-    elif lost := judged.undecoded + unnamed.undecoded:
-        yield Check("within", "unjudged", f"{counted(lost, 'function')} could not be decoded")
+        names, hit = beyond["unnamed"]
+        text = f"code without names needs {names}; whether it is dispatched is not known: {location(hit)}"
+        yield Check("within", "unjudged", text)
+    elif undecoded:
+        yield Check("within", "unjudged", f"{counted(undecoded, 'function')} could not be decoded")
     elif not code.complete:
         yield Check("within", "unjudged", "not all of its functions could be read")
     else:
-        text = f"none of {judged.functions} functions outside dispatch needs more than {isa.name}"
-        yield Check("within", "right", text)
-
-
-def first_of(tally: Tally, features: Sequence[str]) -> Hit:
-    """The first place that needs one of some features."""
-    return tally.hits[features[0]][0]
+        read = code.group("own").functions
+        yield Check(
+            "within", "right", f"none of {read} functions outside dispatch needs more than {isa.name}"
+        )
 
 
 def location(hit: Hit) -> str:
@@ -189,9 +182,10 @@ def clipped(name: str) -> str:
 
 def disassembled(hit: Hit) -> str:
     """An instruction as its bytes, and for x86-64 as text."""
+    bytes_of = hit.code.hex(" ")
     if hit.machine == "aarch64":
-        return hit.code
-    return f"`{iced.text_of(bytes.fromhex(hit.code))}` ({hit.code})"
+        return bytes_of
+    return f"`{iced.text_of(hit.code)}` ({bytes_of})"
 
 
 def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
@@ -207,20 +201,3 @@ def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
     if not lacking:
         return f"every CPU of the catalog that runs {isa.name} has {feature} too"
     return f"crashes (SIGILL) on {', '.join(lacking)}"
-
-
-def shared_copies(build: Inspection, isa: Isa | None) -> Iterator[Check]:
-    """Shared functions that use more and whose callers are not known: they may crash on older CPUs."""
-    code = combined(build)
-    if code is None:
-        return
-    within = closure(code.machine, isa.features if isa else code.features) | code.features
-    shared = code.group("shared")
-    beyond = sorted(shared.features - within)
-    if beyond:
-        first = first_of(shared, beyond)
-        text = f"shared functions use {', '.join(beyond)} beyond the rest of the code: {location(first)}"
-        hint = (
-            "inline copies that the linker took from a dispatched unit; no caller outside dispatch was found"
-        )
-        yield Check("shared", "note", text, hint)

@@ -306,8 +306,3 @@ def place_of(elf: Elf, function: Function) -> tuple[int, int]:
     if not section.holds_code or start < 0 or start >= section.size:
         return 0, 0
     return section.offset + start, min(function.size, LONGEST_FUNCTION, section.size - start)
-
-
-def code_of(elf: Elf, function: Function) -> bytes:
-    """A function's instructions, at most LONGEST_FUNCTION bytes; empty where its section holds no code."""
-    return elf.source.read(*place_of(elf, function))

@@ -15,9 +15,6 @@ from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.runs import Code, Runs, gfx_code_runs, gpu_code_runs
 from torchsmith.core.text import grouped
 
-NEARLY_ALL = 0.995  # of a library's containers: torch's own wheels lack a target in at most 2 of 568
-
-
 MACHINE_CODE = (CodeKind.CUBIN, CodeKind.HSACO)
 RUNNABLE = (CodeKind.CUBIN, CodeKind.PTX)  # of NVIDIA's kinds
 CodeKey = tuple[CodeKind, CodeTarget]
@@ -58,7 +55,7 @@ class Service:
     jit: int
     none: int
     verdict: GpuVerdict
-    exact: bool  # nearly every container holds code made for this very GPU
+    exact: bool  # every container holds code made for this very GPU
 
     @property
     def total(self) -> int:
@@ -82,7 +79,7 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
                 entries[entry.kind, entry.target] += 1
                 sizes[entry.kind, entry.target] += entry.size
         having += here
-        throughout.update(key for key, count in here.items() if count >= NEARLY_ALL * len(holding))
+        throughout.update(key for key, count in here.items() if count == len(holding))
     rows = tuple(
         TargetRow(
             kind=key[0],
@@ -152,16 +149,14 @@ def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu | Gfx, catalog:
         supports = {support_of(*code, gpu, catalog) for code in codes}
         counts["native" if "native" in supports else "jit" if "jit" in supports else "none"] += count
         own += count * any(kind in MACHINE_CODE and target.arch == gpu.name for kind, target in codes)
-    enough = NEARLY_ALL * containers.total()
-    if counts["native"] + counts["jit"] == 0:
+    total = containers.total()
+    if counts["none"] == total:
         verdict: GpuVerdict = "no"
-    elif counts["native"] >= enough:
+    elif counts["native"] == total:
         verdict = "native"
-    elif counts["native"] + counts["jit"] >= enough:
-        verdict = "jit"
     else:
-        verdict = "partly"
-    exact = own >= enough
+        verdict = "partly" if counts["none"] else "jit"
+    exact = own == total
     return Service(gpu.name, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
 
 

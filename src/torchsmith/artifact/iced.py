@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -66,16 +65,6 @@ def scan_x86(code: bytes) -> dict[str, Use]:
 def text_of(code: bytes) -> str:
     """An instruction as an assembler writes it."""
     return str(iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL).format(iced_x86.Decoder(64, code).decode()))
-
-
-def asks(code: bytes, address: int, places: Container[int]) -> bool:
-    """Whether a function queries the CPU's features, or reads one of the variables that hold them."""
-    decoder = iced_x86.Decoder(64, code, ip=address)
-    return any(
-        instruction.code in (iced_x86.Code.CPUID, iced_x86.Code.XGETBV)
-        or (instruction.is_ip_rel_memory_operand and instruction.ip_rel_memory_address in places)
-        for instruction in decoder
-    )
 
 
 @cache

@@ -28,7 +28,6 @@ from torchsmith.artifact.identity import (
 from torchsmith.artifact.known import Owners, Role, is_bundled, is_others, known
 from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
-from torchsmith.artifact.origin import origins_of
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
 from torchsmith.artifact.source import Damaged, above_store, resolve_below
@@ -65,7 +64,6 @@ class Library:
     recorded: tuple[RecordedLine, ...] = ()  # the compiler's command lines
     blas: str = ""
     magma: str = ""
-    origins: dict[tuple[str, int], str] = field(default_factory=dict)  # containers of what is linked in
     code: int = 0  # bytes of machine code
     program: bool = False  # it is run, not loaded
     hidden_code: tuple[str, ...] = ()  # parts that may run and are in no section of code
@@ -311,8 +309,6 @@ def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):
         library.magma = provided(elf, library.links, known().magma)
-    if spaces is not None and library.containers:
-        library.origins = origins_of(elf)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces)
 

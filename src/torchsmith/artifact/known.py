@@ -52,7 +52,6 @@ class Known(Table, frozen=True):
     releases: dict[str, ReleasePatterns]
     blas: dict[str, Provider]
     magma: Provider
-    linked_in: dict[str, Provider]
 
 
 @cache
@@ -110,4 +109,4 @@ class Owners:
     def spaces_of(self, package: Package | None) -> OwnSpaces:
         """The namespaces of a package's own code, torch's among them, by which its templates are known."""
         every = tuple(space for package in self.packages for space in package.namespaces)
-        return OwnSpaces(every, others=package is not None and not package.namespaces)
+        return OwnSpaces(every, unclaimed=package is not None and not package.namespaces)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
+from torchsmith.artifact.cpu import CodeGroup
 from torchsmith.artifact.cpu_promise import GROUP_TITLES, combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
@@ -15,7 +16,7 @@ from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, targ
 from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.recorded import Mark
-from torchsmith.artifact.verdict import judge, line_in
+from torchsmith.artifact.verdict import check_build, line_in
 from torchsmith.catalog import Catalog, Line
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.matrix.variant import Variant
@@ -37,11 +38,12 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """CPU code of one kind of translation unit."""
+    """CPU code of one kind."""
 
-    kind: str
+    kind: CodeGroup
     title: str
     functions: int
+    undecoded: int
     functions_by_feature: dict[str, int]
 
 
@@ -49,16 +51,11 @@ class KindRow:
 class CpuSummary:
     """The features that the CPU code needs, and how much of it was read."""
 
-    looked_at: int  # functions outside dispatch
-    complete: bool  # and these are all of them
-    undecoded: int
-    features: tuple[str, ...]  # of code outside dispatch, beyond the oldest CPU
-    functions_by_feature: dict[str, int]
-    shared_features: tuple[str, ...]  # of inline functions taken from dispatched units, beyond the others
+    complete: bool  # all functions outside dispatch were read
+    features: tuple[str, ...]  # of its own functions, beyond the oldest CPU
     kinds: tuple[KindRow, ...]
     dispatched: tuple[str, ...]
     enough: str  # the lowest instruction set of the catalog that runs it; empty: any CPU, or none of ours
-    any_cpu: bool
     stripped: tuple[str, ...]  # libraries that name only what they export
 
 
@@ -135,7 +132,7 @@ def report_of(
     build: Inspection, variant: Variant | None, catalog: Catalog, line: Line | None = None
 ) -> Report:
     """An inspection and its verdict, put together."""
-    checks = judge(build, variant, catalog, line)
+    checks = check_build(build, variant, catalog, line)
     code = gpu_code(library.containers for library in build.own)
     own = sum(library.size for library in build.own)
     bundled = sum(library.size for library in build.libraries if library.role != "own")
@@ -199,22 +196,16 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     code = combined(build)
     if code is None:
         return None
-    judged = code.judged
     return CpuSummary(
-        looked_at=judged.functions,
         complete=code.complete,
-        undecoded=judged.undecoded,
         features=tuple(sorted(code.features)),
-        functions_by_feature=dict(sorted(judged.having.items())),
-        shared_features=tuple(sorted(code.group("shared").features - code.features)),
         kinds=tuple(
-            KindRow(kind, title, code.group(kind).functions, dict(sorted(code.group(kind).having.items())))
+            KindRow(kind, title, tally.functions, tally.undecoded, dict(sorted(tally.having.items())))
             for kind, title in GROUP_TITLES.items()
-            if code.group(kind).functions
+            if (tally := code.groups.get(kind))
         ),
         dispatched=code.dispatched,
         enough=_enough(code.machine, code.features, catalog),
-        any_cpu=not code.features and judged.functions > 0,
         stripped=tuple(name for name, cpu in build.cpu_code.items() if cpu.stripped),
     )
 

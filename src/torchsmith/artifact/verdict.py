@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from msgspec.structs import replace
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
-from torchsmith.artifact.cpu import JUDGED, MOST_SMALL
-from torchsmith.artifact.cpu_promise import cpu_promise, shared_copies
+from torchsmith.artifact.cpu_promise import cpu_promise
 from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
 from torchsmith.artifact.inspect import Inspection
@@ -67,7 +65,7 @@ def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
     return variant
 
 
-def judge(
+def check_build(
     build: Inspection, variant: Variant | None, catalog: Catalog, line: Line | None = None
 ) -> list[Check]:
     """All checks that apply; the promises of a name only if there is one. `line` is the one that it is built
@@ -86,8 +84,6 @@ def judge(
             text = f"whether its CPU code is {variant.isa} was not judged"
             unreadable = build.machine == "x86_64" and not iced.INSTALLED
             checks.append(Check("cpu", "unjudged", text, iced.MISSING if unreadable else ""))
-        checks += _unjudged(build)
-    checks += shared_copies(build, catalog.isas.get(variant.isa) if variant else None)
     return checks
 
 
@@ -167,18 +163,6 @@ def _stem(name: str) -> str:
     """A library's place without the endings of its name, such as torch/_C."""
     folder, slash, file = name.rpartition("/")
     return f"{folder}{slash}{file.partition('.')[0]}"
-
-
-def _unjudged(build: Inspection) -> Iterator[Check]:
-    """The package's libraries whose code was not judged: none of their functions is known as its own."""
-    for library in build.own:
-        if library.cpu is None or library.fault or library.code <= MOST_SMALL:
-            continue
-        if not any(group in JUDGED and tally.functions for group, tally in library.cpu.groups.items()):
-            text = (
-                f"nothing of {library.name} was judged: none of its functions is named as the package's own"
-            )
-            yield Check("library", "unjudged", text)
 
 
 def _unread(build: Inspection) -> Iterator[Check]:
@@ -331,7 +315,7 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
         others = dict.fromkeys(str(row.target) for row in code.rows if row.target.arch != gpu.name)
         amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
         hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}{_origins(build, variant)}", hint)
+        yield Check("waste", "note", f"{amount}: {', '.join(others)}", hint)
 
 
 def _empty_gpu_code(build: Inspection) -> Iterator[Check]:
@@ -344,24 +328,6 @@ def _empty_gpu_code(build: Inspection) -> Iterator[Check]:
         if empty:
             pieces = counted(empty, "piece")
             yield Check("gpu", "wrong", f"{library.name}: {pieces} of GPU code without bytes")
-
-
-def _origins(build: Inspection, variant: Variant) -> str:
-    """Which libraries that are linked in the code for other GPUs comes from, with bytes and containers."""
-    sizes: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    itself = f"{variant.package.title} itself"
-    for library in build.own:
-        for container in library.containers:
-            spare = sum(entry.size for entry in container.entries if entry.target.arch != variant.arch)
-            if spare:
-                origin = library.origins.get((container.section, container.offset), itself)
-                sizes[origin] += spare
-                counts[origin] += 1
-    if sizes.keys() <= {itself}:
-        return ""
-    parts = [f"{name} {megabytes(size)} in {counts[name]} containers" for name, size in sizes.most_common()]
-    return f" ({', '.join(parts)})"
 
 
 def _by_library(build: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: Catalog) -> Iterator[Check]:

@@ -151,11 +151,10 @@ def _rows(report: Report) -> list[tuple[str, str]]:
     if cpu:
         needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")
         rows += [
-            ("outside dispatch", f"any {report.machine} CPU" if cpu.any_cpu else needs),
+            ("outside dispatch", needs or f"any {report.machine} CPU"),
             ("dispatched for", ", ".join(cpu.dispatched)),
             *((f"in {row.title}", _found(row)) for row in cpu.kinds),
             ("not all", "functions overlap, and not all were read" if not cpu.complete else ""),
-            ("not decoded", counted(cpu.undecoded, "function") if cpu.undecoded else ""),
             ("stripped", ", ".join(cpu.stripped)),
         ]
     elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
@@ -164,7 +163,8 @@ def _rows(report: Report) -> list[tuple[str, str]]:
 
 def _found(row: KindRow) -> str:
     uses = ", ".join(f"{feature} in {count}" for feature, count in row.functions_by_feature.items())
-    return counted(row.functions, "function") + (f": {uses}" if uses else "")
+    undecoded = f"; {row.undecoded} not decoded" if row.undecoded else ""
+    return counted(row.functions, "function") + (f": {uses}" if uses else "") + undecoded
 
 
 def _sizes(report: Report) -> str:
