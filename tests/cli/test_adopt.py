@@ -43,6 +43,23 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     assert call("init", "--from", "build-pytorch", "--force").code == 0
 
 
+def test_pages_are_written_into_a_repository_of_others_only_when_asked(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"README.md", "BUILD_MATRIX.md", "ALIGNMENT.md", "pytorch-2.9-cuda12-build-notes.md"}
+    repository(tmp_path / "build-pytorch", RIGHT)
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    assert call("apply", "--no-git").code == 0
+    assert not [*tmp_path.rglob("*.md")]
+    assert call("apply", "--no-git", "--pages").code == 0
+    assert {page.name for page in tmp_path.rglob("*.md")} == pages
+    assert call("plan", "--check").code == 0
+    (tmp_path / "build-pytorch/README.md").write_text("ours\n")
+    (tmp_path / "build-pytorch/ALIGNMENT.md").unlink()
+    assert call("plan", "--check").code == 0
+
+
 def test_recipes_at_another_nixpkgs_than_their_line_are_told(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

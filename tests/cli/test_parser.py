@@ -252,6 +252,7 @@ SHELLS = {
         ("audit --format js", ["json"]),
         ("line a", ["add"]),
         ("pi", ["pick"]),
+        ("init --for L40S", ["L40S"]),
     ],
 )
 def test_shells_complete(shell: str, words: str, expected: Sequence[str], tmp_path: Path) -> None:
@@ -268,6 +269,18 @@ def test_shells_complete(shell: str, words: str, expected: Sequence[str], tmp_pa
     line = SHELLS[shell].format(script=script, words=words, count=count, place=count + 1)
     done = subprocess.run([shell, "-c", line], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.split() == list(expected), done.stderr
+
+
+@pytest.mark.needs("shells")
+@pytest.mark.parametrize(("typed", "offered"), [(r"RTX\ 409", r"RTX\ 4090"), ("'RTX 409", "RTX 4090")])
+def test_bash_completes_names_with_spaces(typed: str, offered: str, tmp_path: Path) -> None:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TYPED": typed}
+    line = f"""{SCRIPTS["bash"]}
+    COMP_WORDS=(torchsmith pick --gpu "$TYPED"); COMP_CWORD=3; _torchsmith torchsmith
+    printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", line], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [offered]
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)

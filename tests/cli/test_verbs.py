@@ -30,7 +30,7 @@ def test_ctrl_c_says_so(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_data_on_stdout(call: Call) -> None:
-    result = call("list", "--names", "sm120", "pytorch")
+    result = call("list", "-p", "real", "--names", "sm120", "pytorch")
     assert result.out.splitlines() == [
         f"pytorch-python313-cuda13_0-sm120-{isa}" for isa in ("avx2", "avx512", "avx512bf16", "avx512vnni")
     ]
@@ -46,7 +46,7 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
 
 
 def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
-    document = json.loads(call("list", "--json", "sm120", "avx512", "pytorch").out)
+    document = json.loads(call("list", "-p", "real", "--json", "sm120", "avx512", "pytorch").out)
     assert document["format"] == 2
     rows = document["cells"]
     assert rows == [
@@ -71,6 +71,32 @@ def test_json_of_a_list_holds_what_a_program_needs(call: Call) -> None:
     ]
     assert "RTX 50" in rows[0]["gpu"]
     assert (document["packages"], document["isas"], document["unusable"]) == (["pytorch"], ["avx512"], 0)
+
+
+def test_init_for_a_gpu_has_a_build_for_its_older_drivers(tmp_path: Path, call: Call) -> None:
+    report = json.loads(call("init", tmp_path / "own", "--for", "RTX 4090", "--json").out)
+    assert (report["drivers"]["12.6"], report["drivers"]["13.0"]) == ("525.60.13", "580")
+    machine = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
+    picked = json.loads(call("pick", "-w", tmp_path / "own", *machine, "--json").out)
+    alone = json.loads(call("pick", *machine, "--json", cwd=tmp_path).out)
+    assert picked["served"]
+    assert [one["name"] for one in picked["choice"]] == [one["name"] for one in alone["choice"]]
+    for name, error in (("GTX 970", "cannot-build"), ("no such GPU", "not-known")):
+        assert call("init", tmp_path / "none", "--for", name).error == error
+    assert call("init", tmp_path / "none", "--for", "sm90", "-p", "wide").error == "conflict"
+
+
+def test_init_says_which_driver_its_builds_need(tmp_path: Path, call: Call) -> None:
+    said = call("init", tmp_path).err
+    assert "CUDA 13.0: needs NVIDIA driver 580 or newer; for an older one: torchsmith init --for" in said
+
+
+def test_list_and_pick_without_a_workspace_know_the_same_builds(tmp_path: Path, call: Call) -> None:
+    listed = set(call("list", "--names", cwd=tmp_path).out.split())
+    for machine in (("RTX 4090", "570"), ("RTX 5090", "580"), ("V100", "535"), ("MI300X", "")):
+        driver = ("--driver", machine[1]) if machine[1] else ()
+        picked = json.loads(call("pick", "--cpu", "zen4", "--gpu", machine[0], *driver, "--json").out)
+        assert {one["name"] for one in picked["choice"]} <= listed
 
 
 def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:
@@ -136,10 +162,14 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
         (("init", "x", "--cell", "pytorch-python313-cuda13_0-sm125-avx2"), "not-known", "sm121"),
         (("show", "avx512"), "bad-name", "torchsmith list avx512"),
         (("show", "TS402"), "bad-name", "audit --explain TS402"),
-        (("list", "sm61"), "empty", "torchsmith show sm61"),
+        (("list", "-p", "real", "sm61"), "empty", "torchsmith show sm61"),
         (("list", "package:torchvison"), "empty", "did you mean torchvision?"),
-        (("list", "12.6"), "empty", "torchsmith show pytorch-python313-cuda12_6-"),
-        (("list", "--left-out", "12.6"), "empty", "torchsmith show pytorch-python313-cuda12_6-"),
+        (("list", "-p", "real", "12.6"), "empty", "torchsmith show pytorch-python313-cuda12_6-"),
+        (
+            ("list", "-p", "real", "--left-out", "12.6"),
+            "empty",
+            "torchsmith show pytorch-python313-cuda12_6-",
+        ),
         (("pick", "-p", "wide", "12.6"), "empty", "torchsmith show pytorch-python313-cuda12_6-"),
         (("list", "python312", "sm90"), "empty", "torchsmith show pytorch-python312-cuda13_0-sm90-"),
         (("show", "12.6"), "not-known", "torchsmith list -p every 12.6"),

@@ -96,6 +96,15 @@ def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: N
     assert told() == {"new": 1, "gone": 1, "identical": 1}
 
 
+def test_a_second_checkout_beside_is_not_compared(workspace: Path) -> None:
+    run(["git", "clone", "--quiet", workspace / "build-pytorch", workspace / "build-pytorch-2"])
+
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        return [good(one.name, "1") for one in requests]
+
+    assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False)) == "2 identical"
+
+
 def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
     with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
         impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)

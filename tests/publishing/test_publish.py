@@ -99,6 +99,16 @@ def test_everything_that_is_missing_is_told_at_once_and_nothing_leaves(
 
 
 @pytest.mark.needs("nix")
+def test_a_dry_run_needs_no_flox(pinned: Place, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchsmith.building.backends.find", lambda name: None)
+    monkeypatch.setattr("torchsmith.verbs.publish.find", lambda name: None)
+    answer = call(*pinned.words("publish", "--org", "us", "--dry-run", "--json"))
+    assert set(standings(answer).values()) == {"would be published"}
+    assert "Flox is not installed" in answer.err
+    assert call(*pinned.words("publish", "--org", "us")).error == "missing-requirement"
+
+
+@pytest.mark.needs("nix")
 def test_one_commit_and_push_then_every_package_from_that_commit(
     ready: Place, tmp_path: Path, call: Call
 ) -> None:

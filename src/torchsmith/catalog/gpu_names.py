@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
+from torchsmith.catalog.axes import BadValue, Sm
 from torchsmith.catalog.facts import Gfx, Gpu, Instance, RetiredGpu
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.names import holds, name_words, product_pattern
@@ -29,6 +30,16 @@ LONG_WORDS = frozenset(
 MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
 OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
+
+
+def gpu_by_name(name: str, catalog: Catalog) -> KnownGpu | None:
+    """The architecture that a person names: by itself, by a product, or by a cloud's machine type."""
+    try:
+        sm = Sm.parse(name.strip().lower())
+    except BadValue:
+        instance = instance_of(name, catalog)
+        return product_of_name(instance.gpu if instance else name, catalog)
+    return catalog.gpus.get(sm) or catalog.retired.get(sm)
 
 
 def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:

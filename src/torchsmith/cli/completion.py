@@ -21,10 +21,11 @@ from torchsmith.core.problem import NotKnown, Problem, Usage
 
 VARIABLE = "_TORCHSMITH_COMPLETE"
 BASH = """_torchsmith() {
-    local IFS=$'\\n' word
+    local IFS=$'\\n' word quote=${COMP_WORDS[COMP_CWORD]:0:1}
     COMPREPLY=()
     for word in $(_TORCHSMITH_COMPLETE=bash "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
-        COMPREPLY+=("$(printf '%q' "$word")")
+        [[ $quote == [\\'\\"] ]] || word=$(printf '%q' "$word")
+        COMPREPLY+=("$word")
     done
 }
 complete -o default -F _torchsmith torchsmith
@@ -78,7 +79,9 @@ def completion(arguments: Sequence[str]) -> None:
 
 def complete(shell: str, arguments: Sequence[str]) -> None:
     """Print the completions of the last word."""
-    for name, about in candidates(_joined(arguments) or [""]):
+    words = _joined(arguments) or [""]
+    words[-1] = words[-1].lstrip("'\"").replace("\\", "")  # shells hand over an unfinished word as typed
+    for name, about in candidates(words):
         sys.stdout.write(f"{name}\t{about}\n" if about and shell != "bash" else f"{name}\n")
 
 

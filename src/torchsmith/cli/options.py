@@ -66,6 +66,11 @@ def complete_gpus(incomplete: str) -> list[str]:
     return [word for word in names if word.lower().startswith(incomplete.lower())]
 
 
+def complete_names_and_gpus(incomplete: str) -> list[str]:
+    """Complete variant names of the workspace, and GPUs."""
+    return complete_names(incomplete) + complete_gpus(incomplete)
+
+
 def complete_cpus(incomplete: str) -> list[str]:
     """Complete CPUs by microarchitecture."""
     from torchsmith.catalog import builtin_catalog
@@ -122,7 +127,7 @@ Selectors = Annotated[
         autocompletion=complete_selectors,
     ),
 ]
-Name = Annotated[str, Argument("A variant's name.", metavar="NAME", autocompletion=complete_names)]
+Name = Annotated[str, Argument("A build or a GPU.", metavar="NAME", autocompletion=complete_names_and_gpus)]
 VariantOption = Annotated[
     str | None,
     Option("The variant it should be; by default the one in the path's name.", autocompletion=complete_names),

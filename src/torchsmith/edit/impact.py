@@ -15,7 +15,7 @@ from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
-from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+from torchsmith.workspace.wanted import TOOLKIT_REPO, WantedRepo, wanted_repos
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken"]
 
@@ -40,7 +40,9 @@ def impact(
     """
     with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
         before, after = Path(place) / "before", Path(place) / "after"
-        lay_out(folder, revision, before)
+        # Checkouts beside those of the packages would only be in the old state.
+        names = {package.folder for package in workspace.catalog.packages.values()} | {TOOLKIT_REPO}
+        lay_out(folder, revision, before, None if as_is else names)
         if not as_is:
             write_recipes(wanted_repos(workspace), after)
         old = evaluate(recipes_in(before, workspace))

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -36,10 +38,15 @@ def plan_workspace(
     *,
     only: tuple[str, ...] = (),
     adopt: tuple[str, ...] = (),
+    pages: bool = False,
 ) -> WorkspacePlan:
     """Compare a workspace with its torchsmith.toml. With `only`, other recipes are neither read nor
-    deleted."""
+    deleted; with `pages`, README and the like are written whatever the file says."""
     opened = open_workspace(workspace, profile)
+    if pages:
+        opened = msgspec.structs.replace(
+            opened, settings=msgspec.structs.replace(opened.settings, pages=True)
+        )
     repos = wanted_of(opened, only)
     adoption = Adoption.of(adopt, opened.home)
     changes = reconcile(opened, repos, adopt=adoption, check=_auditor(opened), prune=not only)

@@ -9,13 +9,15 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from torchsmith.catalog import Catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, tell, warn, write
 from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells
+from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
 from torchsmith.cli.request import Request
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.load import open_workspace
@@ -26,7 +28,7 @@ from torchsmith.workspace.start import (
     write_derived,
 )
 
-EXAMPLE = "torchsmith init builds --profile seed"
+EXAMPLE = "torchsmith init builds --for 'RTX 4090'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,15 @@ class InitRequest(Request):
     cell: Annotated[
         tuple[str, ...],
         Option("Ask for this cell only, in every package.", autocompletion=complete_cells),
+    ] = ()
+    gpus: Annotated[
+        tuple[str, ...],
+        Option(
+            "--for",
+            "Every build for this GPU, by product or architecture; repeatable.",
+            metavar="GPU",
+            autocompletion=complete_gpus,
+        ),
     ] = ()
     existing: Annotated[
         tuple[Path, ...],
@@ -69,16 +80,22 @@ class InitReport(msgspec.Struct, frozen=True):
     lost: Sequence[str] = ()
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
+    drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
     newer: dict[str, str] = {}  # torch releases that are newer than those of the matrix, and what each lacks
 
 
 def init(request: InitRequest) -> InitReport:
-    """Write a torchsmith.toml: for a profile, for cells, or for existing repositories. Raises Conflict for
-    options that exclude each other, Exists if there is a file already, unless `force`."""
-    if request.existing and (request.cell or request.profile != "real"):
-        raise Conflict(
-            "--from derives the matrix from recipes; --profile and --cell cannot be combined with it"
-        )
+    """Write a torchsmith.toml: for a profile, for cells, for GPUs, or for existing repositories. Raises
+    Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
+    sources = {
+        "--from": request.existing,
+        "--for": request.gpus,
+        "--cell": request.cell,
+        "--profile": request.profile != "real",
+    }
+    given = [option for option, value in sources.items() if value]
+    if len(given) > 1:
+        raise Conflict(f"{' and '.join(given)} each say which builds: give one of them")
     if request.line and not request.existing:
         hint = f'without --from, write line = "{request.line}" into torchsmith.toml'
         raise Conflict("--line needs --from", hint=hint)
@@ -87,7 +104,9 @@ def init(request: InitRequest) -> InitReport:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
-        file = start_workspace(folder, request.profile, cells=request.cell, replace=request.force)
+        file = start_workspace(
+            folder, request.profile, cells=request.cell, gpus=request.gpus, replace=request.force
+        )
         opened = open_workspace(file)
         cells = opened.matrix.cells
         lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
@@ -96,6 +115,7 @@ def init(request: InitRequest) -> InitReport:
             file,
             len(cells),
             warned=sum(bool(cell.warnings) for cell in cells),
+            drivers=_drivers(cells, opened.catalog),
             newer=newer_lines(newest, opened.catalog) if newest else {},
         )
     derived = derive_workspace([*request.existing, *request.folders], request.line)
@@ -113,11 +133,21 @@ def init(request: InitRequest) -> InitReport:
     )
 
 
+def _drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
+    """The oldest NVIDIA driver for the builds of each CUDA release, the oldest release first."""
+    needed = grouped(
+        (variant.cuda, max(catalog.cuda[variant.cuda].min_driver, catalog.gpus[variant.sm].min_driver))
+        for variant in (cell.variant for cell in cells)
+        if variant.cuda and variant.sm
+    )
+    return {str(cuda): str(min(needed[cuda])) for cuda in sorted(needed)}
+
+
 def run(*, request: InitRequest, json: JsonOption = False) -> None:
     """Write a torchsmith.toml, the file that says which builds you ship.
 
-    It starts with the profile [bold]real[/bold], in which every cell has a machine that can use it.
-    [bold]seed[/bold] is the whole seed plan, [bold]wide[/bold] every cell that hardware and toolkit allow.
+    [bold]--for 'RTX 4090'[/bold] starts with every build for that GPU. Without it, the file names the profile
+    [bold]real[/bold]: all GPUs from sm80 with CUDA 13.0. [bold]wide[/bold] has more CUDA releases.
     """
     report = init(request)
     answer(report, _print_report, as_json=json)
@@ -144,6 +174,11 @@ def _print_report(report: InitReport) -> None:
     kind = "file" if report.assumed or report.lost else "recipe"
     source = f" from {counted(report.recipes, kind)}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
-    warn(f"wrote {report.file}: {counted(report.variants, 'variant')}{source}{warned}")
+    warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
+    if report.drivers:
+        (first, driver), *more = report.drivers.items()
+        releases = f"{first} to {more[-1][0]}" if more else first
+        other = "" if more else "; for an older one: torchsmith init --for GPU"
+        tell(f"CUDA {releases}: needs NVIDIA driver {driver} or newer{other}")
     if report.newer:
         tell(f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})")

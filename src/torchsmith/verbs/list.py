@@ -20,7 +20,7 @@ from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, pname
 from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
 from torchsmith.matrix.select import Selector
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
 
@@ -32,6 +32,10 @@ class ListRequest(Request):
     selectors: Selectors = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
+
+    def opened(self) -> Workspace:
+        """Return the workspace whose cells are listed; without one, all that can be built, as for pick."""
+        return open_workspace(self.workspace, self.profile, alone="every")
 
 
 class CellRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +84,7 @@ class LeftOutReport(msgspec.Struct, frozen=True):
 
 def list_cells(request: ListRequest) -> ListReport:
     """The cells that selectors match. Raises a Problem for an unknown selector."""
-    opened = open_workspace(request.workspace, request.profile)
+    opened = request.opened()
     matrix = opened.select(request.selectors)
     catalog, cells = opened.catalog, matrix.cells
     used = {cell.variant.isa for cell in cells}
@@ -116,7 +120,7 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
 
 def list_left_out(request: ListRequest) -> LeftOutReport:
     """The cells that selectors match and the matrix leaves out, each with the reasons."""
-    opened = open_workspace(request.workspace, request.profile)
+    opened = request.opened()
     selector = Selector.parse(request.selectors, opened.catalog)
     rows = [row for row in opened.matrix.left_out if selector.matches(row.variant, "", opened.catalog)]
     if not rows:
@@ -154,10 +158,10 @@ def run(
 
 def _print_next(request: ListRequest, report: ListReport) -> None:
     """Name the verb that comes next if nothing was written yet."""
-    opened = open_workspace(request.workspace, request.profile)
+    opened = request.opened()
     if report.cells and opened.root is None:
-        profile = ("-p", request.profile) if request.profile else ()
-        next_step("init", "builds", *profile, why="a workspace of your own, to change")
+        matrix = ("-p", request.profile) if request.profile else ("--for", "GPU")
+        next_step("init", "builds", *matrix, why="a workspace of your own, to change")
         return
     folders = [opened.home / package.folder for package in opened.catalog.packages.values()]
     if report.cells and not any(folder.exists() for folder in folders):

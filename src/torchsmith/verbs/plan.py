@@ -53,13 +53,19 @@ class PlanRequest(Request):
             metavar="PATH|all",
         ),
     ] = ()
+    pages: Annotated[
+        bool,
+        Option("Write README, BUILD_MATRIX, ALIGNMENT and build notes despite pages = false."),
+    ] = False
 
     def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
         """The plan of the workspace, and the report of it."""
         from torchsmith.edit.plan import plan_workspace
         from torchsmith.workspace.write import narrowed_gpus
 
-        plan = plan_workspace(self.workspace, self.profile, only=self.only, adopt=self.adopt)
+        plan = plan_workspace(
+            self.workspace, self.profile, only=self.only, adopt=self.adopt, pages=self.pages
+        )
         narrowed = narrowed_gpus(plan.changes)
         return plan, ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed)
 

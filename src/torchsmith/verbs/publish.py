@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -20,6 +21,7 @@ from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
 from torchsmith.core.problem import Incomplete
+from torchsmith.core.process import find
 from torchsmith.core.state import state_folder
 from torchsmith.publishing.committed import unpublishable
 from torchsmith.publishing.publish import PublishedRow, Publisher
@@ -69,7 +71,7 @@ class PublishReport(msgspec.Struct, frozen=True):
 
 def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
     """Publish built and verified packages with Flox; `reporter` gets what a stopped run had left. Raises
-    Incomplete if no organisation is known, MissingRequirement without Flox."""
+    Incomplete if no organisation is known, MissingRequirement without Flox, which a dry run does not need."""
     with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):
         org = request.org or opened.settings.org
         if not org:
@@ -86,7 +88,7 @@ def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishRepo
             why_unverified=partial(why_unverified, record, opened.catalog, unrecorded=request.unrecorded),
         )
         publisher = Publisher(
-            require_flox(),
+            find("flox") or Path("flox") if request.dry_run else require_flox(),
             org,
             record,
             logs,
@@ -110,6 +112,8 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     report = publish(request, Terminal())
     answer(report, _print_rows, as_json=json)
     exit_if(not report.ok)
+    if request.dry_run and find("flox") is None:
+        tell("Flox is not installed here; publishing needs it")
     if report.packages and request.dry_run:
         next_step("publish", *request.recipes, workspace=request.workspace)
     elif report.packages:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.catalog.axes import BackendVersion, BadValue, Sm
+from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.facts import Gfx
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
@@ -117,18 +117,9 @@ def _variant(name: str, catalog: Catalog) -> Variant:
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     """The GPU that a name means; None if it means none."""
-    from torchsmith.catalog.gpu_names import instance_of, product_of_name
+    from torchsmith.catalog.gpu_names import gpu_by_name
 
-    try:
-        sm: Sm | None = Sm.parse(name.strip().lower())
-    except BadValue:
-        sm = None
-    instance = instance_of(name, catalog)
-    product = (
-        catalog.gpus.get(sm) or catalog.retired.get(sm)
-        if sm
-        else product_of_name(instance.gpu if instance else name, catalog)
-    )
+    product = gpu_by_name(name, catalog)
     if isinstance(product, Gpu):
         gpu = product
         return GpuReport(
@@ -151,8 +142,8 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if name in map(str, catalog.cuda):
         hint = f"torchsmith list -p every {name} lists its variants"
         raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
-    if sm is not None:
-        raise NotKnown(f"unknown GPU architecture {sm}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
+    if re.fullmatch(r"sm_?\d+", name.strip().lower()):
+        raise NotKnown(f"unknown GPU architecture {name}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.core.git import git
@@ -170,16 +170,17 @@ def is_committed(repo: Path, path: str) -> bool:
     return known and ask(repo, "diff", "--quiet", "HEAD", "--", path).ok
 
 
-def lay_out(folder: Path, revision: str, into: Path) -> None:
-    """Write what `revision` has of every repository in or around `folder` below `into`. Raises NotFound
-    if there is no repository, or no such revision in one."""
+def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | None = None) -> None:
+    """Write what `revision` has of every repository in or around `folder` below `into`; of those in it, only
+    the named ones. Raises NotFound if there is no repository, or no such revision in one."""
     require_git()
     repos = _repos(folder)
     if not repos:
         hint = "torchsmith apply --commit makes them"
         raise NotFound(f"{folder} has no git repository to compare with", hint=hint)
     for repo in repos:
-        _lay_out(repo, folder, revision, into)
+        if names is None or repo.parent != folder or repo.name in names:
+            _lay_out(repo, folder, revision, into)
 
 
 def _repos(folder: Path) -> list[Path]:

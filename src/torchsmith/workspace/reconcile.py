@@ -102,6 +102,8 @@ class _Reconciler:
     def changes(self) -> Iterator[Change]:
         standing = self._standing_in()
         for path, file in self.wanted.items():
+            if file.is_page and not self.workspace.settings.pages and not self._wrote(path):
+                continue
             yield self._replace(file, standing[path]) if path in standing else self._wanted(file)
         if not self.prune:
             return
@@ -117,6 +119,13 @@ class _Reconciler:
         """The wanted files' folders, and whether they exist."""
         names = {file.path.rpartition("/")[0] for file in self.repo.files}
         return {name: os.path.lexists(f"{self.root}/{name}") for name in sorted(names)}
+
+    def _wrote(self, path: str) -> bool:
+        """Whether a page exists that torchsmith wrote."""
+        try:
+            return owner_of(read_regular(f"{self.root}/{path}").decode()) != "foreign"
+        except (OSError, UnicodeDecodeError):
+            return False
 
     def _wanted(self, file: WantedFile) -> Change:
         path = f"{self.root}/{file.path}"

@@ -153,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     org: OrgName = ""  # the Flox organisation under which packages are published
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
+    pages: bool = True  # write README, BUILD_MATRIX, ALIGNMENT and build notes beside the recipes
     nightly: NightlySettings | None = None
     builder: tuple[BuilderSettings, ...] = ()
     ci: CiSettings = CiSettings()

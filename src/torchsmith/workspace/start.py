@@ -14,8 +14,12 @@ from typing import Any
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
+from torchsmith.catalog.facts import RetiredGpu
+from torchsmith.catalog.gpu_names import gpu_by_name
+from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import (
+    CannotBuild,
     Conflict,
     Empty,
     Exists,
@@ -34,7 +38,7 @@ from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, UnusedRecipe, discover
 from torchsmith.workspace.derive import cells_of_files
-from torchsmith.workspace.load import FILE, default_profiles, read_as
+from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace, read_as
 from torchsmith.workspace.settings import schema
 
 OLD_PROFILE = "plan"  # still works, and is no longer offered
@@ -75,12 +79,16 @@ HEAD = """\
 # torchsmith plan says what is right as it is, and what would change.
 format = 1
 packages = [{packages}]
+# README, BUILD_MATRIX, ALIGNMENT and build notes are not written; torchsmith apply --pages writes them.
+pages = false
 """
 
 
-def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), replace: bool = False) -> Path:
-    """Write the file, for a profile or for single cells, and return it. Raises Exists if there is one,
-    unless `replace`, and NotKnown for a profile that there is none of."""
+def start_workspace(
+    folder: Path, profile: str, *, cells: Sequence[str] = (), gpus: Sequence[str] = (), replace: bool = False
+) -> Path:
+    """Write the file, for a profile, for single cells or for GPUs, and return it. Raises Exists if there is
+    one, unless `replace`, NotKnown for an unknown profile or GPU, CannotBuild for a GPU without builds."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
@@ -89,6 +97,9 @@ def start_workspace(folder: Path, profile: str, *, cells: Sequence[str] = (), re
         raise Exists(f"{file} exists already", hint="--force replaces it")
     if cells:
         text = matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
+    elif gpus:
+        title = f"# Which PyTorch builds this workspace ships: for {', '.join(gpus)}."
+        text = "\n".join([f"{title}\nformat = 1\n", *_blocks(_for_gpus(gpus))])
     else:
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
         profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
@@ -118,6 +129,24 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
                 cell = Cell(variant.of(package), decision.line.name)
                 cells_by_name[cell.name] = cell
     return list(cells_by_name.values())
+
+
+def _for_gpus(names: Sequence[str]) -> list[Cell]:
+    """Every cell that has code for these GPUs, which are named by product or architecture."""
+    every = open_workspace(DEFAULT, "every")
+    catalog = every.catalog
+    cells: list[Cell] = []
+    for name in names:
+        product = gpu_by_name(name, catalog)
+        if product is None:
+            raise NotKnown(f"unknown GPU {name!r}", hint=hardware_hint(name, catalog) or "such as 'RTX 4090'")
+        if isinstance(product, RetiredGpu):
+            raise CannotBuild(f"{name} ({product.sm}) has no builds: {product.ended}")
+        found = [cell for cell in every.matrix.cells if cell.variant.arch == product.name]
+        if not found:
+            raise CannotBuild(f"{name} ({product.name}) has no builds")
+        cells += found
+    return list(dict.fromkeys(cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +378,16 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
 
 
 def _text(cells: Sequence[Cell], repositories: Sequence[Repository]) -> str:
-    packages = list(dict.fromkeys(cell.variant.package.name for cell in cells))
+    packages = dict.fromkeys(f'"{cell.variant.package.name}"' for cell in cells)
     repos = ", ".join(repository.root.resolve().name for repository in repositories)
-    head = HEAD.format(repos=repos, packages=", ".join(f'"{name}"' for name in packages))
-    products = [
-        replace(product, packages=() if product.packages == tuple(packages) else product.packages)
-        for product in products_of(cells)
+    return "\n".join([HEAD.format(repos=repos, packages=", ".join(packages)), *_blocks(cells)])
+
+
+def _blocks(cells: Sequence[Cell]) -> list[str]:
+    """The cells as blocks of torchsmith.toml; a block of all packages does not name them."""
+    packages = tuple(dict.fromkeys(cell.variant.package.name for cell in cells))
+    products = products_of(cells)
+    return [
+        replace(product, packages=() if product.packages == packages else product.packages).text()
+        for product in products
     ]
-    return "\n".join([head, *(product.text() for product in products)])

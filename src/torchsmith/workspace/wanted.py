@@ -46,6 +46,10 @@ class WantedFile:
     def is_recipe(self) -> bool:
         return PKGS in self.path and self.path.endswith(".nix")
 
+    @property
+    def is_page(self) -> bool:
+        return self.path.endswith(".md")
+
 
 @dataclass(frozen=True, slots=True)
 class WantedRepo:
