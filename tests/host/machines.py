@@ -11,10 +11,18 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.read_report import read_report
+from torchsmith.host.stated import stated_facts
+
+
+def stated(**words: str) -> HostFacts:
+    """What a person states of a machine."""
+    return stated_facts(builtin_catalog(), "a test", **words)
+
 
 CORPUS = Path(__file__).parent / "corpus"
 

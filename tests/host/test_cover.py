@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.host.machines import stated
 from torchsmith.core.problem import Conflict, NotKnown, Problem
 from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
+from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
 from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel
-from torchsmith.host.spec import HostSpec
 from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import open_workspace, read_as
 
@@ -111,8 +112,8 @@ def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
     assert CoverModel([far, near], range(4), (2,)).best(2).chosen == (0, 2)
 
 
-def fleet(*rows: tuple[str, int, HostSpec]) -> Fleet:
-    return Fleet(tuple(MachineKind(name, words.facts(CATALOG, "test"), count) for name, count, words in rows))
+def fleet(*rows: tuple[str, int, HostFacts]) -> Fleet:
+    return Fleet(tuple(MachineKind(name, facts, count) for name, count, facts in rows))
 
 
 def cover(machines: Fleet, must: Sequence[str] = (), must_not: Sequence[str] = ()) -> Cover:
@@ -120,11 +121,11 @@ def cover(machines: Fleet, must: Sequence[str] = (), must_not: Sequence[str] = (
 
 
 MIXED = fleet(
-    ("ampere", 10, HostSpec(cpu="zen3", gpu="A100", driver="535.1")),
-    ("desk", 5, HostSpec(cpu="zen4", gpu="RTX 3090 + RTX 4090", driver="580")),
-    ("hopper", 3, HostSpec(cpu="sapphirerapids", gpu="H100", driver="580")),
-    ("batch", 7, HostSpec(cpu="graviton3", gpu="none")),
-    ("old", 2, HostSpec(cpu="zen", gpu="T4", driver="470.1")),
+    ("ampere", 10, stated(cpu="zen3", gpu="A100", driver="535.1")),
+    ("desk", 5, stated(cpu="zen4", gpu="RTX 3090 + RTX 4090", driver="580")),
+    ("hopper", 3, stated(cpu="sapphirerapids", gpu="H100", driver="580")),
+    ("batch", 7, stated(cpu="graviton3", gpu="none")),
+    ("old", 2, stated(cpu="zen", gpu="T4", driver="470.1")),
 )
 
 
@@ -192,10 +193,10 @@ def test_pins_that_cannot_hold_are_refused(
 
 
 def test_weights_decide_who_is_served_first() -> None:
-    words = (HostSpec(cpu="zen3", gpu="A100", driver="580"), HostSpec(cpu="zen3", gpu="H100", driver="580"))
+    words = (stated(cpu="zen3", gpu="A100", driver="580"), stated(cpu="zen3", gpu="H100", driver="580"))
     kinds = [
-        MachineKind("many", words[0].facts(CATALOG, "t"), 10),
-        MachineKind("dear", words[1].facts(CATALOG, "t"), 1, 50.0),
+        MachineKind("many", words[0], 10),
+        MachineKind("dear", words[1], 1, 50.0),
     ]
     assert cells(cover(Fleet(tuple(kinds))).best(1)) == ["cuda13_0-sm90-avx2"]
 
@@ -208,17 +209,16 @@ def test_the_cost_counts_companions_and_the_largest_build() -> None:
 
 
 def test_a_fleet_without_drivers_says_what_it_assumes() -> None:
-    asked = cover(fleet(("x", 1, HostSpec(cpu="zen3", gpu="H100"))))
+    asked = cover(fleet(("x", 1, stated(cpu="zen3", gpu="H100"))))
     assert ["525.60.13" in words for words in asked.served(asked.fewest())[0].assumptions] == [True]
 
 
 def test_ten_thousand_machines_are_one_demand_for_each_kind() -> None:
     chance = random.Random(1)
     pool = [
-        HostSpec(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
+        stated(cpu=cpu, gpu=gpu, driver="580") for cpu in ("zen3", "zen4") for gpu in ("L4", "H100", "A10")
     ]
-    facts = [words.facts(CATALOG, "t") for words in pool]
-    kinds = tuple(MachineKind(f"m{n}", chance.choice(facts)) for n in range(10_000))
+    kinds = tuple(MachineKind(f"m{n}", chance.choice(pool)) for n in range(10_000))
     asked = cover(Fleet(kinds))
     assert len(asked.demands) == len(pool)
     assert sum(demand.machines for demand in asked.demands) == 10_000
@@ -252,7 +252,7 @@ def test_the_sample_is_served_whole() -> None:
 
 
 def test_a_machine_with_two_gpus_is_one_machine() -> None:
-    asked = cover(fleet(("desk", 1, HostSpec(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
+    asked = cover(fleet(("desk", 1, stated(cpu="zen4", gpu="RTX 3090 + H100", driver="580"))))
     assert [(demand.machines, demand.weight) for demand in asked.demands] == [(1, 0.5), (1, 0.5)]
     one = asked.best(1)
     assert (one.at_their_best, one.slower, one.not_served, one.in_part) == (0, 0, 1, 1)

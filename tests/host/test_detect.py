@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.host.machines import Recorded, answer, corpus
+from tests.host.machines import Recorded, answer, corpus, stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.nvml import read_nvml
 from torchsmith.host.resolve import capability_of, resolve
-from torchsmith.host.spec import HostSpec, gather
+from torchsmith.host.stated import gather
 
 HANGS = corpus()["hung-nvidia-smi"]
 
@@ -87,64 +86,11 @@ def test_this_machine_answers_for_real() -> None:
     facts = resolve(detect(ThisMachine()), builtin_catalog())
     assert facts.system is not None
     assert facts.features is not None
-    assert facts.memory_mib is not None
     assert facts.gpus is not None
-
-
-class _Error(Exception):
-    pass
-
-
-def _nvml(**changes: object) -> SimpleNamespace:
-    """What nvidia-ml-py offers, for two GPUs."""
-
-    def unsupported(handle: int) -> object:
-        raise _Error("Not Supported")
-
-    parts: dict[str, object] = {
-        "NVMLError": _Error,
-        "nvmlInit": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: b"580.95.05",
-        "nvmlDeviceGetCount": lambda: 2,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetName": lambda handle: f"NVIDIA H{handle + 1}00",
-        "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=2**37),
-        "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=b"00000000:1B:00.0"),
-        "nvmlDeviceGetMigMode": unsupported,
-        "unsupported": unsupported,
-    }
-    return SimpleNamespace(**(parts | changes))
-
-
-def test_nvml_gives_names_capabilities_and_the_driver() -> None:
-    facts = read_nvml(_nvml())
-    assert facts.driver is not None
-    assert str(facts.driver.value) == "580.95.05"
-    assert facts.gpus is not None
-    assert [gpu.label for gpu in facts.gpus.value] == ["NVIDIA H100", "NVIDIA H200"]
-    assert facts.gpus.value[0].address == "1b:00.0"
-    assert facts.notes == ()
-
-
-def test_nvml_without_a_capability_leaves_the_name_to_decide() -> None:
-    nvml = _nvml()
-    facts = read_nvml(_nvml(nvmlDeviceGetCudaComputeCapability=nvml.unsupported))
-    assert [str(sm) for sm in capability_of(resolve(facts, builtin_catalog())).sms or ()] == ["sm90"]
-    assert "Not Supported" in facts.notes[0].text
-
-
-def test_nvml_that_cannot_start_says_why() -> None:
-    def refuse() -> None:
-        raise _Error("Driver Not Loaded")
-
-    facts = read_nvml(_nvml(nvmlInit=refuse))
-    assert facts.gpus is None
-    assert [note.text for note in facts.notes] == ["could not start: Driver Not Loaded"]
 
 
 def test_a_gpu_that_may_sit_here_is_added_to_what_this_machine_is() -> None:
-    here = gather((), HostSpec(gpu="L4"), builtin_catalog(), 1.0)
+    here = gather((), stated(gpu="L4"), builtin_catalog(), 1.0)
     assert here.features is not None
     assert here.system
 
@@ -154,14 +100,14 @@ def test_a_gpu_that_cannot_sit_here_describes_another_machine(
     machine: str, gpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
-    assert gather((), HostSpec(gpu=gpu), builtin_catalog(), 1.0).memory_mib is None
+    assert gather((), stated(gpu=gpu), builtin_catalog(), 1.0).os is None
 
 
-@pytest.mark.parametrize("there", [(), (GpuFacts(name=Fact("RTX 3060", "NVML")),)])
+@pytest.mark.parametrize("there", [(), (GpuFacts(name=Fact("RTX 3060", "nvidia-smi")),)])
 def test_a_gpu_that_is_named_is_noted_only_where_another_is_there(
     there: tuple[GpuFacts, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = HostFacts(gpus=Fact(there, "NVML"))
+    found = HostFacts(gpus=Fact(there, "nvidia-smi"))
     monkeypatch.setattr("torchsmith.host.detect.detect", lambda machine, limit: found)
-    facts = gather((), HostSpec(gpu="RTX 5090"), builtin_catalog(), 1.0)
+    facts = gather((), stated(gpu="RTX 5090"), builtin_catalog(), 1.0)
     assert bool(facts.notes) is bool(there)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import torchsmith
+from tests.host.machines import stated
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.gpu_names import gfx_of_name, instance_of, product_of_name
 from torchsmith.catalog.load import Layer
@@ -18,7 +19,7 @@ from torchsmith.host.cover import Cover
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
-from torchsmith.host.spec import HostSpec, gather
+from torchsmith.host.stated import gather, stated_facts
 from torchsmith.matrix import Variant
 from torchsmith.verbs.pick import stock_wheels
 from torchsmith.workspace.load import open_workspace
@@ -27,7 +28,7 @@ CATALOG = builtin_catalog()
 
 
 def machine(**words: str) -> Capability:
-    return capability_of(gather([], HostSpec(**words), CATALOG, 1.0))
+    return capability_of(gather([], stated(**words), CATALOG, 1.0))
 
 
 def known(text: str) -> Capability:
@@ -76,7 +77,7 @@ def test_a_workspace_adds_kinds_of_machines_and_spellings() -> None:
         }
     )
     own = Catalog([*CATALOG.layers, layer])
-    host = capability_of(gather([], HostSpec(gpu="big-node-7"), own, 1.0))
+    host = capability_of(gather([], stated_facts(own, "a test", gpu="big-node-7"), own, 1.0))
     assert [str(sm) for sm in host.sms or ()] == ["sm90"]
     assert host.features
     assert instance_of("big-node-7", CATALOG) is None
@@ -125,7 +126,7 @@ def test_a_product_of_amd_has_its_target(name: str, target: str) -> None:
     assert gfx is not None
     assert gfx.name == target
     host = machine(gpu=name, system="x86_64")
-    assert host.others
+    assert host.non_nvidia_gpus
     assert host.sms == ()
 
 
@@ -193,7 +194,7 @@ def test_an_inventory_with_rows_that_differ_in_name_alone(tmp_path: Path) -> Non
 def test_a_machine_type_replaces_the_gpus_of_a_report(tmp_path: Path) -> None:
     report = tmp_path / "smi.csv"
     report.write_text("name, driver_version, compute_cap\nNVIDIA H100 80GB HBM3, 580.65.06, 9.0\n")
-    facts = gather((report,), HostSpec(gpu="g6.xlarge"), CATALOG, 1.0)
+    facts = gather((report,), stated(gpu="g6.xlarge"), CATALOG, 1.0)
     assert [str(sm) for sm in capability_of(facts).sms or ()] == ["sm89"]
 
 
@@ -217,7 +218,7 @@ def test_nodes_of_kubernetes_and_slurm_with_amds_gpus_get_no_build() -> None:
     )
     for text in (labels, "NodeName=n1 Arch=x86_64 Gres=gpu:mi300x:8\n"):
         host = known(text)
-        assert host.others
+        assert host.non_nvidia_gpus
         assert not host.sms
         assert [one.wheel.rocm for one in stock_wheels(host, CATALOG)] == ["7.1"]
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.host.machines import stated
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
 from torchsmith.core.problem import Invalid, NotKnown, Problem
@@ -20,7 +21,7 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
 from torchsmith.host.rank import Ranking, driver_steps, why_after
 from torchsmith.host.resolve import capability_of, resolve
-from torchsmith.host.spec import HostSpec, find_cpu_name
+from torchsmith.host.stated import find_cpu_name
 from torchsmith.matrix import Cuda, Variant
 from torchsmith.workspace.load import open_workspace
 
@@ -130,24 +131,18 @@ def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
     assert brief == (replace(answer, ranking=Ranking(fits)) if served else answer)
 
 
-def machine(words: HostSpec) -> HostFacts:
-    return words.facts(CATALOG, "test")
-
-
 def names(answer: Pick) -> list[str]:
     return [one.fit.variant.cell.removeprefix("python313-") for one in answer.choice.variants]
 
 
-def chosen(words: HostSpec, workload: str = "general") -> list[str]:
-    return names(pick(machine(words), CELLS, CATALOG, CATALOG.workloads[workload]))
+def chosen(facts: HostFacts, workload: str = "general") -> list[str]:
+    return names(pick(facts, CELLS, CATALOG, CATALOG.workloads[workload]))
 
 
 def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
-    assert chosen(HostSpec(cpu="zen3", gpu="L40S", driver="580")) == ["cuda13_0-sm89-avx2"]
+    assert chosen(stated(cpu="zen3", gpu="L40S", driver="580")) == ["cuda13_0-sm89-avx2"]
     cells = [cell for cell in CELLS if cell.variant.sm is None or cell.variant.sm.number != 89]
-    answer = pick(
-        machine(HostSpec(cpu="zen3", gpu="L40S", driver="580")), cells, CATALOG, CATALOG.workloads["general"]
-    )
+    answer = pick(stated(cpu="zen3", gpu="L40S", driver="580"), cells, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda13_0-sm86-avx2"]
     assert [fit.variant.name for fit in answer.wanted] == ["pytorch-python313-cuda13_0-sm89-avx2"]
 
@@ -155,11 +150,11 @@ def test_the_exact_architecture_comes_before_a_compatible_one() -> None:
 def test_the_drivers_own_cuda_comes_before_one_that_it_runs_by_compatibility() -> None:
     wanted = {"535": "12_8", "570": "12_8", "575": "12_9", "579": "12_9", "580": "13_0", "590": "13_0"}
     for driver, cuda in wanted.items():
-        assert chosen(HostSpec(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
+        assert chosen(stated(cpu="zen3", gpu="sm90", driver=driver)) == [f"cuda{cuda}-sm90-avx2"]
 
 
 def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_said() -> None:
-    answer = pick(machine(HostSpec(cpu="zen3", gpu="A100")), CELLS, CATALOG, CATALOG.workloads["general"])
+    answer = pick(stated(cpu="zen3", gpu="A100"), CELLS, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda12_8-sm80-avx2"]
     provided = answer.choice.variants[0].fit.provided
     assert [(reason.code, "525.60.13" in reason.text) for reason in provided] == [("driver", True)]
@@ -172,7 +167,7 @@ def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_sa
 @pytest.mark.parametrize("gpu", [*map(str, CATALOG.gpus), "RTX 3090 + RTX 5090", "GTX 1060 + L4"])
 def test_a_driver_that_meets_the_stated_condition_gets_the_answer_or_one_that_is_announced(gpu: str) -> None:
     def answered(driver: str) -> Pick:
-        host = machine(HostSpec(gpu=gpu, driver=driver))
+        host = stated(gpu=gpu, driver=driver)
         return pick(host, CELLS, CATALOG, CATALOG.workloads["general"])
 
     def cells(answer: Pick) -> tuple[str, ...]:
@@ -194,7 +189,7 @@ def test_a_driver_that_meets_the_stated_condition_gets_the_answer_or_one_that_is
 
 def test_a_jetson_is_asked_for_its_jetpack_and_not_for_a_desktop_driver() -> None:
     for gpu, pack in (("Jetson AGX Orin", "6"), ("Jetson AGX Thor", "7")):
-        answer = pick(machine(HostSpec(gpu=gpu)), CELLS, CATALOG, CATALOG.workloads["general"])
+        answer = pick(stated(gpu=gpu), CELLS, CATALOG, CATALOG.workloads["general"])
         [reason] = [one for one in answer.choice.variants[0].fit.provided if one.code == "driver"]
         assert f"JetPack {pack} " in reason.text
         assert answer.by_driver == ()
@@ -202,16 +197,14 @@ def test_a_jetson_is_asked_for_its_jetpack_and_not_for_a_desktop_driver() -> Non
 
 def test_desktop_code_is_not_for_tegra() -> None:
     cells = [cell for cell in CELLS if cell.variant.sm != Sm(87)]
-    orin = machine(HostSpec(cpu="cortex_a78ae", gpu="Jetson AGX Orin", driver="540.4.0"))
+    orin = stated(cpu="cortex_a78ae", gpu="Jetson AGX Orin", driver="540.4.0")
     answer = pick(orin, cells, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cpu-armv8_2"]
     assert [str(sm) for sm in answer.choice.unserved] == ["sm87"]
 
 
 def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
-    answer = pick(
-        machine(HostSpec(gpu="RTX 4090", driver="580")), CELLS, CATALOG, CATALOG.workloads["inference"]
-    )
+    answer = pick(stated(gpu="RTX 4090", driver="580"), CELLS, CATALOG, CATALOG.workloads["inference"])
     assert names(answer) == ["cuda13_0-sm89-avx"]
     codes = [reason.code for reason in answer.choice.variants[0].fit.provided]
     assert codes == ["system", "isa"]
@@ -220,7 +213,7 @@ def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
 def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() -> None:
     plan = open_workspace(None, "plan").matrix.cells
     answer = pick(
-        machine(HostSpec(cpu="zen4", gpu="RTX 4090", driver="570.124.06")),
+        stated(cpu="zen4", gpu="RTX 4090", driver="570.124.06"),
         plan,
         CATALOG,
         CATALOG.workloads["general"],
@@ -232,14 +225,14 @@ def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() ->
 
 
 def test_workloads_order_instruction_sets() -> None:
-    spr = HostSpec(cpu="Sapphire Rapids", gpu="none")
+    spr = stated(cpu="Sapphire Rapids", gpu="none")
     assert chosen(spr) == ["cpu-avx512"]
     assert chosen(spr, "training") == ["cpu-avx512bf16"]
     assert chosen(spr, "inference") == ["cpu-avx512vnni"]
 
 
 def test_companions_of_the_choice_are_named() -> None:
-    answer = pick(machine(HostSpec(cpu="zen3", gpu="none")), CELLS, CATALOG, CATALOG.workloads["general"])
+    answer = pick(stated(cpu="zen3", gpu="none"), CELLS, CATALOG, CATALOG.workloads["general"])
     assert answer.companions == ("torchvision-python313-cpu-avx2", "torchaudio-python313-cpu-avx2")
 
 
@@ -269,24 +262,24 @@ def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "kind", "named", "hint"),
     [
-        (HostSpec(cpu="zen9"), NotKnown, "'zen9'", "zen4"),
-        (HostSpec(cpu="Saphire Rapids"), NotKnown, "'Saphire", "Rapids?"),
-        (HostSpec(gpu="RTX 9999"), NotKnown, "'RTX 9999'", "sm89"),
-        (HostSpec(gpu="RTX 4900"), NotKnown, "'RTX 4900'", "RTX 4090"),
-        (HostSpec(gpu="H10"), NotKnown, "'H10'", "H100"),
-        (HostSpec(driver="12.8"), Invalid, "CUDA release", "570.26"),
-        (HostSpec(gpu="Intel Arc A770"), NotKnown, "Arc", "none"),
-        (HostSpec(gpu="A100 RTX 4090"), NotKnown, "A100", " + "),
-        (HostSpec(features="avx", isa="foo"), NotKnown, "'foo'", "avx512"),
-        (HostSpec(driver="new"), Invalid, "'new'", ""),
-        (HostSpec(isa="avx513"), NotKnown, "'avx513'", ": avx, avx2, avx512"),
+        ({"cpu": "zen9"}, NotKnown, "'zen9'", "zen4"),
+        ({"cpu": "Saphire Rapids"}, NotKnown, "'Saphire", "Rapids?"),
+        ({"gpu": "RTX 9999"}, NotKnown, "'RTX 9999'", "sm89"),
+        ({"gpu": "RTX 4900"}, NotKnown, "'RTX 4900'", "RTX 4090"),
+        ({"gpu": "H10"}, NotKnown, "'H10'", "H100"),
+        ({"driver": "12.8"}, Invalid, "CUDA release", "570.26"),
+        ({"gpu": "Intel Arc A770"}, NotKnown, "Arc", "none"),
+        ({"gpu": "A100 RTX 4090"}, NotKnown, "A100", " + "),
+        ({"features": "avx", "isa": "foo"}, NotKnown, "'foo'", "avx512"),
+        ({"driver": "new"}, Invalid, "'new'", ""),
+        ({"isa": "avx513"}, NotKnown, "'avx513'", ": avx, avx2, avx512"),
     ],
 )
 def test_a_word_that_nobody_knows_is_named(
-    words: HostSpec, kind: type[Problem], named: str, hint: str
+    words: dict[str, str], kind: type[Problem], named: str, hint: str
 ) -> None:
     with pytest.raises(kind) as caught:
-        machine(words)
+        stated(**words)
     assert named in caught.value.message
     assert hint in caught.value.hint
 
@@ -296,7 +289,7 @@ def test_a_word_that_nobody_knows_is_named(
     ["A100, RTX 4090", "A100/RTX 4090", "A100 and RTX 4090", "A100 & RTX 4090", "2x A100 + 1 x RTX 4090"],
 )
 def test_several_gpus_are_all_read_whatever_stands_between_them(words: str) -> None:
-    host = capability_of(resolve(machine(HostSpec(gpu=words)), CATALOG))
+    host = capability_of(resolve(stated(gpu=words), CATALOG))
     assert [str(sm) for sm in host.sms or ()] == ["sm80", "sm89"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.host.machines import stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.gpu_names import instance_of, system_of_instance
 from torchsmith.core.problem import Problem
@@ -13,7 +14,7 @@ from torchsmith.host.cover import Cover
 from torchsmith.host.fleet import read_fleet
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import capability_of
-from torchsmith.host.spec import HostSpec, gather
+from torchsmith.host.stated import gather
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -61,7 +62,7 @@ def test_there_are_enough_names() -> None:
 
 @pytest.mark.parametrize(("name", "sm"), EVERY)
 def test_a_product_is_what_it_is(name: str, sm: str) -> None:
-    host = capability_of(gather([], HostSpec(gpu=name, system=""), CATALOG, 1.0))
+    host = capability_of(gather([], stated(gpu=name, system=""), CATALOG, 1.0))
     assert [str(one) for one in host.sms or ()] == [sm]
 
 
@@ -81,7 +82,7 @@ def test_a_product_is_what_it_is(name: str, sm: str) -> None:
 )
 def test_a_name_that_merely_looks_like_a_products_is_none(name: str) -> None:
     with pytest.raises(Problem):
-        HostSpec(gpu=name).facts(CATALOG, "a test")
+        stated(gpu=name)
 
 
 def test_arm_machines_of_the_clouds_are_arm() -> None:

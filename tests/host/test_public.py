@@ -51,7 +51,7 @@ def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
     assert (None if host.sms is None else tuple(map(str, host.sms))) == report.gpus
     assert bool(host.unknown_gpus) is report.unknown
     assert str(host.driver or "") == report.driver
-    assert bool(host.others) is report.others
+    assert bool(host.non_nvidia_gpus) is report.others
     assert tuple(arch for arch in host.archs if isinstance(arch, str)) == report.targets
     assert host.cut is report.cut
 

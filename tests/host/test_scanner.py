@@ -10,14 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.host.machines import stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Invalid, NotKnown
 from torchsmith.host.facts import HostFacts
+from torchsmith.host.gpu_mentions import find_gpus
 from torchsmith.host.pick import Pick, missing_commands, pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, known_isas, resolve
-from torchsmith.host.scan import find_gpus
-from torchsmith.host.spec import HostSpec, gather
+from torchsmith.host.stated import gather
 from torchsmith.host.stock import rocm_wheel
 from torchsmith.workspace.load import open_workspace
 
@@ -79,7 +80,7 @@ def test_a_machine_is_known_in_whatever_layout_it_is_described(text: str) -> Non
     host = answered(text).host
     targets = [arch for arch in host.archs if isinstance(arch, str)]
     found = [host.system or "-", *map(str, host.sms or ["-"]), str(host.driver or "-")]
-    assert " ".join([*found, *(targets or ["other" if host.others else "-"])]) == LAYOUTS[text]
+    assert " ".join([*found, *(targets or ["other" if host.non_nvidia_gpus else "-"])]) == LAYOUTS[text]
     assert not host.unknown_gpus
 
 
@@ -160,7 +161,7 @@ def test_a_product_decides_its_cpu_wherever_the_question_is_asked(
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(sysname="Linux", machine=machine))
     here = HostFacts()
     monkeypatch.setattr("torchsmith.host.detect.detect", lambda machine, limit: here)
-    host = capability_of(gather((), HostSpec(gpu=gpu), CATALOG, 1.0))
+    host = capability_of(gather((), stated(gpu=gpu), CATALOG, 1.0))
     assert known_isas(host.features, host.system, CATALOG)[0] == "armv9"
 
 
@@ -179,14 +180,14 @@ def test_a_product_decides_its_cpu_wherever_the_question_is_asked(
     ],
 )
 def test_names_that_people_and_clouds_use(name: str, arch: str) -> None:
-    facts = resolve(HostSpec(gpu=name, system="").facts(CATALOG, "a test"), CATALOG)
+    facts = resolve(stated(gpu=name, system=""), CATALOG)
     assert [str(one) for one in capability_of(facts).archs] == [arch]
 
 
 @pytest.mark.parametrize("name", ["Apple M4 Max", "M4"])
 def test_an_apple_m4_is_no_tesla_m4(name: str) -> None:
     with pytest.raises(NotKnown):
-        HostSpec(gpu=name).facts(CATALOG, "a test")
+        stated(gpu=name)
     assert find_gpus("device = Apple M4 Max", CATALOG, field=True) == []
 
 
@@ -200,5 +201,5 @@ def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
 def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.TextIOWrapper(io.BytesIO(b"GPU 0: NVIDIA L4\nArchitecture: x86_64\n"))
     monkeypatch.setattr(sys, "stdin", text)
-    host = capability_of(gather((Path("-"),), HostSpec(), CATALOG, 1.0))
+    host = capability_of(gather((Path("-"),), stated(), CATALOG, 1.0))
     assert [str(sm) for sm in host.sms or ()] == ["sm89"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.host.machines import stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import NotKnown
 from torchsmith.host.pick import Pick, pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
-from torchsmith.host.spec import HostSpec, find_cpu_name
+from torchsmith.host.stated import find_cpu_name
 from torchsmith.host.stock import stock_wheel
 from torchsmith.workspace.load import open_workspace
 
@@ -59,9 +60,9 @@ def test_a_card_says_nothing_of_the_system_it_is_in(gpu: str) -> None:
 
 @pytest.mark.parametrize("gpu", ["NVIDIA GH200 480GB", "NVIDIA GB10", "Jetson AGX Orin", "Jetson TX2"])
 def test_a_product_of_one_system_says_which(gpu: str) -> None:
-    facts = resolve(HostSpec(gpu=gpu).facts(CATALOG, "a test"), CATALOG)
+    facts = resolve(stated(gpu=gpu), CATALOG)
     assert capability_of(facts).system == "aarch64-linux"
-    other = resolve(HostSpec(gpu=gpu, system="x86_64").facts(CATALOG, "a test"), CATALOG)
+    other = resolve(stated(gpu=gpu, system="x86_64"), CATALOG)
     assert capability_of(other).conflict
 
 
@@ -81,7 +82,7 @@ def test_a_cpu_of_a_system_without_builds_is_named() -> None:
 @pytest.mark.parametrize("gpu", ["GTX 1080", "V100", "P100", "GTX 980"])
 def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) -> None:
     def with_driver(driver: str) -> Pick:
-        facts = HostSpec(cpu="zen3", gpu=gpu, driver=driver).facts(CATALOG, "a test")
+        facts = stated(cpu="zen3", gpu=gpu, driver=driver)
         return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
 
     ended = with_driver("590.44.01")
@@ -105,5 +106,5 @@ def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) ->
 
 
 def test_a_newer_gpu_has_no_last_driver() -> None:
-    facts = HostSpec(cpu="zen3", gpu="RTX 4090", driver="610.43.02").facts(CATALOG, "a test")
+    facts = stated(cpu="zen3", gpu="RTX 4090", driver="610.43.02")
     assert pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"]).served

@@ -108,7 +108,7 @@ def test_a_trace_of_a_gpu_is_never_answered_with_a_cpu_build(trace: str) -> None
     assert answer is not None
     uses_gpu = answer.has_variant and answer.choice.variants[0].gpus
     assert not answer.served or (uses_gpu and answer.choice.variants[0].fit.assumes("gpu-spoken"))
-    named = answer.host.others or any(note.gpu for note in answer.facts.notes)
+    named = answer.host.non_nvidia_gpus or any(note.gpu for note in answer.facts.notes)
     assert named or answer.host.sms  # the line is told
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
-from torchsmith.host.spec import HostSpec
+from torchsmith.host.stated import stated_facts
 from torchsmith.webpage.answers import NO_GPU, Offer, answer_lines, answers, offer
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -26,28 +25,28 @@ def workspace(profile: str) -> Workspace:
 
 
 @cache
-def host_of(machine: HostSpec, profile: str) -> Capability:
+def host_of(machine: tuple[tuple[str, str], ...], profile: str) -> Capability:
     catalog = workspace(profile).catalog
-    return capability_of(resolve(machine.facts(catalog, "a test"), catalog))
+    return capability_of(resolve(stated_facts(catalog, "a test", **dict(machine)), catalog))
 
 
-def picked(machine: HostSpec, workload: str, profile: str) -> tuple[str, list[str]]:
+def picked(machine: dict[str, str], workload: str, profile: str) -> tuple[str, list[str]]:
     """The variant that `pick` chooses, out of all cells, and its reasons."""
     catalog = workspace(profile).catalog
-    facts = machine.facts(catalog, "a test")
+    facts = stated_facts(catalog, "a test", **machine)
     answer = pick(facts, workspace(profile).matrix.cells, catalog, catalog.workloads[workload])
     assert len(answer.choice.variants) <= 1
     return answer_lines(answer.host, answer.ranking)
 
 
-def questions(offered: Offer) -> Iterator[tuple[tuple[str, str, str, str], HostSpec]]:
+def questions(offered: Offer) -> Iterator[tuple[tuple[str, str, str, str], dict[str, str]]]:
     """Every question (GPU, CPU, driver, use), and the machine that it describes."""
     names = (*(gpu.name for gpu in offered.gpus), *(gfx.name for gfx in offered.gfx))
     for gpu in (NO_GPU, *names):
         for cpu, machine in offered.processors():
             for driver in ("", *map(str, offered.drivers.get(gpu, ()))):
                 for workload in offered.workloads:
-                    yield (gpu, cpu, driver, workload), replace(machine, gpu=gpu, driver=driver)
+                    yield (gpu, cpu, driver, workload), machine | {"gpu": gpu, "driver": driver}
 
 
 def looked_up(table: dict[str, Any], gpu: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
@@ -65,7 +64,7 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     own = stack_of((), cells, catalog).cells(cells)
     kept: dict[Any, tuple[str, list[str]]] = {}
     for (gpu, cpu, driver, workload), machine in questions(offer(cells, catalog)):
-        host = host_of(machine, profile)
+        host = host_of(tuple(machine.items()), profile)
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
             kept[host, workload] = answer_lines(host, ranking)

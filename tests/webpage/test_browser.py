@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 from tests.webpage.conftest import Open, write_page
 from tests.webpage.test_answers import picked
 from torchsmith.core.state import state_folder
-from torchsmith.host.spec import HostSpec
 from torchsmith.record import Attempt, JobRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
 
@@ -173,7 +172,7 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
         else:
             page.select_option("#driver", driver)
         page.click("#ask")
-        machine = HostSpec(cpu=cpu, gpu=gpu, driver=driver)
+        machine = {"cpu": cpu, "gpu": gpu, "driver": driver}
         name, lines = picked(machine, "general", "plan")
         expect(page.locator("#answer h3")).to_have_text(name)
         assert page.locator("#answer li").all_text_contents() == lines

@@ -48,7 +48,7 @@ class MachineOptions(Request):
         ),
     ] = ()
     driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
-    time_limit: Annotated[float, Option("Seconds to wait for NVML and nvidia-smi.", min=0.1, max=600)] = 10.0
+    time_limit: Annotated[float, Option("Seconds to wait for nvidia-smi.", min=0.1, max=600)] = 10.0
 
     def arguments(self) -> list[str]:
         """The options that describe the machine, as words of a command line."""
@@ -69,13 +69,22 @@ class MachineOptions(Request):
     def facts(self, catalog: Catalog) -> HostFacts:
         """The known facts about the machine."""
         from torchsmith.core.problem import Invalid
-        from torchsmith.host.spec import HostSpec, gather
+        from torchsmith.host.stated import gather, stated_facts
 
         gpus = "; ".join(self.gpu)
         if self.gpu and not gpus.strip("; "):
             raise Invalid("--gpu does not name a GPU", hint="--gpu none for a machine without one")
-        spec = HostSpec(self.system, self.cpu, self.isa, self.features, gpus, driver=self.driver)
-        return gather(self.from_, spec, catalog, self.time_limit)
+        stated = stated_facts(
+            catalog,
+            "the command line",
+            system=self.system,
+            cpu=self.cpu,
+            isa=self.isa,
+            features=self.features,
+            gpu=gpus,
+            driver=self.driver,
+        )
+        return gather(self.from_, stated, catalog, self.time_limit)
 
 
 PackagesOption = Annotated[Sequence[str], Option("The package, or several in one cell; by default torch.")]

@@ -45,7 +45,7 @@ class Demand:
     def label(self) -> str:
         """The machines in a few words."""
         host = self.host
-        others = host.others or (arch for arch in host.archs if isinstance(arch, str))
+        others = host.non_nvidia_gpus or (arch for arch in host.archs if isinstance(arch, str))
         gpu = ", ".join([*map(str, host.sms or ()), *host.unknown_gpus, *others])
         gpu = gpu or ("GPUs unknown" if host.sms is None else "no GPU")
         driver = f", driver {host.driver}" if host.driver and host.sms else ""
@@ -117,9 +117,9 @@ def _demands_of(
         picked = next((assigned.fit for assigned in chosen if arch in assigned.gpus), None)
         seen = [_seen_by(fit, arch) for fit in ranking.fits if arch in fit.used]
         sms, targets = ((arch,), ()) if isinstance(arch, Sm) else ((), ((arch, arch),))
-        own = replace(host, sms=sms, targets=targets, others=(), unknown_gpus=())
+        own = replace(host, sms=sms, targets=targets, non_nvidia_gpus=(), unknown_gpus=())
         yield _demand(own, seen, picked, place, catalog, workload)
-    if host.unknown_gpus or (host.others and not host.sms and not used):
+    if host.unknown_gpus or (host.non_nvidia_gpus and not host.sms and not used):
         # A build for the CPU would leave the GPU idle: as pick says, that serves nobody.
         yield Demand(replace(host, sms=()))
     elif not host.sms and not used:

@@ -7,20 +7,18 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import Finished, find, python_command, run
-from torchsmith.host.document import read_document
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge
+from torchsmith.core.process import Finished, find, run
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
-from torchsmith.host.read_nvidia import read_nvidia_smi
+from torchsmith.host.scan import scan
 
 TIME_LIMIT = 10.0
+BOARD = re.compile(r"\b(Jetson|DRIVE)\b")  # of which the board's name is the GPU's
 DRIVER_FILE, GPU_FILES = "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus"
-QUERY = "name,compute_cap,driver_version,memory.total,mig.mode.current,pci.bus_id"
-OLD_QUERY = "name,driver_version,memory.total,pci.bus_id"  # drivers before 510 know no compute_cap
+QUERY = "name,driver_version,compute_cap"
+OLD_QUERY = "name,driver_version"  # drivers before 510 know no compute_cap
 
 
 class ThisMachine:
@@ -74,12 +72,10 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     kernel, word = machine.uname()
     if kernel == "Darwin":
         return _mac(machine, word, limit)
-    memory = _line(machine, "/proc/meminfo", r"^MemTotal:\s+(\d+) kB")
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
         os=_line(machine, "/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         glibc=fact_of(machine.glibc(), "the C library"),
-        memory_mib=Fact(int(memory.value) // 1024, memory.source) if memory else None,
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
@@ -88,11 +84,12 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
 
 
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
-    done = machine.run(["sysctl", "machdep.cpu", "hw.memsize", "hw.optional"], limit)
-    base = HostFacts(system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"))
-    brand = re.search(r"^machdep\.cpu\.brand_string\s*:\s*(\S.*)", done.stdout if done else "", re.MULTILINE)
-    cpu = fact_of(brand[1].strip() if brand else "", "sysctl")
-    return replace(base, cpu_name=cpu, gpus=Fact((), "uname"))
+    done = machine.run(["sysctl", "-n", "machdep.cpu.brand_string"], limit)
+    return HostFacts(
+        system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"),
+        cpu_name=fact_of(done.stdout.strip() if done else "", "sysctl"),
+        gpus=Fact((), "uname"),
+    )
 
 
 def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
@@ -106,12 +103,18 @@ TRACES = ("/proc/driver/nvidia/version", "/dev/nvidia*", "/dev/dxg", *DRIVER_LIB
 
 
 def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
-    """The driver's own tools first, then its files, then what the PCI bus and the board say."""
-    outside = [_driver_files(machine), _board(machine), _pci(machine)]
+    """nvidia-smi first, then the files of its driver, then what the PCI bus and the board say."""
+    files = [DRIVER_FILE, "/proc/device-tree/model", *machine.glob(f"{GPU_FILES}/*/information")]
+    texts = {path: (machine.read(path) or "").strip("\0\n ") for path in files}
+    outside = [
+        scan(text, path) for path, text in texts.items() if text and (path != files[1] or BOARD.search(text))
+    ]
+    windows = HostFacts(windows=Fact(True, "/dev/dxg") if machine.glob("/dev/dxg") else None)
+    outside += [windows, _pci(machine)]
     seen = merge(outside).gpus is not None or any(machine.glob(path) for path in TRACES)
     if not seen and machine.glob("/sys/bus/pci"):
         return [HostFacts(gpus=Fact((), "/sys/bus/pci"))]
-    parts = [_tools(machine, limit), *outside]
+    parts = [_nvidia_smi(machine, limit), *outside]
     known = merge(parts)
     if known.gpus is None:
         return [*parts, HostFacts(gpus=Fact((), "every source"))]
@@ -119,17 +122,6 @@ def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
         text = "was found nowhere, and no program can use the GPU without it (a container needs GPU access)"
         return [*parts, HostFacts(notes=(Note("libcuda.so.1", text),))]
     return parts
-
-
-def _tools(machine: ThisMachine, limit: float) -> HostFacts:
-    """NVML in a process of its own, since a wedged driver holds whoever asks it; else nvidia-smi."""
-    nvml = machine.run(python_command("torchsmith.host.nvml"), limit)
-    if nvml is not None and nvml.timed_out:
-        return HostFacts(notes=(_silent("NVML", limit),))
-    facts = read_document(nvml.stdout, "NVML") if nvml is not None and nvml.ok else HostFacts()
-    if facts.gpus is not None:
-        return facts
-    return merge([_nvidia_smi(machine, limit), facts])
 
 
 def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
@@ -140,52 +132,14 @@ def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
     else:
         return HostFacts(notes=(Note("nvidia-smi", "is not installed"),))
     if done.timed_out:
-        return HostFacts(notes=(_silent("nvidia-smi", limit),))
+        text = f"did not answer within {limit:g} s and was ended: the driver may hang"
+        return HostFacts(notes=(Note("nvidia-smi", text),))
     if "is not a valid field" in done.stdout + done.stderr:
         done = machine.run([program, f"--query-gpu={OLD_QUERY}", "--format=csv"], limit) or done
     output = done.stdout if done.ok or "," in done.stdout else done.stdout + done.stderr
     if not done.ok and not output.strip():
         return HostFacts(notes=(Note("nvidia-smi", f"ended with code {done.code} and said nothing"),))
-    return read_nvidia_smi(output)
-
-
-def _silent(tool: str, limit: float) -> Note:
-    return Note(tool, f"did not answer within {limit:g} s and was ended: the driver may hang")
-
-
-def _driver_files(machine: ThisMachine) -> HostFacts:
-    """The kernel module's files, which containers show even where they have no tools."""
-    notes: list[Note] = []
-    driver = re.search(r"NVRM version:.*?\s(\d{2,4}\.\d+(?:\.\d+)?)(?=\s|$)", machine.read(DRIVER_FILE) or "")
-    gpus = [machine.read(path) or "" for path in machine.glob(f"{GPU_FILES}/*/information")]
-    return merge(
-        [
-            HostFacts(
-                driver=driver_fact(driver[1] if driver else "", DRIVER_FILE, notes), notes=tuple(notes)
-            ),
-            HostFacts(gpus=fact_of(tuple(map(_gpu_of_file, gpus)), GPU_FILES)),
-            HostFacts(windows=Fact(True, "/dev/dxg") if machine.glob("/dev/dxg") else None),
-        ]
-    )
-
-
-def _gpu_of_file(text: str) -> GpuFacts:
-    name = re.search(r"^Model:\s+(\S.*?)\s*$", text, re.MULTILINE)
-    place = re.search(
-        r"^Bus Location:\s+\S*?([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])\b", text, re.MULTILINE
-    )
-    return GpuFacts(
-        name=fact_of(name[1] if name else "", GPU_FILES), address=place[1].lower() if place else ""
-    )
-
-
-def _board(machine: ThisMachine) -> HostFacts:
-    """A Jetson's or DRIVE's name, which is its GPU's as well."""
-    source = "/proc/device-tree/model"
-    name = (machine.read(source) or "").strip("\0\n ")
-    if not re.search(r"\b(Jetson|DRIVE)\b", name):
-        return HostFacts()
-    return HostFacts(gpus=Fact((GpuFacts(name=Fact(name, source)),), source))
+    return scan(output, "nvidia-smi")
 
 
 def _pci(machine: ThisMachine) -> HostFacts:

@@ -14,7 +14,7 @@ from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 
 T = TypeVar("T")
 MARK = "torchsmith-host"  # by which a machine's facts are known among other reports
-FORMAT = 1
+FORMAT = 2
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True, omit_defaults=True):
@@ -71,11 +71,7 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: Fact[str] | None = None
     sm: Fact[Sm] | None = None
-    memory_mib: Fact[int] | None = None
     chip: Fact[str] | None = None  # as lspci names it: GA102
-    generation: Fact[str] | None = None  # NVIDIA's word for the architecture, such as Hopper
-    mig: Fact[bool] | None = None  # split into instances
-    address: str = msgspec.field(default_factory=str)  # its PCI address where a source gave one; else empty
 
     @property
     def label(self) -> str:
@@ -96,12 +92,13 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     features: Fact[frozenset[str]] | None = None  # as /proc/cpuinfo spells them
     driver: Fact[DriverVersion] | None = None
     gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
-    others: Fact[tuple[str, ...]] | None = None  # accelerators of other makers that programs could use
+    non_nvidia_gpus: Fact[tuple[str, ...]] | None = (
+        None  # accelerators of other makers that programs could use
+    )
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
     cut_features: Fact[bool] | None = None  # their list breaks off: what it does not name is unknown
     os: Fact[str] | None = None
     glibc: Fact[str] | None = None
-    memory_mib: Fact[int] | None = None
     windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
     instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
     l4t: Fact[str] | None = None  # the release of Linux for Tegra, its first number
@@ -114,7 +111,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
 
 
 _FIRST_WINS = (
-    *("system", "cpu_name", "cpu_id", "microarchitecture", "others", "os", "glibc", "memory_mib"),
+    *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "os", "glibc"),
     *("windows", "instance", "l4t"),
 )
 _COMPARED = ("system", "cpu_id")  # where two values mean two machines
@@ -181,7 +178,7 @@ def _join_gpus(
         notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
         return new
     if len(old.value) == len(new.value):
-        pairs = list(zip(old.value, _same_order(old.value, new.value), strict=True))
+        pairs = list(zip(old.value, new.value, strict=True))
         if all(_may_be_one(gpu, other) for gpu, other in pairs):
             return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
     longer, shorter = (new, old) if len(new.value) > len(old.value) else (old, new)
@@ -217,14 +214,6 @@ def _product_words(name: str) -> set[str]:
     return {
         word for word in re.findall(r"[a-z]*\d+[a-z]*|[a-z]+", name) if not re.fullmatch(r"\d+g[bi]?b?", word)
     } - _MAKERS
-
-
-def _same_order(known: tuple[GpuFacts, ...], more: tuple[GpuFacts, ...]) -> tuple[GpuFacts, ...]:
-    """`more` in the order of `known`, by PCI address where both have all of them."""
-    by_address = {gpu.address: gpu for gpu in more if gpu.address}
-    if len(by_address) == len(more) and all(gpu.address in by_address for gpu in known):
-        return tuple(by_address[gpu.address] for gpu in known)
-    return more
 
 
 def _fill(gpu: GpuFacts, other: GpuFacts, notes: list[Note]) -> GpuFacts:

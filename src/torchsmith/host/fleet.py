@@ -13,11 +13,11 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts, merge
+from torchsmith.host.nodes import Node, load_json, split_nodes
 from torchsmith.host.normalise import normalise
-from torchsmith.host.read_cluster import Node, load_json, read_nodes
-from torchsmith.host.read_report import read_report, report_text
+from torchsmith.host.read_report import read_report, read_text, report_text
 from torchsmith.host.scan import scan
-from torchsmith.host.spec import HostSpec
+from torchsmith.host.stated import stated_facts
 
 SAMPLE = Path(__file__).with_name("sample.csv")
 # What the columns of an inventory may be called.
@@ -82,10 +82,10 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         text = report_text(path).removeprefix("\ufeff")
         columns = {word.strip().lower() for word in re.split("[,;\t]", text.partition("\n")[0])}
         inventory = len(columns & {word for titles in COLUMNS.values() for word in titles}) > 1
-        nodes = None if inventory else read_nodes(normalise(text), path.name)
+        nodes = [] if inventory else split_nodes(normalise(text), path.name)
         if nodes:
             lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
-            return Fleet(tuple(_kinds(nodes)), tuple(lost))
+            return Fleet(tuple(_kinds(nodes, path.name)), tuple(lost))
         reader = _read_json if text.lstrip()[:1] in ("[", "{") else _read_csv
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
@@ -156,7 +156,7 @@ class _RowReader:
             raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
-        self.seen: dict[HostSpec, HostFacts] = {}
+        self.seen: dict[tuple[tuple[str, str], ...], HostFacts] = {}
 
     def refuse(self, where: Where, why: str) -> None:
         self.unread.append(Unread(where, why))
@@ -187,10 +187,10 @@ class _RowReader:
             return from_document({key: row[key] for key in row if key not in counted}, self.file)
         if {self.column.get(key.lower()) for key in row} & {"gpu", "sm"}:
             fields.setdefault("gpu", "none")
-        spec = HostSpec(**fields)
-        if spec not in self.seen:
-            self.seen[spec] = spec.facts(self.catalog, "the inventory")
-        facts = self.seen[spec]
+        described = tuple(fields.items())
+        if described not in self.seen:
+            self.seen[described] = stated_facts(self.catalog, "the inventory", **fields)
+        facts = self.seen[described]
         unused = "\n".join(
             f"{key}: {value}" for key, value in row.items() if value and key.lower() in self.unused
         )
@@ -216,12 +216,13 @@ def _number(word: str, what: str) -> float:
     return number
 
 
-def _kinds(nodes: Iterable[Node]) -> Iterator[MachineKind]:
-    """Each node a kind; equal facts are one object, which is judged once."""
+def _kinds(nodes: Iterable[Node], source: str) -> Iterator[MachineKind]:
+    """Each node a kind; equal facts are one object, which is ranked once."""
     seen: dict[HostFacts, HostFacts] = {}
     for node in nodes:
         if not node.lost:
-            yield MachineKind(node.name, seen.setdefault(node.facts, node.facts))
+            facts = read_text(node.text, source)
+            yield MachineKind(node.name, seen.setdefault(facts, facts))
 
 
 def _read_folder(folder: Path) -> Fleet:
@@ -239,9 +240,9 @@ def _read_folder(folder: Path) -> Fleet:
         for path in paths:
             try:
                 text = report_text(path)
-                nodes = read_nodes(normalise(text), path.name) or ()
+                nodes = split_nodes(normalise(text), path.name)
                 if len(nodes) > 1:
-                    kinds += _kinds(nodes)
+                    kinds += _kinds(nodes, path.name)
                 else:
                     parts.append(read_report(text, path.name))
             except Problem as problem:

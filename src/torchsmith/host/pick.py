@@ -142,7 +142,7 @@ class Pick(msgspec.Struct, frozen=True):
         """GPUs of other makers than NVIDIA that no chosen variant uses, by name."""
         used = {arch for variant in self.choice.variants for arch in variant.gpus}
         targets = dict(self.host.targets)
-        return tuple(name for name in self.host.others if targets.get(name) not in used)
+        return tuple(name for name in self.host.non_nvidia_gpus if targets.get(name) not in used)
 
 
 def why_idle(names: Sequence[str], host: Capability, catalog: Catalog) -> str:

@@ -23,8 +23,6 @@ MACHINES = {
     "s390x": "s390x-linux",
     "loongarch64": "loongarch64-linux",
 }
-MAKERS = r"\b(Intel|AMD|EPYC|Xeon|Ryzen|Neoverse|Cortex|Ampere|Apple|Kunpeng|Grace|Graviton)"
-NO_CPU = r"(?i)BIOS|GPU|graphics|device|vendor|renderer|card"  # labels whose value names a maker, but no CPU
 # The first that is among a CPU's features says its system.
 SYSTEM_MARKS = {
     "lm": "x86_64-linux",
@@ -39,7 +37,7 @@ SYSTEM_MARKS = {
 ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer", "cpu part")
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
-NO_NAMES = ("ARMv8", "AArch64")  # what stands as a model's name where there is none
+NO_NAMES = ("ARMv8", "AArch64")  # in place of a model's name
 CUT = "the list of features is cut: what stands after the cut is unknown"
 
 
@@ -71,11 +69,9 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
     features, cut = _features(lists, text, source, notes)
     known = _system_of(features, cut=cut) or ("aarch64-linux" if arm and not features else "")
     name = first.get("model name", "")
-    named = (value for label, value in rows if re.search(MAKERS, value) and not re.search(NO_CPU, label))
-    name = name if name and not name.startswith(NO_NAMES) else next(named, "") if lists or stated else ""
     return HostFacts(
         system=fact_of(system_of_machine(stated) if stated else known, source),
-        cpu_name=fact_of(name, source),
+        cpu_name=fact_of("" if name.startswith(NO_NAMES) else name, source),
         cpu_id=fact_of(id_, source),
         features=fact_of(features, source),
         cut_features=Fact(True, source) if cut else None,
@@ -152,28 +148,3 @@ def _plain_rows(text: str) -> Iterator[tuple[str, str]]:
 def _json_rows(text: str) -> list[tuple[str, str]]:
     """The rows of `lscpu -J`, which newer versions nest, whole or cut."""
     return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)
-
-
-COREINFO = {"SSE4.2": "sse4_2", "FMA": "fma", "FMA3": "fma", "AVX-512-F": "avx512f"}
-
-
-def read_coreinfo(text: str, source: str = "Coreinfo") -> HostFacts | None:
-    """Sysinternals' Coreinfo, ggml's system_info and the like: a feature, and whether the CPU has it.
-
-    What they do not list is unknown, so no list of theirs is a whole one.
-    """
-    rows = re.findall(r"^([A-Z][\w.-]+)\s+(\*|-|present|unavailable)(?=\s|$)", text, re.MULTILINE)
-    rows += re.findall(r"\b((?:AVX|SSE|FMA|F16C)\w*) = ([01])\b", text)
-    if not {"AVX", "AVX2", "FMA", "FMA3", "SSE2", "SSE4.2", "AES"} & {word for word, _ in rows}:
-        return None
-    features = {
-        COREINFO.get(word, word.lower().replace("-", ""))
-        for word, sign in rows
-        if sign in ("*", "present", "1")
-    }
-    absent = {word.lower() for word, sign in rows if sign in ("-", "unavailable", "0")}
-    return HostFacts(
-        features=fact_of(frozenset(features), source),
-        cut_features=Fact(True, source) if "avx" not in absent else None,
-        system=fact_of("x86_64-linux" if features & {"sse2", "avx", "aes"} else "", source),
-    )

@@ -9,12 +9,10 @@ from pathlib import Path
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
 from torchsmith.host.document import read_document
-from torchsmith.host.facts import MARK, HostFacts, merge
+from torchsmith.host.facts import MARK, HostFacts
+from torchsmith.host.nodes import split_nodes
 from torchsmith.host.normalise import decode, normalise
-from torchsmith.host.read_cluster import Node, read_nodes, read_slurmd
-from torchsmith.host.read_cpu import read_coreinfo, read_cpu
-from torchsmith.host.read_nvidia import read_structured
-from torchsmith.host.read_pci import read_lspci
+from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
 MAX_BYTES = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
@@ -26,36 +24,26 @@ ASK = (
 
 
 def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
-    """What a text says of one machine: readers of single forms see all of it, then the scanner does."""
+    """What a text says of one machine. Raises a Problem if it says nothing, or is about several."""
     if re.search(DOCUMENT, text):
         return read_document(text.removeprefix("\ufeff"), name)
     text = normalise(text)
-    nodes = read_nodes(text, name)
-    if nodes is not None and text.lstrip().startswith("{"):
-        return _only(nodes, name)
-    parts = [
-        _only(nodes, name) if nodes is not None else None,
-        read_structured(text, f"{name} (nvidia-smi)"),
-        read_lspci(text, f"{name} (lspci)"),
-        read_slurmd(text, f"{name} (slurmd)"),
-        read_cpu(text, f"{name} (CPU)"),
-        read_coreinfo(text, f"{name} (Coreinfo)"),
-    ]
-    facts = scan(text, name, catalog, merge(part for part in parts if part is not None))
+    nodes = split_nodes(text, name)
+    if len(nodes) > 1:
+        hint = "torchsmith cover takes all of them; scontrol, kubectl and ansible print one by its name"
+        raise Conflict(f"{name} describes {len(nodes)} machines, not one", hint=hint)
+    if any(node.lost for node in nodes):
+        raise Empty(f"{name} holds no machine: {nodes[0].lost}")
+    from_json = nodes and nodes[0].text not in text
+    facts = read_text(nodes[0].text if from_json else text, name, catalog)
     if facts == HostFacts():
         raise Invalid(f"{name} says nothing of a machine", hint=f"these commands do: {ASK}")
     return facts
 
 
-def _only(nodes: list[Node], name: str) -> HostFacts:
-    if len(nodes) == 1 and not nodes[0].lost:
-        return nodes[0].facts
-    if len(nodes) < 2:
-        raise Empty(f"{name} holds no machine" + "".join(f": {node.lost}" for node in nodes))
-    raise Conflict(
-        f"{name} describes {len(nodes)} machines, not one",
-        hint="torchsmith cover takes all of them; scontrol, kubectl and ansible print one by its name",
-    )
+def read_text(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
+    """The facts of a text about one machine: its CPU's features, then all that the scanner finds."""
+    return scan(text, name, catalog, read_cpu(text, name) or HostFacts())
 
 
 def report_text(path: Path) -> str:

@@ -45,7 +45,7 @@ class Capability(msgspec.Struct, frozen=True):
     unknown_gpus: tuple[str, ...] = ()  # GPUs whose architecture nobody knows, by name
     cut: bool = False  # the features are those of a list that breaks off: what it does not name is unknown
     kind: str = ""  # the microarchitecture, where features are unknown or cut
-    others: tuple[str, ...] = ()  # accelerators of other makers
+    non_nvidia_gpus: tuple[str, ...] = ()  # accelerators of other makers
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
@@ -69,7 +69,7 @@ def capability_of(facts: HostFacts) -> Capability:
         unknown_gpus=tuple(dict.fromkeys(gpu.label for gpu in gpus if gpu.sm is None)),
         cut=facts.cut_features is not None,
         kind=facts.microarchitecture.value if facts.microarchitecture and not all_features else "",
-        others=tuple(dict.fromkeys(facts.others.value)) if facts.others else (),
+        non_nvidia_gpus=tuple(dict.fromkeys(facts.non_nvidia_gpus.value)) if facts.non_nvidia_gpus else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
@@ -81,7 +81,7 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
     """The conditions of facts that are in a sentence and in no tool's line."""
     gpus = [gpu.name or gpu.sm for gpu in facts.gpus.value] if facts.gpus else []
     names = [str(name.value) for name in gpus if name and name.prose]
-    names += facts.others.value if facts.others and facts.others.prose else ()
+    names += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus and facts.non_nvidia_gpus.prose else ()
     if names:
         yield "gpu-spoken", f"this machine has {' and '.join(dict.fromkeys(names))}, which a sentence names"
     if facts.driver and facts.driver.prose:
@@ -107,7 +107,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """The architectures of other makers' GPUs: by name, or those that all machines of a system have."""
-    names = facts.others.value if facts.others else ()
+    names = facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
     targets = {name: gfx.name for name in names if (gfx := gfx_of_name(name, catalog))}
     system = facts.system.value if facts.system else ""
     for backend in catalog.backends.values():
@@ -239,11 +239,11 @@ def _check_features(facts: HostFacts) -> HostFacts:
     if facts.features is None or facts.system is None:
         return facts
     marks = KINDS.get(facts.system.value)
-    others = [system for system, marks in KINDS.items() if marks & facts.features.value]
-    if marks is None or marks & facts.features.value or not others:
+    foreign = [system for system, marks in KINDS.items() if marks & facts.features.value]
+    if marks is None or marks & facts.features.value or not foreign:
         return facts
     text = (
-        f"lists features of {others[0]}, but {facts.system.source} says {facts.system.value}:"
+        f"lists features of {foreign[0]}, but {facts.system.source} says {facts.system.value}:"
         " the features are not used"
     )
     return replace(facts, features=None).noting(facts.features.source, text)
@@ -271,21 +271,27 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         return facts
     notes = list(facts.notes)
     gpus: list[GpuFacts] = []
-    others: list[str] = []
+    non_nvidia: list[str] = []
     for gpu in facts.gpus.value:
         product = product_of_name(gpu.name.value, catalog) if gpu.name else None
         if isinstance(product, Gfx) and gpu.sm is None:
-            others.append(gpu.label)
+            non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
     source = facts.gpus.source
-    prose = bool(others) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
-    others += [name for name in (facts.others.value if facts.others else ()) if name not in others]
+    prose = bool(non_nvidia) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
+    non_nvidia += [
+        name
+        for name in (facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ())
+        if name not in non_nvidia
+    ]
     return replace(
         facts,
         gpus=Fact(tuple(gpus), source),
-        others=Fact(tuple(others), facts.others.source if facts.others else source, prose)
-        if others
+        non_nvidia_gpus=Fact(
+            tuple(non_nvidia), facts.non_nvidia_gpus.source if facts.non_nvidia_gpus else source, prose
+        )
+        if non_nvidia
         else None,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -310,12 +316,6 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
         if gpu.name is not None:
             text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
             notes.append(Note(gpu.name.source, text, gpu=True))
-        return gpu
-    generation = gpu.generation.value if gpu.generation else ""
-    # nvidia-smi says Ada Lovelace or Ada, and Blackwell for all of them.
-    if generation and generation.split()[0].lower() != product.generation.split()[0].lower():
-        text = f"calls {gpu.label} {generation}, which {CATALOG} does not: {UNKNOWN}"
-        notes.append(Note(gpu.generation.source if gpu.generation else CATALOG, text, gpu=True))
         return gpu
     return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
 

@@ -18,7 +18,7 @@ from torchsmith.catalog.runs import (
 )
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
-from torchsmith.host.scan import words
+from torchsmith.host.tokens import words
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
@@ -70,9 +70,9 @@ def stock_wheel(host: Capability, catalog: Catalog) -> Stock | None:
 
 def rocm_wheel(host: Capability, catalog: Catalog) -> Stock | None:
     """The wheel for AMD's GPUs of a machine; None where it has none, or one that no wheel has code for."""
-    if not host.others or host.conflict or host.system not in (None, "x86_64-linux"):
+    if not host.non_nvidia_gpus or host.conflict or host.system not in (None, "x86_64-linux"):
         return None
-    targets = {name: gfx_of_name(name, catalog) for name in host.others}
+    targets = {name: gfx_of_name(name, catalog) for name in host.non_nvidia_gpus}
     unknown = [name for name, gfx in targets.items() if gfx is None]
     if not all(words("amd_gpu").search(name) for name in unknown):
         return None

@@ -324,10 +324,11 @@ def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
 
 
 def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    from torchsmith.host.facts import HostFacts
     from torchsmith.host.resolve import capability_of, known_isas
-    from torchsmith.host.spec import HostSpec, gather
+    from torchsmith.host.stated import gather
 
-    facts = gather((), HostSpec(), workspace.catalog, seconds)
+    facts = gather((), HostFacts(), workspace.catalog, seconds)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
     todo = "no build of this matrix runs here"

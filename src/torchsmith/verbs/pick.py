@@ -195,7 +195,7 @@ def _machine(answer: host.Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     """Return the machine in one line; `own_cpu`: its CPU is this machine's, and other facts are given."""
     machine, facts = answer.host, answer.facts
     labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
-    labels += facts.others.value if facts.others else ()
+    labels += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
     gpus = [
         f"{labels.count(label)} x {label}" if labels.count(label) > 1 else label
         for label in dict.fromkeys((*labels, *dict(machine.targets)))
@@ -614,16 +614,14 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
     if facts.features:
         isas = known_isas(facts.features.value, capability_of(facts).system, catalog)
         yield "runs builds for", ", ".join(isas) or "none of the instruction sets here", facts.features.source
-    if facts.memory_mib:
-        yield "memory", f"{facts.memory_mib.value / 1024:.0f} GiB", facts.memory_mib.source
     if facts.driver:
         yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
     if facts.gpus:
         yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
-    if facts.others:
+    if facts.non_nvidia_gpus:
         targets = facts.targets.value if facts.targets else {}
-        names = (", ".join(filter(None, (name, targets.get(name)))) for name in facts.others.value)
-        yield from (("GPU", name, facts.others.source) for name in names)
+        names = (", ".join(filter(None, (name, targets.get(name)))) for name in facts.non_nvidia_gpus.value)
+        yield from (("GPU", name, facts.non_nvidia_gpus.source) for name in names)
     elif facts.gpus is None:
         yield "GPUs", "unknown", ""
     elif not facts.gpus.value:
@@ -636,9 +634,5 @@ def _gpu_row(gpu: GpuFacts, source: str) -> tuple[str, str, str]:
         facts.append(str(gpu.sm.value))
     if gpu.sm is None:
         facts.append("architecture unknown")
-    if gpu.memory_mib:
-        facts.append(f"{gpu.memory_mib.value / 1024:.0f} GiB")
-    if gpu.mig and gpu.mig.value:
-        facts.append("split by MIG (each process sees one instance; the build is the same)")
     where = gpu.sm.source if gpu.sm and gpu.sm.source != source else source
     return "GPU", ", ".join(facts), where

@@ -18,7 +18,7 @@ from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Compatible, Ranking, judge, order
 from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
-from torchsmith.host.spec import HostSpec
+from torchsmith.host.stated import stated_facts
 from torchsmith.matrix import Cell
 
 NO_GPU = "none"
@@ -49,10 +49,10 @@ class Offer(msgspec.Struct, frozen=True):
     drivers: dict[str, tuple[DriverVersion, ...]]  # by GPU, the oldest first; and unknown
     workloads: tuple[str, ...]
 
-    def processors(self) -> Iterator[tuple[str, HostSpec]]:
-        """Every choice of a CPU by its value."""
-        yield from ((system, HostSpec(system=system)) for system in self.systems)
-        yield from ((cpu.name, HostSpec(cpu=cpu.name)) for cpu in self.cpus)
+    def processors(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Every choice of a CPU by its value, and the option that states it."""
+        yield from ((system, {"system": system}) for system in self.systems)
+        yield from ((cpu.name, {"cpu": cpu.name}) for cpu in self.cpus)
 
 
 def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
@@ -81,7 +81,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
     own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
     kinds: Interner[Capability] = Interner()
-    facts = ((name, machine.facts(catalog, "the page")) for name, machine in offered.processors())
+    facts = ((name, stated_facts(catalog, "the page", **cpu)) for name, cpu in offered.processors())
     cpus = {name: kinds(capability_of(resolve(own, catalog))) for name, own in facts}
     texts: Interner[str] = Interner()
     unique: Interner[tuple[str, tuple[int, ...]]] = Interner()
@@ -96,12 +96,12 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
 
     def by_kind(gpus: tuple[Gpu, ...], *gfx: str) -> Iterator[list[list[int]]]:
         targets = tuple((name, name) for name in gfx)
-        known = Capability(sms=tuple(gpu.sm for gpu in gpus), others=gfx, targets=targets)
+        known = Capability(sms=tuple(gpu.sm for gpu in gpus), non_nvidia_gpus=gfx, targets=targets)
         drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
         # What does not run on a less known machine does not run on a better known one.
         with_gpu = [fit.cell for fit in _fits(known, own, catalog)]
         for kind in kinds.all:
-            host = replace(kind, sms=known.sms, others=known.others, targets=known.targets)
+            host = replace(kind, sms=known.sms, non_nvidia_gpus=known.non_nvidia_gpus, targets=known.targets)
             for gpu in gpus:
                 host = beside_gpu(host, gpu, catalog)
             able = [fit.cell for fit in _fits(host, with_gpu, catalog)]

@@ -1,4 +1,4 @@
-"""Facts as a person states them, in options or in the rows of an inventory, and what they replace."""
+"""Facts that a person states, in options or in the rows of an inventory, and what they replace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
@@ -29,50 +28,49 @@ from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, cpu_beside, resolve
-from torchsmith.host.scan import unserved_system, words
+from torchsmith.host.tokens import unserved_system, words
 
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
-class HostSpec(msgspec.Struct, frozen=True):
-    """A machine as options describe it; an empty field is unknown, `gpu = "none"` says that it has no GPU."""
+def stated_facts(
+    catalog: Catalog,
+    source: str,
+    *,
+    system: str = "",  # x86_64, aarch64-linux
+    cpu: str = "",  # a microarchitecture: zen4, Sapphire Rapids, Graviton3
+    isa: str = "",  # the widest instruction set of ours that it runs
+    features: str = "",  # as /proc/cpuinfo lists them
+    gpu: str = "",  # names or architectures: 8x H100; RTX 3090 + RTX 4090; none
+    sm: str = "",  # architectures, if they are known better than names
+    driver: str = "",
+) -> HostFacts:
+    """What a person says of a machine as facts. Raises a Problem that names an unknown word."""
+    known_isa = by_name("instruction set", isa, catalog.isas) if isa else None
+    instance = instance_of(gpu, catalog) if gpu and not sm else None
+    gpus = sm or ("" if instance else gpu)
+    stated = _system(system) if system else str(known_isa.platform) if known_isa else ""
+    stated = stated or (system_of_instance(instance, catalog) if instance else "")
+    listed = known_isa.needs if known_isa else None
+    if features:
+        listed = frozenset(features.lower().replace(",", " ").split())
+    return HostFacts(
+        system=fact_of(stated, source),
+        driver=Fact(_driver(driver, catalog), source) if driver else None,
+        features=None if listed is None else Fact(listed, source),
+        gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
+        microarchitecture=Fact(find_cpu_name(cpu, catalog), source) if cpu else None,
+        instance=Fact(gpu, source) if instance else None,
+    )
 
-    system: str = ""  # x86_64, aarch64-linux
-    cpu: str = ""  # a microarchitecture: zen4, Sapphire Rapids, Graviton3
-    isa: str = ""  # the widest instruction set of ours that it runs
-    features: str = ""  # as /proc/cpuinfo lists them
-    gpu: str = ""  # names or architectures: 8x H100; RTX 3090 + RTX 4090
-    sm: str = ""  # architectures, where they are known better than names
-    driver: str = ""
 
-    def facts(self, catalog: Catalog, source: str) -> HostFacts:
-        """The same as facts; a Problem names the word that nobody knows."""
-        isa = by_name("instruction set", self.isa, catalog.isas) if self.isa else None
-        instance = instance_of(self.gpu, catalog) if self.gpu and not self.sm else None
-        gpus = self.sm or ("" if instance else self.gpu)
-        system = _system(self.system) if self.system else str(isa.platform) if isa else ""
-        system = system or (system_of_instance(instance, catalog) if instance else "")
-        features = isa.needs if isa else None
-        if self.features:
-            features = frozenset(self.features.lower().replace(",", " ").split())
-        return HostFacts(
-            system=fact_of(system, source),
-            driver=Fact(_driver(self.driver, catalog), source) if self.driver else None,
-            features=None if features is None else Fact(features, source),
-            gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
-            microarchitecture=Fact(find_cpu_name(self.cpu, catalog), source) if self.cpu else None,
-            instance=Fact(self.gpu, source) if instance else None,
-        )
+def gather(reports: Sequence[Path], stated: HostFacts, catalog: Catalog, limit: float) -> HostFacts:
+    """This machine's resolved facts, or those of reports about another, and what a person states instead.
 
-
-def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: float) -> HostFacts:
-    """This machine's resolved facts, or those of reports about another, and what a person says instead.
-
-    A CPU or system given without a report describes another machine than this one, as do features of another
+    A CPU or system stated without a report describes another machine than this one, as do features of another
     kind of CPU. `limit`: seconds to wait for a tool.
     """
-    stated = spec.facts(catalog, "the command line")
     if stated.features and not stated.system:
         kinds = [system for system, marks in KINDS.items() if marks & stated.features.value]
         if kinds and system_of_machine(os.uname().machine) not in kinds:
@@ -81,7 +79,7 @@ def gather(reports: Sequence[Path], spec: HostSpec, catalog: Catalog, limit: flo
         from torchsmith.host.read_report import read_report_file
 
         known = merge(read_report_file(path, catalog) for path in reports)
-    elif spec.cpu or spec.system or spec.isa or stated.system or _sits_elsewhere(stated, catalog):
+    elif stated.microarchitecture or stated.system or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:
         from torchsmith.host.detect import ThisMachine, detect

@@ -1,0 +1,193 @@
+"""Names of GPUs in a line of text, and GPUs that a text shows without naming them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import BadValue, Sm
+from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.gpu_names import OR, KnownGpu, instance_of, product_of_name
+from torchsmith.host.facts import Fact, GpuFacts, HostFacts
+from torchsmith.host.tokens import gpu_sign, table, words
+
+AMD = "an AMD GPU"  # of which nothing else is known
+MAKERS = ("nvidia", "other", "cuda", "amd")
+
+
+class FoundName(msgspec.Struct, frozen=True):
+    """A name in a line: where it begins and ends, and what the catalog knows it as; None: nothing."""
+
+    begin: int
+    end: int
+    name: str
+    product: KnownGpu | None
+
+
+def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
+    """The names of GPUs in a line, the longest that the catalog knows; a brand with a number that it does not
+    know has no product. Short names and bare numbers count only with a brand, in a field or beside another
+    name."""
+    line = re.sub(r"\((?:R|TM|C)\)|[®™]", lambda mark: " " * len(mark[0]), line, flags=re.IGNORECASE)
+    tokens = list(re.finditer(r"[A-Za-z0-9]+", line))
+    found: list[FoundName] = []
+    at = 0
+    while at < len(tokens):
+        length = _length(line, tokens[at:])
+        named = _known(line, tokens[at : at + length], catalog) if length else None
+        at += 1
+        if named is not None:
+            found.append(named)
+            at += sum(1 for token in tokens[at:] if token.start() < named.end)
+    certain = [named for named in found if _counts(line, named, field=field)]
+    return [named for named in found if named in certain or (certain and named.product)]
+
+
+def _length(line: str, tokens: list[re.Match[str]]) -> int:
+    """How many words a name may have that begins here: brands, one model, and what may follow."""
+    brand, model, suffix = (words(kind, "names") for kind in ("brand", "model", "suffix"))
+    models = brands = 0
+    for at, token in enumerate(tokens):
+        gap = line[tokens[at - 1].end() : token.start()] if at else ""
+        size = re.fullmatch(r"(?i)\d+g(i?b)?|gb", token[0])
+        if not re.fullmatch(r"[ _(-]{0,3}|\) ?", gap):
+            break
+        if not size and brand.fullmatch(token[0]) and (not models or token[0].lower() == "rtx"):
+            brands += 1
+        elif not size and model.fullmatch(token[0]) and not models:
+            models += 1
+        elif not ((models or brands) and (size or suffix.fullmatch(token[0]))):
+            break
+    else:
+        at = len(tokens)
+    return at if models or at > 1 else 0
+
+
+def _known(line: str, tokens: list[re.Match[str]], catalog: Catalog) -> FoundName | None:
+    begin = tokens[0].start()
+    for length in range(len(tokens), 0, -1):
+        end = tokens[length - 1].end()
+        name = line[begin:end]
+        product = product_of_name(name.replace("(", " ").replace(")", " "), catalog)
+        if product is not None:
+            return FoundName(begin, end, name + (")" if "(" in name else ""), product)
+    end = tokens[-1].end()
+    return FoundName(begin, end, line[begin:end], None) if re.search(r"\d{3}", line[begin:end]) else None
+
+
+def _counts(line: str, found: FoundName, *, field: bool) -> bool:
+    """Whether a name is that of a GPU, and not a word or number that merely looks like one."""
+    name = found.name
+    if found.product is None:
+        return words("unknown_gpu", "names").match(name) is not None
+    if re.match(r"(?i)apple ", line[max(found.begin - 6, 0) : found.begin]):
+        return False  # an Apple M4 is not a Tesla M4
+    if field or words("brand", "names").match(name):
+        return True
+    after = line[found.begin + len(name) :]
+    if name.isdigit():
+        counted = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted']})$", line[: found.begin])
+        return len(name) == 4 and bool(counted or words("after_number", "names").match(after))
+    return len(name) >= 4 or bool(re.match(r"(?i)\s*(?:gpus?|cards?)\b", after))
+
+
+def add_mentions(
+    facts: HostFacts, text: str, source: str, spoken: str, catalog: Catalog, *, looked: bool
+) -> HostFacts:
+    """The facts of a text's fields with the GPUs that it names or shows outside of them.
+
+    `spoken`: the source of what sentences say. `looked`: a tool looked for GPUs and found none.
+    """
+    named = facts.gpus is not None and any(gpu.name or gpu.sm for gpu in facts.gpus.value)
+    mac = facts.system is not None and facts.system.value.endswith("-darwin")
+    known_others = facts.non_nvidia_gpus is not None and facts.non_nvidia_gpus.value != (AMD,)
+    lines = [] if named or mac or known_others else list(_lines(text))
+    if not lines:
+        return facts
+    if written := _written(lines, catalog):
+        return _candidates(facts, written, spoken)
+    if facts.instance is not None and instance_of(facts.instance.value, catalog):
+        return facts
+    if sm := _capability(lines):
+        return replace(facts, gpus=Fact((GpuFacts(sm=Fact(sm, spoken, True)),), spoken))
+    looked = looked or (facts.gpus is not None and not facts.gpus.value)
+    cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
+    return _signs(facts, lines, source, cut, looked=looked)
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        line = words("in_cpu").sub("", line).strip()
+        known = words("no_sign").search(line) or words("graphics").search(line)
+        if not known and gpu_sign().search(line):
+            yield line
+
+
+def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
+    """The names in sentences, each once, and the lines that they are in; the kernel's own line decides."""
+    found: dict[str, tuple[FoundName, str]] = {}
+    for line in sorted(lines, key=lambda line: not line.startswith("NVRM: The ")):
+        field = words("capability").search(line) is not None and not words("supported").search(line)
+        for named in find_gpus(line, catalog, field=field):
+            found.setdefault(named.name, (named, line))
+        if found and line.startswith("NVRM: The "):
+            break
+    return list(found.values())
+
+
+def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: str) -> HostFacts:
+    """One architecture is a condition; several are candidates, listed with the option that chooses."""
+    by_product: dict[str, str] = {}  # the first name of each architecture, and all that are unknown
+    for named, _ in written:
+        product = named.product
+        arch = product.name if isinstance(product, Gfx) else str(product.sm) if product else named.name
+        by_product.setdefault(arch, named.name)
+    gpu = GpuFacts(name=Fact(OR.join(by_product.values()), spoken, True))
+    count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
+    facts = replace(facts, gpus=Fact((gpu,) * count, spoken), non_nvidia_gpus=None)
+    return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", gpu=True)
+
+
+def _capability(lines: list[str]) -> Sm | None:
+    found = {
+        match[1]
+        for line in lines
+        if not words("supported").search(line)
+        for match in words("capability").finditer(line)
+    }
+    try:
+        return Sm.parse(found.pop()) if len(found) == 1 else None
+    except BadValue:
+        return None
+
+
+def _signs(facts: HostFacts, lines: list[str], source: str, cut: str, *, looked: bool) -> HostFacts:
+    """A GPU of unknown model for each maker of which a line shows one."""
+    known_others = facts.non_nvidia_gpus is not None
+    first: dict[str, str] = {}
+    for maker in MAKERS:
+        line = next(filter(words(maker, "signs").search, lines), "")
+        if line and not (maker == "cuda" and known_others):
+            first[maker] = line
+    if not first and not looked and not known_others:
+        word, denial = words("word", "signs"), words("denial")
+        line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
+        first = {"word": line} if line else {}
+    amd, other = first.pop("amd", ""), first.pop("other", "")
+    if (amd or other) and not known_others:
+        match = words("other", "signs").search(other)
+        label = AMD if amd else match[0] if match else other
+        label = "an Intel GPU" if "xpu" in label.lower() else label
+        facts = replace(facts, non_nvidia_gpus=Fact((label,), source))
+        facts = facts.noting(source, f"shows {label}: {(amd or other)[:100]!r}", gpu=True)
+        first.pop("cuda", "")
+    if not first or (facts.gpus is not None and facts.gpus.value):
+        return facts
+    maker, line = next(iter(first.items()))
+    facts = replace(facts, gpus=Fact((GpuFacts(),), source))
+    label = "an NVIDIA GPU" if maker == "nvidia" else "a GPU"
+    return facts.noting(source, f"shows {label}, {cut}: {line[:100]!r}", gpu=True)
