@@ -73,9 +73,9 @@ def test_a_fleet_of_one_gets_what_pick_gives(count: int) -> None:
         choice = choose(host, rank(host, cells, CATALOG, CATALOG.workloads[workload]))
         plan, served = plan_for([facts], cells, workload)
         used = [one for one in choice.variants if one.gpus or not host.sms]
-        wanted = {(one.fit.variant.name, one.fit.provided) for one in used}
+        wanted = {(one.fit.variant.name, one.fit.assumptions) for one in used}
         names = {(row.variant, row.assumptions) for row in served if row.variant}
-        given = {(name, tuple(reason.text for reason in provided)) for name, provided in wanted}
+        given = {(name, tuple(reason.text for reason in assumptions)) for name, assumptions in wanted}
         if names != given or plan.not_served != (not choice.variants or bool(choice.unserved)):
             different.append((host, workload, names, given))
     assert different == []
@@ -84,7 +84,7 @@ def test_a_fleet_of_one_gets_what_pick_gives(count: int) -> None:
 def needs(fit: Compatible) -> tuple[str | None, frozenset[str], tuple[int, ...]]:
     """What a candidate takes for granted: a system, features, a driver; written apart from the code's own."""
     isa = CATALOG.isas[fit.variant.isa]
-    codes = {reason.code for reason in fit.provided}
+    codes = {reason.code for reason in fit.assumptions}
     cuda = fit.variant.cuda
     return (
         isa.platform if "system" in codes else None,

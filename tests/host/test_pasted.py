@@ -366,4 +366,4 @@ def test_a_cpu_of_which_only_the_name_is_known_is_taken_at_its_word_with_a_condi
     )
     fit = picked(read(text)).choice.variants[0].fit
     assert fit.variant.isa == "avx2"
-    assert fit.provided
+    assert fit.assumptions

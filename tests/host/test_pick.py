@@ -71,7 +71,7 @@ def assert_runs(answer: Pick) -> None:
     """What was chosen runs, as far as the facts go, and says what else must be true."""
     host = answer.host
     for one in answer.choice.variants:
-        variant, assumed = one.fit.variant, {reason.code for reason in one.fit.provided}
+        variant, assumed = one.fit.variant, {reason.code for reason in one.fit.assumptions}
         isa = CATALOG.isas[variant.isa]
         assert host.system == isa.platform or (host.system is None and "system" in assumed)
         assert isa.needs <= (host.features if host.features is not None else isa.needs)
@@ -156,8 +156,8 @@ def test_the_drivers_own_cuda_comes_before_one_that_it_runs_by_compatibility() -
 def test_without_a_driver_the_least_demanding_cuda_is_taken_and_the_condition_said() -> None:
     answer = pick(stated(cpu="zen3", gpu="A100"), CELLS, CATALOG, CATALOG.workloads["general"])
     assert names(answer) == ["cuda12_8-sm80-avx2"]
-    provided = answer.choice.variants[0].fit.provided
-    assert [(reason.code, "525.60.13" in reason.text) for reason in provided] == [("driver", True)]
+    assumptions = answer.choice.variants[0].fit.assumptions
+    assert [(reason.code, "525.60.13" in reason.text) for reason in assumptions] == [("driver", True)]
     assert [(str(driver), chosen) for driver, chosen in answer.by_driver] == [
         ("575.51.03", ("pytorch-python313-cuda12_9-sm80-avx2",)),
         ("580.65.06", ("pytorch-python313-cuda13_0-sm80-avx2",)),
@@ -190,7 +190,7 @@ def test_a_driver_that_meets_the_stated_condition_gets_the_answer_or_one_that_is
 def test_a_jetson_is_asked_for_its_jetpack_and_not_for_a_desktop_driver() -> None:
     for gpu, pack in (("Jetson AGX Orin", "6"), ("Jetson AGX Thor", "7")):
         answer = pick(stated(gpu=gpu), CELLS, CATALOG, CATALOG.workloads["general"])
-        [reason] = [one for one in answer.choice.variants[0].fit.provided if one.code == "driver"]
+        [reason] = [one for one in answer.choice.variants[0].fit.assumptions if one.code == "driver"]
         assert f"JetPack {pack} " in reason.text
         assert answer.by_driver == ()
 
@@ -206,7 +206,7 @@ def test_desktop_code_is_not_for_tegra() -> None:
 def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
     answer = pick(stated(gpu="RTX 4090", driver="580"), CELLS, CATALOG, CATALOG.workloads["inference"])
     assert names(answer) == ["cuda13_0-sm89-avx"]
-    codes = [reason.code for reason in answer.choice.variants[0].fit.provided]
+    codes = [reason.code for reason in answer.choice.variants[0].fit.assumptions]
     assert codes == ["system", "isa"]
 
 

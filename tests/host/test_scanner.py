@@ -86,10 +86,10 @@ def test_a_machine_is_known_in_whatever_layout_it_is_described(text: str) -> Non
 
 def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> None:
     said = answered("It fails on my RTX 4090 with driver 550.54.15, on x86_64 Linux.").choice.variants[0].fit
-    assert {reason.code for reason in said.provided} >= {"gpu-spoken", "driver", "system"}
+    assert {reason.code for reason in said.assumptions} >= {"gpu-spoken", "driver", "system"}
     table = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|   0  NVIDIA L4    Off | x |\n"
     stated = answered(f"{table}Python platform: Linux-5.15.0-x86_64-with-glibc2.35").choice.variants[0].fit
-    assert {reason.code for reason in stated.provided} == {"isa"}
+    assert {reason.code for reason in stated.assumptions} == {"isa"}
 
 
 def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
@@ -105,7 +105,7 @@ def test_an_unknown_system_is_a_condition_with_the_other_build_beside_it() -> No
     answer = answered("GPU 0: NVIDIA L4\nNvidia driver version: 580.65.06")
     fit = answer.choice.variants[0].fit
     assert CATALOG.isas[fit.variant.isa].platform == "x86_64-linux"
-    assert any("`uname -m` says x86_64" in reason.text for reason in fit.provided)
+    assert any("`uname -m` says x86_64" in reason.text for reason in fit.assumptions)
     ((system, names),) = answer.by_system
     assert system == "aarch64-linux"
     assert names[0].endswith("-armv8_2")

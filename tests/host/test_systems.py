@@ -98,7 +98,7 @@ def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) ->
         assert answer.served is (gpu != "GTX 980")
     unknown = with_driver("")
     assert all(
-        any(reason.code == "driver" and "580" in reason.text for reason in one.fit.provided)
+        any(reason.code == "driver" and "580" in reason.text for reason in one.fit.assumptions)
         for one in unknown.choice.variants
         if one.gpus
     )

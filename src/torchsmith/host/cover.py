@@ -155,7 +155,9 @@ class Cover:
             driver=demand.host.driver,
             variant=None if index is None else self.cells[index].name,
             slower=slower,
-            assumptions=() if index is None else tuple(reason.text for reason in demand.fits[index].provided),
+            assumptions=()
+            if index is None
+            else tuple(reason.text for reason in demand.fits[index].assumptions),
             why=why,
             create=missing.name if missing else "",
         )

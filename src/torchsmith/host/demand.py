@@ -34,7 +34,7 @@ class Demand:
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two demands one."""
-        assumed = ((index, cost, self.fits[index].provided) for index, cost in self.costs.items())
+        assumed = ((index, cost, self.fits[index].assumptions) for index, cost in self.costs.items())
         return self.host, tuple(assumed)
 
     @property
@@ -45,8 +45,8 @@ class Demand:
     def label(self) -> str:
         """The machines in a few words."""
         host = self.host
-        others = host.non_nvidia_gpus or (arch for arch in host.archs if isinstance(arch, str))
-        gpu = ", ".join([*map(str, host.sms or ()), *host.unknown_gpus, *others])
+        other_gpus = host.non_nvidia_gpus or (arch for arch in host.archs if isinstance(arch, str))
+        gpu = ", ".join([*map(str, host.sms or ()), *host.unknown_gpus, *other_gpus])
         gpu = gpu or ("GPUs unknown" if host.sms is None else "no GPU")
         driver = f", driver {host.driver}" if host.driver and host.sms else ""
         more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
@@ -109,7 +109,7 @@ def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[Mac
 def _demands_of(
     host: Capability, place: Mapping[Cell, int], catalog: Catalog, workload: Workload
 ) -> Iterator[Demand]:
-    """A machine GPU by GPU, judged as a whole as pick does: a GPU's candidates are those that use it."""
+    """A machine GPU by GPU, as pick ranks it: the candidates of a GPU are those that use it."""
     ranking = rank(host, place, catalog, workload, able=True)
     chosen = choose(host, ranking).variants
     used = [arch for arch in host.archs if any(arch in assigned.gpus for assigned in chosen)]

@@ -19,7 +19,7 @@ def read_document(text: str, source: str) -> HostFacts:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Invalid(f"{source} is not whole JSON (line {error.lineno}): {error.msg.lower()}") from error
+        raise Invalid(f"{source} is not complete JSON (line {error.lineno}): {error.msg.lower()}") from error
     except RecursionError:
         raise TooLarge(f"{source} is nested too deeply") from None
     return from_document(data, source)

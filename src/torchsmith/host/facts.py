@@ -82,8 +82,8 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK, tag=FORMAT):
-    """A machine, whole or in part. None, and a field that JSON lacks, means that no source has it; `gpus`
-    may be an empty tuple."""
+    """A machine as far as it is known. None, and a field that JSON lacks: no source has it; `gpus` may be an
+    empty tuple."""
 
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
     cpu_name: Fact[str] | None = None
@@ -147,16 +147,16 @@ def _older_driver(
     shorter = min(len(old.value.parts), len(new.value.parts))
     if old.value.parts[:shorter] == new.value.parts[:shorter]:
         return old
-    used, left = (old, new) if old.value < new.value else (new, old)
-    text = f"says driver {left.value}, but {used.source} says {used.value}: the older one is used"
-    notes.append(Note(left.source, text))
+    used, unused = (old, new) if old.value < new.value else (new, old)
+    text = f"says driver {unused.value}, but {used.source} says {used.value}: the older one is used"
+    notes.append(Note(unused.source, text))
     return used
 
 
 def _common_features(
     known: HostFacts, more: HostFacts, notes: list[Note]
 ) -> tuple[Fact[frozenset[str]] | None, Fact[bool] | None]:
-    """A whole list counts before one that breaks off; of two whole ones what both name."""
+    """A complete list counts before one that breaks off; of two complete ones what both name."""
     old, new = known.features, more.features
     if old is None or new is None:
         return (old, known.cut_features) if new is None else (new, more.cut_features)

@@ -38,7 +38,7 @@ class Stack(msgspec.Struct, frozen=True):
     """The packages that a person named; the last of them in the order of building stands for all."""
 
     root: Package
-    others: tuple[Package, ...] = ()  # wanted in the same cell
+    companions: tuple[Package, ...] = ()  # wanted in the same cell
     named: bool = False  # otherwise it is what the matrix has: all of it comes along
 
     def cells(self, everything: Iterable[Cell]) -> list[Cell]:
@@ -46,17 +46,21 @@ class Stack(msgspec.Struct, frozen=True):
         cells = list(everything)
         names = {cell.name for cell in cells}
         own = (cell for cell in cells if cell.variant.package == self.root)
-        return [cell for cell in own if all(cell.variant.of(other).name in names for other in self.others)]
+        return [
+            cell for cell in own if all(cell.variant.of(other).name in names for other in self.companions)
+        ]
 
     def exists(self, variant: Variant, catalog: Catalog, line: str) -> bool:
         """Whether all of them can be built for a cell of the lead's."""
-        return all(isinstance(assess(variant.of(other), catalog, line), Accepted) for other in self.others)
+        return all(
+            isinstance(assess(variant.of(other), catalog, line), Accepted) for other in self.companions
+        )
 
     def siblings(self, catalog: Catalog) -> list[Package]:
         """What belongs to a cell besides the lead: what is named or needed, else all that there is."""
         if not self.named:
             return [package for package in catalog.packages.values() if package != self.root]
-        needed = {package for named in (self.root, *self.others) for package in catalog.below(named)}
+        needed = {package for named in (self.root, *self.companions) for package in catalog.below(named)}
         return [package for package in catalog.packages.values() if package in needed - {self.root}]
 
     def bundled(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
@@ -72,8 +76,10 @@ def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> S
         return Stack(min(packages, key=lambda package: package.order, default=catalog.torch))
     named = {name: by_name("package", name, catalog.packages) for name in names}
     # The one with most below it: its recipe brings the others where the matrix has them not.
-    *others, root = sorted(named.values(), key=lambda package: (len(catalog.below(package)), package.order))
-    return Stack(root, tuple(others), named=True)
+    *companions, root = sorted(
+        named.values(), key=lambda package: (len(catalog.below(package)), package.order)
+    )
+    return Stack(root, tuple(companions), named=True)
 
 
 class Assigned(msgspec.Struct, frozen=True):
@@ -196,7 +202,7 @@ def pick(
         workload,
         ranking,
         choice,
-        (*stack.others, stack.root),
+        (*stack.companions, stack.root),
         companions=tuple(sibling.name for sibling in siblings if has(sibling)),
         bundled=tuple(dict.fromkeys(bundled)),
         exact=tuple(_exact(ranking, choice)),
@@ -289,8 +295,8 @@ def _by_driver(
 
     last, unserved = chosen(host)
     for driver in driver_steps(host, catalog):
-        names, left = chosen(replace(host, driver=driver.first))
-        if left == unserved and names != last:
+        names, still_unserved = chosen(replace(host, driver=driver.first))
+        if still_unserved == unserved and names != last:
             yield driver, names
             last = names
 
@@ -349,7 +355,7 @@ def _unbuildable(
             LeftOut(fit.variant.of(package), decision.reasons)
             for fit in fits
             if sm is None or sm in fit.exact
-            for package in (stack.root, *stack.others)
+            for package in (stack.root, *stack.companions)
             if isinstance(decision := assess(fit.variant.of(package), catalog, fit.cell.line), Rejected)
         ]
         cells += [min(refused, key=lambda left_out: len(left_out.reasons))] if refused else []

@@ -34,7 +34,7 @@ class Compatible(msgspec.Struct, frozen=True):
     compatible: tuple[Sm, ...] = ()  # GPUs that run it, though it was compiled for a sibling
     idle: tuple[GpuArch, ...] = ()  # GPUs that it cannot use
     reasons: tuple[str, ...] = ()
-    provided: tuple[Reason, ...] = ()
+    assumptions: tuple[Reason, ...] = ()
     native: bool = True  # the driver knows its CUDA; otherwise it runs by minor-version compatibility
     driver: DriverVersion | None = None  # the oldest that runs it here, where the machine's is unknown
 
@@ -52,7 +52,7 @@ class Compatible(msgspec.Struct, frozen=True):
 
     def assumes(self, code: str) -> bool:
         """Whether something of this kind is unknown and must be true."""
-        return any(reason.code == code for reason in self.provided)
+        return any(reason.code == code for reason in self.assumptions)
 
 
 class Incompatible(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class _Case:
 
     pro: list[str] = field(default_factory=list)
     contra: list[Reason] = field(default_factory=list)
-    provided: list[Reason] = field(default_factory=list)
+    assumptions: list[Reason] = field(default_factory=list)
     native: bool = True
     driver: DriverVersion | None = None
 
@@ -83,7 +83,7 @@ class _Case:
             self.contra.append(Reason(code, verdict.reason, hint))
 
 
-def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incompatible:
+def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incompatible:
     """Whether a cell runs on a machine, and why or why not."""
     if host.conflict:
         return Incompatible(cell, (Reason("conflict", host.conflict),))
@@ -92,8 +92,8 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
     compatible: tuple[Sm, ...] = ()
     target = cell.variant.target
     if isinstance(target, Cuda):
-        own, compatible = _judge_gpus(host, target, catalog, case)
-        _judge_driver(host, target, own + compatible, catalog, case)
+        own, compatible = _check_gpus(host, target, catalog, case)
+        _check_driver(host, target, own + compatible, catalog, case)
         exact = own
     elif isinstance(target, Accelerator):
         exact = tuple(arch for arch in host.archs if arch == target.arch)
@@ -103,19 +103,19 @@ def judge(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incomp
             case.contra.append(Reason("gpu", text))
         case.pro.extend(f"{arch} runs its own code" for arch in exact)
         if backend.driver:
-            case.provided.append(Reason("driver", backend.condition(str(target.version))))
+            case.assumptions.append(Reason("driver", backend.condition(str(target.version))))
     uses_gpu = bool(exact + compatible)
-    case.provided += [Reason(code, text) for code, text in host.spoken if uses_gpu or code == "system"]
-    _judge_cpu(host, cell, catalog, case)
+    case.assumptions += [Reason(code, text) for code, text in host.spoken if uses_gpu or code == "system"]
+    _check_cpu(host, cell, catalog, case)
     if case.contra:
         return Incompatible(cell, tuple(case.contra))
     idle = tuple(arch for arch in host.archs if arch not in exact + compatible)
     return Compatible(
-        cell, exact, compatible, idle, tuple(case.pro), tuple(case.provided), case.native, case.driver
+        cell, exact, compatible, idle, tuple(case.pro), tuple(case.assumptions), case.native, case.driver
     )
 
 
-def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
+def _check_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
     isa = catalog.isas[cell.variant.isa]
     if not may_be(host.system, isa.platform):
         case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {host.system}"))
@@ -123,21 +123,21 @@ def _judge_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> N
     if host.system != isa.platform:
         machine, _, kernel = isa.platform.partition("-")
         says = f" (`uname -m` says {machine})" if kernel == "linux" else ""
-        case.provided.append(Reason("system", f"the machine is {isa.platform}{says}"))
+        case.assumptions.append(Reason("system", f"the machine is {isa.platform}{says}"))
     missing = isa.needs - (host.features or frozenset())
     kind = catalog.cpus.get(host.kind)
     if not missing or (host.features is not None and not host.cut):
         case.add("isa", isa_runs(isa, host.features or frozenset()))
     elif kind is None:
-        case.provided.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))
+        case.assumptions.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))
     elif isa.name in kind.isas:
         text = f"the CPU shows {', '.join(sorted(missing))}, as {kind.title} does"
-        case.provided.append(Reason(BY_KIND, text))
+        case.assumptions.append(Reason(BY_KIND, text))
     else:
         case.contra.append(Reason("isa", f"{kind.title} does not run {isa.name}"))
 
 
-def _judge_gpus(
+def _check_gpus(
     host: Capability, target: Cuda, catalog: Catalog, case: _Case
 ) -> tuple[tuple[Sm, ...], tuple[Sm, ...]]:
     """The GPUs that the cell was compiled for, and those that run it all the same."""
@@ -173,18 +173,18 @@ def _no_gpu(host: Capability, target: Cuda) -> Reason:
     return Reason("no-gpu", f"it needs a GPU that runs {target.sm}, and the machine has no NVIDIA GPU")
 
 
-def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: Catalog, case: _Case) -> None:
+def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: Catalog, case: _Case) -> None:
     toolkit = catalog.cuda[target.version]
     gpus = [catalog.gpus[sm] for sm in used if sm in catalog.gpus]
     oldest, _ = drivers_of(toolkit, windows=host.windows)
     needed = max((oldest, *(gpu.min_driver for gpu in gpus)))
     if host.driver is None:
-        # Judged with the oldest driver that runs it: that driver then leads to the same answer.
+        # Checked with the oldest driver that runs it: that driver then leads to the same answer.
         if host.sms:
             case.driver, text = driver_condition(needed, gpus, catalog)
             verdict = driver_runs(toolkit, case.driver.first)
             case.native = isinstance(verdict, Runs) and verdict.how == "native"
-            case.provided.append(Reason("driver", text))
+            case.assumptions.append(Reason("driver", text))
         return
     ended = [gpu for gpu in gpus if driver_ended(host.driver, gpu)]
     for gpu in ended:
@@ -206,7 +206,7 @@ def _judge_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         case.add("driver", verdict, cure)
     if reached is None:
         text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
-        case.provided.append(Reason("driver", text))
+        case.assumptions.append(Reason("driver", text))
 
 
 def driver_condition(
@@ -245,9 +245,9 @@ class Ranking(msgspec.Struct, frozen=True):
 def rank(
     host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload, *, able: bool = False
 ) -> Ranking:
-    """Judge every cell for a machine and order the answers; `able`: those that run alone."""
-    judged = _able(host, cells, catalog) if able else cells
-    verdicts = [judge(host, cell, catalog) for cell in judged]
+    """Check every cell for a machine and order the answers; `able`: those that run alone."""
+    checked = _able(host, cells, catalog) if able else cells
+    verdicts = [check_cell(host, cell, catalog) for cell in checked]
     fits = [verdict for verdict in verdicts if isinstance(verdict, Compatible)]
     misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Incompatible)]
     fits.sort(key=order(catalog, workload))
@@ -256,7 +256,7 @@ def rank(
 
 
 def _able(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Iterator[Cell]:
-    """The cells worth judging: of another system, or for GPUs of another major, none ever runs."""
+    """The cells worth checking: of another system, or for GPUs of another major, none ever runs."""
     majors = {sm.major for sm in host.sms or ()}
     for cell in cells:
         target = cell.variant.target
@@ -307,8 +307,8 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit, best: f"it leaves {', '.join(map(str, fit.idle))} idle",
         ),
         Criterion(
-            lambda fit: len(fit.provided),
-            lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.provided)}",
+            lambda fit: len(fit.assumptions),
+            lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.assumptions)}",
         ),
         Criterion(  # decides where the system is unknown
             lambda fit: catalog.isas[fit.variant.isa].platform != "x86_64-linux",

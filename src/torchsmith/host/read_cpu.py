@@ -1,4 +1,4 @@
-"""CPUs out of text: /proc/cpuinfo and lscpu, whole, cut or wrapped, in any language."""
+"""CPUs out of text: /proc/cpuinfo and lscpu, complete, cut or wrapped, in any language."""
 
 from __future__ import annotations
 
@@ -146,5 +146,5 @@ def _plain_rows(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _json_rows(text: str) -> list[tuple[str, str]]:
-    """The rows of `lscpu -J`, which newer versions nest, whole or cut."""
+    """The rows of `lscpu -J`, which newer versions nest, complete or cut."""
     return re.findall(r'"field":\s*"([^"]*?):?",\s*"data":\s*"([^"]*)"', text)

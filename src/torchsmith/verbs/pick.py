@@ -235,7 +235,7 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         compiled_for=[*map(str, fit.exact)],
         idle=[*map(str, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
-        assumptions=[*map(str, fit.provided)],
+        assumptions=[*map(str, fit.assumptions)],
         unproved=_not_proved(fit, catalog),
         older=_why_older(fit.cell, catalog),
         isas=[isa for isa in answer.workload.isas if isa in runnable] if complete else (),
@@ -252,7 +252,7 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
 def _wanted(fit: Compatible, answer: host.Pick, here: Environment, opened: Workspace) -> CreateRow:
     return CreateRow(
         name=fit.variant.name,
-        assumptions=[*map(str, fit.provided)],
+        assumptions=[*map(str, fit.assumptions)],
         unproved=_not_proved(fit, opened.catalog),
         cost=answer.cost(fit.variant, opened.catalog),
         commands=build_commands(fit.variant, here, also=answer.also(fit.variant), included=False),

@@ -16,7 +16,7 @@ from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.catalog.facts import Gfx
 from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Compatible, Ranking, judge, order
+from torchsmith.host.rank import Compatible, Ranking, check_cell, order
 from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.matrix import Cell
@@ -123,7 +123,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
 
 def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:
     """The cells that may run on a machine, as far as it is known."""
-    return [fit for cell in cells if isinstance(fit := judge(host, cell, catalog), Compatible)]
+    return [fit for cell in cells if isinstance(fit := check_cell(host, cell, catalog), Compatible)]
 
 
 def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:
@@ -142,7 +142,7 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
     idle = ", ".join(map(str, choice.unserved))
     return fit.variant.name, [
         *([f"runs on the CPU only and leaves {idle} idle"] if idle else []),
-        *(f"provided that {reason}" for reason in fit.provided),
+        *(f"provided that {reason}" for reason in fit.assumptions),
         *fit.reasons,
         *(f"not proved: {reason}" for reason in fit.unproved),
     ]
