@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Call
-from tools.rule_examples import example
 from torchsmith.auditing.finding import Finding, Severity, fixed
-from torchsmith.auditing.rule import Rule, all_rules, wanted_by
+from torchsmith.auditing.rule import all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
+from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import find, run
-from torchsmith.recipe.read import PackageSet, Recipe, read_recipe
+from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.recipe.read.open import Asker
 from torchsmith.workspace.subject import FACTS, Subject
 
@@ -71,6 +70,7 @@ PACKAGES = """{ python3Packages, pkgs }: {
 
 
 def test_only_the_attribute_pytorch_is_renamed(tmp_path: Path) -> None:
+    lock(tmp_path, 1764000000)
     report = judged(tmp_path, packages=PACKAGES.replace("PYTORCH", "pytorch"))
     finding = only(report, "TS406")
     assert finding.where.line == 5
@@ -161,31 +161,10 @@ def test_align_says_which_repository_has_no_named_recipe(tmp_path: Path, call: C
     assert (done.code, "one, two" in message, "two or more" in message) == (2, True, False)
 
 
-NAMELESS = [one for one in all_rules() if one.over == "expression"]
-
-
-@pytest.mark.parametrize("rule", NAMELESS, ids=lambda rule: rule.id)
-def test_the_bad_example_of_a_rule_is_named_and_the_good_one_is_not(rule: Rule, tmp_path: Path) -> None:
-    bad, good = example(rule)
-    path = re.match(r"# (\S+\.nix)\n", bad)
-    file = tmp_path / (path[1] if path else "example.nix")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(bad)
-    assert [line.split()[0] for line in told(audit((file,)))] == [rule.id]
-    file.write_text(good)
-    assert told(audit((file,))) == []
-
-
-def test_every_rule_without_a_name_has_a_page_with_a_bad_and_a_good_example() -> None:
-    assert len(NAMELESS) >= 12
-    assert [one.id for one in NAMELESS if not all(example(one))] == []
-
-
 def test_rules_ask_for_what_a_recipe_can_tell() -> None:
-    more = {Subject, PackageSet}
     for one in all_rules():
-        if one.over in ("recipe", "expression"):
-            assert set(wanted_by(one.check)) <= more | FACTS.keys(), one.id
+        if one.over == "recipe":
+            assert set(wanted_by(one.check)) <= {Subject} | FACTS.keys(), one.id
 
 
 def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
@@ -205,28 +184,122 @@ def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
     assert parsed == ["overlay.nix"]
 
 
+LOCK = {
+    "nodes": {"root": {"inputs": {"nixpkgs": "n"}}, "n": {"locked": {"rev": "0" * 40, "lastModified": 0}}},
+    "root": "root",
+}
+OLD_NAME = "{ python3Packages }: python3Packages.pytorch"
+
+
+def lock(root: Path, modified: int) -> None:
+    table = json.dumps(LOCK).replace('"lastModified": 0', f'"lastModified": {modified}')
+    (root / "flake.lock").write_text(table)
+
+
 @pytest.mark.parametrize(
-    ("library", "wrong"),
+    ("modified", "more", "found"),
     [
-        ("nccl = final.cudaPackages_12_6.nccl;", True),
-        ("nccl = final.cudaPackages_12_8.nccl;", False),
-        ("mpi = final.mpi.override { cudaPackages = final.cudaPackages_13; };", True),
-        ("mpi = final.mpi;", False),
+        (1764000000, {}, ["TS406 warning"]),
+        (1640000000, {}, []),  # nixpkgs of 2021 calls it pytorch
+        (0, {}, []),  # the date is not known
+        (1764000000, {"overlay": "final: prev: { pytorch = prev.python3Packages.torch; }"}, []),
     ],
 )
-def test_libraries_that_torch_is_given_are_of_its_own_cuda(library: str, wrong: bool, tmp_path: Path) -> None:
-    text = f"""final: prev: {{
-  cudaPackages = final.cudaPackages_12_8;
-  torch = prev.python3Packages.torch.override {{ cudaPackages = final.cudaPackages_12_8; {library} }};
+def test_an_old_name_is_wrong_at_a_known_nixpkgs_unless_the_repository_defines_it(
+    modified: int, more: dict[str, str], found: list[str], tmp_path: Path
+) -> None:
+    lock(tmp_path, modified)
+    assert told(judged(tmp_path, shell=OLD_NAME, **more)) == found
+
+
+def test_a_single_file_does_not_say_what_its_repository_defines(tmp_path: Path) -> None:
+    lock(tmp_path, 1764000000)
+    judged(tmp_path, shell=OLD_NAME)
+    assert told(audit((tmp_path / "shell.nix",))) == []
+
+
+SWITCHED = "{ PKGS }: python3Packages.torch.override { cudnnSupport = true; }"
+
+
+def test_arguments_of_torch_are_known_at_a_known_nixpkgs_alone(tmp_path: Path) -> None:
+    rev = builtin_catalog().pins["6a030d5"].rev
+    nixpkgs = 'import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/${sha}.tar.gz") { }'
+    text = f'let sha = "{rev}"; python3Packages = ({nixpkgs}).python3Packages; in {SWITCHED[10:]}'
+    assert told(judged(tmp_path, pinned=text)) == ["TS412 error"]
+    assert told(judged(tmp_path, pinned=text.replace(rev, "0" * 40))) == []
+    assert (
+        told(judged(tmp_path, pinned=text, own="final: prev: { torch = final.callPackage ./t { }; }")) == []
+    )
+
+
+@pytest.mark.parametrize("owner", ["prev", "pyproject", "super"])
+def test_a_torch_that_is_not_known_to_be_of_nixpkgs_is_not_checked(owner: str, tmp_path: Path) -> None:
+    text = f"""final: {owner}: {{
+  torch = ({owner}.torch.override {{ cudaPackages = final.cudaPackages_12_6; }}).overrideAttrs (old: {{
+    buildInputs = [ final.cudaPackages.nccl ];
+  }});
 }}"""
-    assert told(judged(tmp_path, overlay=text)) == ["TS310 warning"] * wrong
+    assert told(judged(tmp_path, uv2nix=text)) == []
 
 
-def test_architectures_of_other_times_exist_and_jetson_parts_are_known(tmp_path: Path) -> None:
-    text = '{ nixpkgs.config.cudaCapabilities = [ "3.5" "5.0" ]; }'
-    assert told(judged(tmp_path, old=text)) == []
-    text = '{ nixpkgs.hostPlatform = "x86_64-linux"; nixpkgs.config.cudaCapabilities = [ "7.2" ]; }'
-    assert told(judged(tmp_path, old=text)) == ["TS416 error"]
+PLACEHOLDERS = """{ lib, fetchurl, torch, mkDriver, hash ? "" }:
+[
+  torch
+  (fetchurl { url = "https://example.org/x"; inherit hash; })
+  (mkDriver { version = "580.1"; sha256_64bit = lib.fakeHash; sha256_aarch64 = lib.fakeHash; })
+]
+"""
+
+
+def test_hashes_that_a_caller_passes_or_a_driver_does_without_are_not_placeholders(tmp_path: Path) -> None:
+    assert told(judged(tmp_path, open=PLACEHOLDERS)) == []
+    (tmp_path / "open.nix").write_text(PLACEHOLDERS.replace("inherit hash", "hash = lib.fakeHash"))
+    assert told(audit((tmp_path,))) == ["TS902 error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("let pkgs = import <nixpkgs> { }; in pkgs.python3Packages.torch", True),
+        ("{ pkgs ? import <nixpkgs> { } }: pkgs.python3Packages.torch", True),
+        (
+            "import ((import <nixpkgs> { }).fetchFromGitHub { repo = ''x''; }) { cudaSupport = 1; }",
+            False,
+        ),
+        ("let p = import <nixpkgs> { }; in import (p.fetchgit { url = ''x''; }) { cudaSupport = 1; }", False),
+    ],
+)
+def test_an_import_that_only_fetches_another_nixpkgs_is_no_note(
+    text: str, noted: bool, tmp_path: Path
+) -> None:
+    found = [(one.rule, one.severity) for one in judged(tmp_path, shell=text).findings]
+    assert found == [("TS212", Severity.NOTE)] * noted
+
+
+SETTINGS = """{
+  nixpkgs.config = {
+    cudaSupport = true;
+    cudaVersion = "12";
+    cudaCapability = [ "8.9" ];
+  };
+}
+"""
+
+
+def test_settings_that_nixpkgs_does_not_read_are_removed_or_renamed(tmp_path: Path, call: Call) -> None:
+    lock(tmp_path, 1764000000)
+    assert told(judged(tmp_path, module=SETTINGS)) == ["TS811 warning", "TS811 warning"]
+    module = tmp_path / "module.nix"
+    call("audit", ".", "--fix", cwd=tmp_path)
+    assert module.read_text() == SETTINGS.replace('    cudaVersion = "12";\n', "")
+    call("audit", ".", "--fix", "--unsafe-fixes", cwd=tmp_path)
+    assert "cudaCapabilities = " in module.read_text()
+    assert told(audit((tmp_path,))) == []
+
+
+@pytest.mark.parametrize("name", ["cudatoolkit", "pytorchWithCuda", "tensorflowWithCuda", "rocmPackages"])
+def test_files_that_name_cuda_or_rocm_are_read_also_in_hidden_folders(name: str, tmp_path: Path) -> None:
+    assert judged(tmp_path, **{".config__nixpkgs__home": f"{{ pkgs }}: [ pkgs.{name} ]"}).concerned == 1
 
 
 @pytest.mark.parametrize(

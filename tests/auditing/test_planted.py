@@ -1,4 +1,4 @@
-"""Two dozen mistakes that people make, planted in four styles: most are named, and right files are quiet."""
+"""Mistakes in files that are not recipes, in four styles: each is named, and right files are quiet."""
 
 from __future__ import annotations
 
@@ -113,37 +113,20 @@ buildPythonPackage rec {
 """,
 }
 OVERLAY, FLAKE, FUNCTION, MODULE = FILES
-# The file, what is changed, into what, and the rule that names it; none where nothing here can tell.
+# The file, what is changed, into what, and the rule that names it.
 PLANTED = [
-    (OVERLAY, '"9.0"', '"sm_90"', "TS420"),
-    (OVERLAY, '[ "9.0" ]; # H100', '[ "12.1" ];', "TS414"),
-    (OVERLAY, "# H100", "# L40S", "TS415"),
     (OVERLAY, "passthru = old.passthru // { tuned = true; }", "passthru = { tuned = true; }", "TS810"),
     (OVERLAY, "old.buildInputs ++ ", "", "TS810"),
-    (OVERLAY, "torch = pyFinal.torch", "torch = pyPrev.torch", "TS707"),
-    (FLAKE, '[ "8.9" ]', '[ "8.7" ]', "TS416"),
     (FLAKE, "cudaCapabilities", "cudaCapability", "TS811"),
-    (FLAKE, "cudaSupport = true; ", "", "TS417"),
-    (FLAKE, "{ torch = pkgs.python3", "{ torch = old.python3", "TS213"),
+    (FLAKE, "cudaSupport = true; ", 'cudaSupport = true; cudaVersion = "12"; ', "TS811"),
     (FLAKE, "ps.torch ps", "ps.torch-bin ps", "TS708"),
-    (FLAKE, "-mavx2 -mfma", "-march=armv9-a", "TS507"),
-    (FLAKE, "-mavx2 -mfma", "-mavx512", "TS507"),
-    (FUNCTION, '"8.6;8.9"', '"86;89"', "TS420"),
-    (FUNCTION, "ARCHITECTURES=86;89", "ARCHITECTURES=8.6;8.9", "TS420"),
-    (FUNCTION, 'pname = "torchaudio"', 'pname = "torchvision"', "TS110"),
-    (FUNCTION, 'hash = "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=";', "", "TS904"),
-    (FUNCTION, "{ cudaSupport = true; }", "{ cudaSupport = true; cudnnSupport = true; }", "TS412"),
     (FUNCTION, "[ torchWithCuda ]", "[ torchWithGpu ]", "TS805"),
-    (MODULE, '[ "8.6" ]', '"8.6"', "TS420"),
-    (MODULE, '"8.6"', '"8.5"', "TS413"),
-    (MODULE, '"8.6"', '"8.9"', "TS415"),
-    (MODULE, "cudaSupport = true;\n    #", "cudaSupport = true;\n    rocmSupport = true;\n    #", "TS418"),
+    (FUNCTION, "= [ torchWithCuda ]", "= = [ torchWithCuda ]", "TS001"),
+    (FUNCTION, "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=", "", "TS901"),
     (MODULE, "{ cudaSupport = true; }", "{ cudaPackages = final.cudaPackages_12_6; }", "TS310"),
-    (MODULE, '"8.6"', '"8.6" "8.7"', "TS416"),
     (MODULE, "pkgs.python3Packages.torch ]", "pkgs.python3Packages.pytorch ]", "TS406"),
     (MODULE, "pyPrev.torch.override", "pyPrev.pytorch.override", "TS406"),
-    (MODULE, "nvidiaPackages.stable", "nvidiaPackages.legacy_390", None),  # which has no CUDA 12
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -151,7 +134,11 @@ def checkout(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "flake.lock").write_text('{"nodes": {"root": {}}, "root": "root", "version": 7}')
+    nodes = {
+        "root": {"inputs": {"nixpkgs": "nixpkgs"}},
+        "nixpkgs": {"locked": {"rev": "0" * 40, "lastModified": 1764000000}},
+    }
+    (tmp_path / "flake.lock").write_text(json.dumps({"nodes": nodes, "root": "root", "version": 7}))
     return tmp_path
 
 
@@ -170,26 +157,22 @@ def test_right_files_of_every_style_are_quiet(checkout: Path) -> None:
 
 @pytest.mark.parametrize("mistake", PLANTED, ids=lambda mistake: f"{mistake[0]}-{mistake[3]}")
 def test_a_planted_mistake_is_named_and_nothing_else(
-    mistake: tuple[str, str, str, str | None], checkout: Path
+    mistake: tuple[str, str, str, str], checkout: Path
 ) -> None:
     name, old, new, rule = mistake
     assert old in FILES[name]
     (checkout / name).write_text(FILES[name].replace(old, new))
-    assert spoken(checkout) == ({(rule, name)} if rule else set())
+    assert spoken(checkout) == {(rule, name)}
 
 
 def test_a_hook_that_is_handed_files_passes_and_sarif_has_the_line(checkout: Path) -> None:
     (checkout / "hello.nix").write_text("{ hello }: hello")
     hook = [PROGRAM, "audit", *FILES, "hello.nix"]
     assert run(hook, cwd=checkout).ok
-    text = FILES[MODULE].replace('"8.6"', '"sm_86"')
+    text = FILES[MODULE].replace("[ ps.torch ]", "[ ps.torch gone ]")
     (checkout / MODULE).write_text(text)
     done = run([*hook, "--format", "sarif"], cwd=checkout)
     (result,) = json.loads(done.stdout)["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (done.code, place["artifactLocation"]["uri"]) == (1, MODULE)
-    assert "sm_86" in text.splitlines()[place["region"]["startLine"] - 1]
-
-
-def test_most_of_the_planted_mistakes_are_named() -> None:
-    assert sum(rule is not None for *_, rule in PLANTED) >= 20
+    assert "gone" in text.splitlines()[place["region"]["startLine"] - 1]

@@ -91,7 +91,7 @@ class FindingsCache:
         if task not in self._digests:
             digest = hashlib.sha256(f"{self.context.lines.get(package_name(task.path))}\0".encode())
             if task.kind == "expression":
-                locked = sorted(locked_nixpkgs(task.path).items())
+                locked = locked_nixpkgs(task.path)
                 digest.update(f"{locked}{(task.path.parent / 'flake.lock').is_file()}".encode())
             for content in self._reached(os.path.realpath(task.path)):
                 digest.update(content)

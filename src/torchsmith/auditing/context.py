@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
-from torchsmith.auditing.rule import Defect, Over, Rule, rules_over, wanted_by
+from torchsmith.auditing.rule import Defect, Over, Rule, rules_over
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
-from torchsmith.recipe.read import PackageSet, Recipe, Span
+from torchsmith.recipe.read import Recipe, Span
 from torchsmith.workspace.search import CUDA, concerned_names
 from torchsmith.workspace.subject import Subject
 
@@ -42,6 +42,7 @@ class FileFindings:
     silenced: int = 0
     form: NormalizedText | None = None  # if all recipes of its form have the same findings
     concerns: bool = False  # whether it is about torch or CUDA
+    defines: frozenset[str] = frozenset()  # attributes of nixpkgs that it defines otherwise
     lasting: bool = (
         True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
     )
@@ -81,19 +82,12 @@ class Context:
         names = concerned_names(self.catalog)
         return not names.isdisjoint(used) or any(re.fullmatch(CUDA, name) for name in used)
 
-    def of_recipe(self, subject: Subject, *, anywhere: bool = False) -> Iterator[Finding]:
-        """The findings of rules over a recipe; `anywhere`: of those that hold of files of any name."""
+    def of_recipe(self, subject: Subject) -> Iterator[Finding]:
+        """The findings of rules over a recipe; of those that hold of any file, if it is not named after a
+        variant."""
         for rule in self.rules("recipe"):
-            if rule.anywhere or not anywhere:
+            if rule.anywhere or subject.variant is not None:
                 yield from (finding(rule, defect, subject) for defect in rule.defects(subject))
-
-    def of_expressions(self, subject: Subject) -> Iterator[Finding]:
-        """The findings of rules over a file that is not named after a cell: over all of it, and over each of
-        its package sets."""
-        for rule in self.rules("expression"):
-            sets = subject.package_sets if PackageSet in wanted_by(rule.check) else (None,)
-            for package_set in sets:
-                yield from (finding(rule, defect, subject) for defect in rule.defects(subject, package_set))
 
     def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
         """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""
@@ -136,8 +130,9 @@ def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
     severity = max(defect.severity or rule.severity, sure.worst, key=lambda severity: severity.rank)
-    safe = defect.fix is not None and (sure is Sure.CERTAIN or defect.fix.prose)
-    fix = defect.fix if keep_fix and safe else None
+    fix = defect.fix if keep_fix and (sure is not Sure.GUESS or (defect.fix and defect.fix.prose)) else None
+    if fix and sure is not Sure.CERTAIN and not fix.prose:
+        fix = replace(fix, safe=False)
     return Finding(
         rule=rule.id,
         title=rule.title,

@@ -42,11 +42,12 @@ class Sure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindingFix:
-    """Edits of the finding's own file that fix it and change nothing else."""
+    """Edits of the finding's own file that fix it; a `safe` one changes no build."""
 
     title: str
     edits: tuple[Edit, ...]
     prose: bool = False  # changes words for people alone, which no build reads
+    safe: bool = True  # otherwise it is applied only with --unsafe-fixes
 
 
 SortKey = tuple[Where, int, str, str]
@@ -65,7 +66,7 @@ class Finding:
     fix: FindingFix | None = None
     source: str = ""  # the line that it is about
     sure: Sure = Sure.CERTAIN
-    about: str = ""  # the setting or attribute, if Nix can decide about it
+    about: str = ""  # an attribute of nixpkgs: the finding holds if the repository does not define it
 
     @property
     def printable(self) -> Finding:

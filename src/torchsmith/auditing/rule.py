@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
     from torchsmith.workspace.subject import Subject
 
-Over = Literal["recipe", "expression", "repo", "file", "unread", "facts", "derivations"]
+Over = Literal["recipe", "repo", "file", "unread", "facts", "derivations"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 MAX_CHARACTERS = 1_000_000  # of a file that is checked; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
@@ -37,7 +37,7 @@ class Defect:
     sure: Sure | None = None  # if the rule is less sure than usual
     of: Recipe | None = None
     file: str = ""  # another file than the one that is checked
-    about: str = ""  # the setting or attribute, if Nix can decide about it
+    about: str = ""  # an attribute of nixpkgs: the defect is one if the repository does not define it
 
 
 RuleFunction = Callable[..., Iterator[Defect]]
@@ -59,11 +59,11 @@ class Rule:
     check: RuleFunction
     sure: Sure = CERTAIN
     unless: tuple[str, ...] = ()
-    anywhere: bool = False  # also for files that are not recipes by their name
+    anywhere: bool = False  # also for Nix files that are not named after a variant
 
-    def defects(self, subject: Subject, *more: object) -> Iterator[Defect]:
-        """What is wrong with a recipe that it applies to; `more` are facts that the recipe has not."""
-        facts = [_fact(kind, subject, more) for kind in wanted_by(self.check)[1:]]
+    def defects(self, subject: Subject) -> Iterator[Defect]:
+        """What is wrong with a recipe that it applies to."""
+        facts = [subject.fact(kind) for kind in wanted_by(self.check)[1:]]
         if None not in facts and not any(getattr(subject, name) for name in self.unless):
             yield from self.check(subject, *facts)
 
@@ -87,11 +87,6 @@ def wanted_by(check: RuleFunction) -> tuple[type, ...]:
     """The types of what a rule's function is handed, in order."""
     hints = get_type_hints(check)
     return tuple(kind for name, kind in hints.items() if name != "return")
-
-
-def _fact(kind: type, subject: Subject, more: tuple[object, ...]) -> object:
-    value = next((thing for thing in more if isinstance(thing, kind)), None)
-    return value if value is not None else subject.fact(kind)
 
 
 def convention(subject: Subject) -> Sure | None:

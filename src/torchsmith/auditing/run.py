@@ -130,17 +130,15 @@ def audit(
         for task, result in zip(todo, _check_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
             checked[task] = result
             step(task.label)
-    findings = [finding for _, task in work for finding in checked[task].findings]
+    findings = [finding for folder in folders for finding in _held(folder, work, checked)]
     checked_facts = ((folder.root, task, checked[task].facts) for folder, task in work)
     by_repo = grouped((root, _of_repo(task, facts, catalog)) for root, task, facts in checked_facts if facts)
     deeper: list[FileFindings] = []
     if cache and todo and all(folder.whole for folder in folders):
         cache.keep(checked)
     if evaluate:
-        from torchsmith.auditing.decide import decided
         from torchsmith.auditing.derivations import check_derivations
 
-        findings = decided(findings, trees or {})
         addresses = workspace.addresses if workspace else ()
         deeper += check_derivations(folders, context, trees or {}, addresses)
     findings += [finding for result in deeper for finding in result.findings]
@@ -154,6 +152,22 @@ def audit(
     return AuditReport(
         tuple(counted), len(recipes), len(work), silenced + baseline, searched, concerned + named, named
     )
+
+
+def _held(
+    folder: Repository,
+    work: Sequence[tuple[Repository, CheckTask]],
+    checked: Mapping[CheckTask, FileFindings],
+) -> Iterator[Finding]:
+    """Yield the findings of a repository, without those about attributes of nixpkgs that it may define
+    itself."""
+    own = [(task, checked[task]) for other, task in work if other is folder]
+    defined = {name for _, result in own for name in result.defines}
+    for task, result in own:
+        for finding in result.findings:
+            foreign = task.kind == "expression" and bool(finding.about)
+            if not foreign or (folder.whole and finding.about not in defined):
+                yield finding
 
 
 def _unique(findings: Iterable[Finding]) -> list[Finding]:
@@ -234,9 +248,10 @@ def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
     if not context.concerns(recipe):
         return FileFindings(())
     subject = context.subject(label, recipe)
-    findings = [*context.of_recipe(subject, anywhere=True), *context.of_expressions(subject)]
-    counted, silenced = unmuted(findings, recipe.text)
-    return FileFindings(counted, silenced=silenced, concerns=True, lasting=_exact(recipe))
+    counted, silenced = unmuted([*context.of_recipe(subject)], recipe.text)
+    return FileFindings(
+        counted, silenced=silenced, concerns=True, defines=subject.defines, lasting=_exact(recipe)
+    )
 
 
 def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
@@ -272,8 +287,6 @@ def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
     subject = context.subject(label, recipe)
     facts = facts_of(subject, context.forms)
     findings = [*known, *context.of_recipe(subject)]
-    if subject.variant is None and context.concerns(recipe):
-        findings += context.of_expressions(subject)
     counted, silenced = unmuted(findings, recipe.text)
     return FileFindings(counted, facts, silenced, lasting=_exact(recipe))
 

@@ -69,6 +69,7 @@ class AuditRequest(Request):
     nixpkgs: NixpkgsOption = ()
     fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
     diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
+    unsafe_fixes: Annotated[bool, Option("With --fix and --diff: also fixes that change a build.")] = False
     baseline: Annotated[Path | None, Option("A file of known findings to ignore.")] = None
     write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
     line: Annotated[
@@ -101,8 +102,9 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
-    fixes, count = fixed(report.findings)
-    report = replace(report, findings=_fixable(report.findings, {change.path for change in fixes}))
+    wanted = [_chosen(finding, unsafe=request.unsafe_fixes) for finding in report.findings]
+    fixes, count = fixed(wanted)
+    report = replace(report, findings=_fixable(wanted, {change.path for change in fixes}))
     if not (request.fix or request.diff):
         return report
     recovered = ""
@@ -115,6 +117,13 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         report = replace(report, accepted="fixable")
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, fixed=count, recovered=recovered)
+
+
+def _chosen(finding: Finding, *, unsafe: bool) -> Finding:
+    """Return the finding without a fix that was not asked for: it becomes a hint."""
+    if finding.fix is None or finding.fix.safe or unsafe:
+        return finding
+    return replace(finding, fix=None, hint=finding.hint or f"--fix --unsafe-fixes will {finding.fix.title}")
 
 
 def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:

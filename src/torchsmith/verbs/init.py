@@ -68,7 +68,7 @@ class InitRequest(Request):
 
 class InitReport(msgspec.Struct, frozen=True):
     """The file that was written and the number of its variants. Of recipes that were read: what was left out,
-    assumed and lost, and their nixpkgs if it is not the catalog's."""
+    and their nixpkgs if it is not the catalog's."""
 
     FORMAT: ClassVar = 2
     file: Path
@@ -76,8 +76,6 @@ class InitReport(msgspec.Struct, frozen=True):
     warned: int = 0
     recipes: int = 0
     left_out: Sequence[UnusedRecipe] = ()
-    assumed: Sequence[str] = ()
-    lost: Sequence[str] = ()
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
@@ -126,8 +124,6 @@ def init(request: InitRequest) -> InitReport:
         warned=sum(bool(cell.warnings) for cell in derived.cells),
         recipes=derived.recipes,
         left_out=derived.left_out,
-        assumed=derived.assumed,
-        lost=derived.lost,
         elsewhere=dict(derived.elsewhere),
         pins={block_title(block): pin for block, pin in derived.pins.items()},
     )
@@ -160,19 +156,13 @@ def _print_report(report: InitReport) -> None:
         write(f"left out: {counted(len(report.left_out), 'recipe')}")
     for why, names in grouped((recipe.why, recipe.name) for recipe in report.left_out).items():
         write(f"  {some_of(names)}: {why}")
-    for title, rows in (("not stated, assumed", report.assumed), ("not kept", report.lost)):
-        if rows:
-            write(f"{title}: {len(rows)}")
-        for row in rows:
-            write(f"  {row}")
     if report.elsewhere:
         write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
     for block, count in report.elsewhere.items():
         write(f"  {count} of {block}")
     for block, pin in report.pins.items():
         warn(f"wrote catalog/lines.toml: {block} at nixpkgs {pin}, as all of its recipes are")
-    kind = "file" if report.assumed or report.lost else "recipe"
-    source = f" from {counted(report.recipes, kind)}" if report.recipes else ""
+    source = f" from {counted(report.recipes, 'recipe')}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
     warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
     if report.drivers:

@@ -79,7 +79,6 @@ class ChangeReport(msgspec.Struct, frozen=True):
     changes: Sequence[Change]
     commits: Sequence[Commit] = ()
     narrowed: Sequence[str] = ()  # the GPU of each recipe that passes it to nixpkgs now and did not before
-    torch_elsewhere: Sequence[str] = ()  # other files that set torch, which no plan changes
     unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
 
@@ -97,14 +96,9 @@ class ChangeReport(msgspec.Struct, frozen=True):
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
     from torchsmith.edit.pin import unhashed_pins
-    from torchsmith.workspace.checkout import workspace_folder
-    from torchsmith.workspace.derive import torch_elsewhere
 
-    request = request or PlanRequest()
-    planned, report = request.planned()
-    elsewhere = torch_elsewhere(workspace_folder(request.workspace), planned.workspace.catalog)
-    unhashed = unhashed_pins(planned.workspace)
-    return msgspec.structs.replace(report, torch_elsewhere=elsewhere, unhashed=unhashed)
+    planned, report = (request or PlanRequest()).planned()
+    return msgspec.structs.replace(report, unhashed=unhashed_pins(planned.workspace))
 
 
 def run(
@@ -125,8 +119,6 @@ def run(
     more = print_report(report, diff=diff, verbose=verbose, json=json)
     if more:
         next_step("plan", "--verbose", workspace=request.workspace, why="every file")
-    if report.torch_elsewhere:
-        tell(f"torch is also set in {some_of(report.torch_elsewhere)}, which the plan does not change")
     for pin, line in report.unhashed.items():
         words = ("line", "update", line, "--rev", pin)
         next_step(*words, workspace=request.workspace, why=f"records the hash of nixpkgs {pin}")

@@ -21,12 +21,14 @@ SETTINGS = (
     "TORCH_CUDA_ARCH_LIST",
 )
 LIBRARIES = ("magma", "nccl", "cudnn")
-CUDA = r"cuda[A-Z]\w*|enableCuda\w*"  # package sets and settings, rightly spelled or not
-SKIPPED = ("node_modules", "result")
+# Package sets and settings, rightly spelled or not, and packages with CUDA in their name.
+CUDA = r"cuda[A-Z]\w*|enableCuda\w*|cudatoolkit\w*|(?:pytorch|tensorflow)WithCuda|rocmPackages\w*"
+# Folders that hold no source; recipes below .flox are found as Flox finds them.
+SKIPPED = ("node_modules", "result", ".git", ".hg", ".jj", ".direnv", ".venv", ".tox", ".cache", ".flox")
 
 
 def nix_files(root: Path, templates: Iterable[str] = ()) -> list[Path]:
-    """Every .nix file at or below a folder that git does not ignore; without git, none in hidden folders.
+    """Every .nix file at or below a folder that git does not ignore.
     Links are left out, and so are a workspace's templates: their holes are no Nix, and they are judged in
     the recipes that they make."""
     holes = {Path(template).resolve() for template in templates}
@@ -40,7 +42,7 @@ def _nix_files(root: Path) -> list[Path]:
         return [path for path in tracked if path.is_file() and not path.is_symlink()]
     paths: list[Path] = []
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
         paths += (Path(folder, name) for name in sorted(files) if name.endswith(".nix"))
     return [path for path in paths if not path.is_symlink()]
 

@@ -36,8 +36,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.checkout import Checkout, RecipeFile, Repository, UnusedRecipe, discover
-from torchsmith.workspace.derive import cells_of_files
+from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace, read_as
 from torchsmith.workspace.settings import schema
 
@@ -163,22 +162,13 @@ class Derived:
     elsewhere: Mapping[str, int] = field(
         default_factory=dict
     )  # recipes whose nixpkgs is not kept, by a description
-    assumed: tuple[str, ...] = ()  # what expressions do not state, and what was assumed
-    lost: tuple[str, ...] = ()  # what they say that recipes would not
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     """Read repositories; raises a Problem if they are not side by side, or hold nothing that can be read. The
-    folder that has them, and is the workspace, may be named after them. If no recipe is named after a
-    cell, flakes, overlays and modules are read, and the workspace is their own folder."""
+    folder that has them, and is the workspace, may be named after them."""
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
     checkout = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
-    if checkout and not any(recipe.variant for recipe in checkout.recipes):
-        try:
-            return _from_expressions(checkout, repos, line)
-        except Empty:
-            if not checkout.recipes:
-                raise
     repositories = [repo for repo in (checkout.repositories if checkout else ()) if repo.recipes]
     root = _root([repo.root for repo in repositories] or repos)
     catalog = load_catalog(root / "catalog")
@@ -199,22 +189,6 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
     return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
-
-
-def _from_expressions(checkout: Checkout, repos: Sequence[Path], line: str | None) -> Derived:
-    """The workspace that flakes, overlays and modules describe."""
-    root = repos[0] if repos[0].is_dir() else repos[0].parent
-    catalog = load_catalog(root / "catalog")
-    templates = {Path(template).resolve() for template in catalog.templates}
-    paths = [path for repository in checkout.repositories for path in repository.elsewhere]
-    paths += [recipe.path for recipe in checkout.recipes]
-    files = [path for path in paths if path.resolve() not in templates]
-    read = cells_of_files(files, catalog, line)
-    if not read.cells:
-        raise Empty(f"no cell of {', '.join(map(str, repos))} can be generated", hint=read.refused[0].why)
-    ordered = tuple(sorted(read.cells, key=lambda cell: cell.variant.sort_key))
-    text = _text(ordered, checkout.repositories)
-    return Derived(root / FILE, text, read.files, ordered, read.refused, assumed=read.assumed, lost=read.lost)
 
 
 def _cells(

@@ -19,21 +19,20 @@ from torchsmith.recipe.read import (
     Bound,
     Located,
     Override,
-    PackageSet,
     Recipe,
     Span,
     Value,
-    expressions,
     read_recipe,
 )
 from torchsmith.recipe.read.open import without_definitions
-from torchsmith.workspace.lock import locked_nixpkgs
+from torchsmith.workspace.lock import LockedNixpkgs, locked_nixpkgs
 from torchsmith.workspace.release import stated_release
 
 PKGS = ".flox/pkgs"
 RecipeStyle = Literal["pinned", "flox", "scratch"]
 BESIDE = re.compile(r"import \./([\w.+-]+\.nix)\b")
 SCRATCH = ("buildPythonPackage", "mkDerivation")
+TORCH_IS_TORCH = 1664582400  # 2022-10-01: nixpkgs had renamed `pytorch` to `torch`
 LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
 # What rules ask for by its type, and what a subject calls it.
 FACTS: Mapping[type, str] = {
@@ -169,9 +168,29 @@ class Subject:
         """The nixpkgs that it does import, where the catalog knows it; without a name, also by a lock
         file."""
         revs = {pin.rev.value for pin in self.body.pins if pin.rev}
-        if not self.body.pins and self.variant is None and self.recipe.path.is_file():
-            revs = {locked_nixpkgs(self.recipe.path).get("nixpkgs", "")}
-        return next((pin for pin in self.catalog.pins.values() if pin.rev in revs), None)
+        if not self.body.pins and self.variant is None:
+            revs = {locked.rev for locked in self._locked}
+        known = {pin.rev: pin for pin in self.catalog.pins.values()}
+        return known.get(revs.pop()) if len(revs) == 1 else None
+
+    @property
+    def _locked(self) -> tuple[LockedNixpkgs, ...]:
+        return locked_nixpkgs(self.recipe.path) if self.recipe.path.is_file() else ()
+
+    @property
+    def pin_has_torch(self) -> bool:
+        """Whether its nixpkgs is known, and new enough to call the package `torch`."""
+        if self.variant is not None or self.imported_pin is not None:
+            return True
+        locked = () if self.body.pins else self._locked
+        return bool(locked) and all(nixpkgs.modified >= TORCH_IS_TORCH for nixpkgs in locked)
+
+    @property
+    def defines(self) -> frozenset[str]:
+        """Which of nixpkgs' names of torch it defines, other than by an override."""
+        plain = (text for text in self.body.bound_texts("torch") if ".override" not in text)
+        names = {"pytorch": bool(self.bound("pytorch")), "torch": any(plain)}
+        return frozenset(name for name, defined in names.items() if defined)
 
     # ---- its release
 
@@ -224,10 +243,6 @@ class Subject:
     def fact(self, kind: type) -> object:
         """What is known of a kind, such as its Gpu; None where nothing is."""
         return getattr(self, FACTS[kind])
-
-    @cached_property
-    def package_sets(self) -> tuple[PackageSet, ...]:
-        return expressions(self.whole)
 
     @property
     def flox(self) -> bool:

@@ -1,112 +1,80 @@
-"""Packages and nixpkgs in expressions without a variant name: overlays, flakes, modules and shells. What no
-name tells is not known, and nothing is said about it."""
+"""What can be said of any Nix file: overlays, flakes, modules and shells as well as recipes. What its text
+alone does not decide is not reported."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from torchsmith.auditing.rule import CERTAIN, GUESS, LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.finding import FindingFix
+from torchsmith.auditing.rule import CERTAIN, LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import nearest
-from torchsmith.recipe.read import ChangedPackage, PackageSet
-from torchsmith.recipe.read.expressions import CONFIG, cuda_set
+from torchsmith.recipe.read import Edit, Located, Override, Span, Value
 from torchsmith.workspace.subject import Subject
 
-CUDA_NAME = re.compile(r"(?<![\w-])cudaPackages(_\d+(?:_\d+)?)(?![\w-])")
-OF_CUDA = ("mpi", "nccl", "cudnn", "ucx", "triton", "cutensor")
+CUDA_SET = re.compile(r"(?:[\w.'-]+\.)?cudaPackages_(\d+)(?:_(\d+))?")
 MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
+TORCH = re.compile(r"\(*\s*([\w.'-]+)\.torch(?=\.override|\)*$)")
+PYTHON_SET = re.compile(r"(?:[\w.'-]+\.)?python3\d*(?:Packages|\.pkgs)")
+PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[^;:]*?(\w+)\s*:\s*(\w+)\s*:")
 
 
-@rule("TS310", "CUDA set for torch only", WARNING, sure=LIKELY, over="expression")
-def cuda_is_that_of_the_libraries(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """torch is marked broken if its MAGMA or MPI is of another CUDA release. An override that sets CUDA for
-    torch only leaves MAGMA, NCCL and everything built on torch at the default of the package set; an overlay
-    of `cudaPackages` moves all of them. An `nccl` or `mpi` of another CUDA set than torch's is the same
-    mistake."""
-    for change in package_set.of("torch", "torch-bin"):
-        yield from _other_libraries(change)
-    pin = subject.imported_pin
-    for change in package_set.of("torch"):
-        cuda = change.cuda if change.kind == "override" else None
-        if cuda is None or any(name in change.texts for name in MAGMA) or "magma" in package_set.bound:
+def in_nixpkgs_python(subject: Subject, owner: str) -> bool:
+    """Whether an expression is a set of Python packages of nixpkgs: by its name, or because it is an argument
+    of an overlay for one. Sets of uv2nix or poetry2nix have other attributes."""
+    parameters = {name for match in PYTHON_OVERLAY.finditer(subject.code) for name in match.groups()}
+    texts = [owner, *subject.body.bound_texts(owner)]
+    return owner in parameters or any(PYTHON_SET.fullmatch(text) for text in texts)
+
+
+def torch_overrides(subject: Subject) -> Iterator[Override]:
+    """The overrides of nixpkgs' own torch."""
+    for override in subject.body.overrides:
+        match = TORCH.match(override.of)
+        if match and in_nixpkgs_python(subject, match[1]):
+            yield override
+
+
+def _text(subject: Subject, value: Located[Value]) -> str:
+    return subject.body.syntax.data[value.span.start : value.span.end].decode()
+
+
+@rule("TS310", "CUDA set for torch only", WARNING, sure=LIKELY, anywhere=True)
+def cuda_is_that_of_the_libraries(subject: Subject) -> Iterator[Defect]:
+    """torch is marked broken if its MAGMA is of another CUDA release. An override that sets CUDA for torch
+    only leaves MAGMA, NCCL and everything built on torch at the default of the package set; an overlay of
+    `cudaPackages` moves all of them. Reported for nixpkgs' own torch, in a file that sets neither
+    `cudaPackages` nor MAGMA otherwise."""
+    overrides = list(torch_overrides(subject))
+    passed = [override.arguments["cudaPackages"] for override in overrides if _sets_cuda(override)]
+    if not passed or len(subject.bound("cudaPackages")) > len(passed):
+        return
+    if any(subject.bound(name) for name in MAGMA):
+        return
+    default = subject.imported_pin.default_cuda if subject.imported_pin else None
+    for argument in passed:
+        match = CUDA_SET.fullmatch(_text(subject, argument))
+        if match is None:
             continue
-        moved = [located.value for located in package_set.cudas]
-        default = pin.default_cuda if pin else None
-        if cuda in moved or None in moved or (default and cuda.has(default)):
+        release = ".".join(filter(None, match.groups()))
+        if default and f"{default}.".startswith(f"{release}."):
             continue
-        rest = f"CUDA {moved[0]}" if moved else f"the pin's {default}" if default else "the default CUDA"
-        message = f"only torch gets CUDA {cuda}: MAGMA stays at {rest}, and torch is marked broken"
-        hint = f"an overlay: cudaPackages = final.cudaPackages_{str(cuda).replace('.', '_')};"
-        at = change.arguments.get("cudaPackages")
-        sure = CERTAIN if moved or default else None
-        yield Defect(message, at.span if at else change.span, hint=hint, sure=sure)
+        rest = f"the pin's {default}" if default else "the default CUDA"
+        message = f"only torch gets CUDA {release}: MAGMA stays at {rest}, and torch is marked broken"
+        hint = f"an overlay: cudaPackages = final.cudaPackages_{release.replace('.', '_')};"
+        yield Defect(message, argument.span, hint=hint, sure=CERTAIN if default else None)
 
 
-def _other_libraries(change: ChangedPackage) -> Iterator[Defect]:
-    """Libraries that torch is given of another CUDA set than its own."""
-    for name in (*MAGMA, *OF_CUDA):
-        text = change.texts.get(name, "")
-        sets = [cuda_set(f"cudaPackages{version}") for version in CUDA_NAME.findall(text)]
-        for cuda in sets:
-            if cuda and change.cuda and cuda != change.cuda:
-                at = change.arguments[name].span
-                yield Defect(f"torch gets CUDA {change.cuda}, but {name} is of CUDA {cuda}", at, sure=CERTAIN)
+def _sets_cuda(override: Override) -> bool:
+    return override.kind == "override" and "cudaPackages" in override.arguments
 
 
-@rule("TS311", "CUDA that the pin's torch refuses", WARNING, over="expression")
-def torch_accepts_the_cuda(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """nixpkgs' torch lists the CUDA majors that it was tried with (`brokenConditions`). With another one it
-    is marked broken, and does not evaluate unless the recipe says otherwise."""
-    pin = subject.imported_pin
-    fix = subject.catalog.fixes.get("not-broken")
-    refused = {
-        str(cuda).partition(".")[0]
-        for line in subject.catalog.lines.values()
-        for cuda, build in line.cuda.items()
-        if pin and fix and build.pin == pin.name and fix.name in build.fixes
-    }
-    for cuda in package_set.cudas if "torch" in subject.body.syntax.identifiers else ():
-        broken = cuda.value is not None and str(cuda.value.major) in refused
-        if broken and fix and not re.search(fix.signs[0], subject.code):
-            message = (
-                f"the torch of nixpkgs {pin.name if pin else ''} is marked broken with CUDA {cuda.value}"
-            )
-            yield Defect(
-                message, cuda.span, hint="config.allowBroken = true;, or meta.broken = false of torch"
-            )
-
-
-@rule("TS707", "companion of another torch", WARNING, over="expression")
-def companions_have_the_same_torch(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """All packages of one Python share one torch. A companion that gets the torch from before an override,
-    another CUDA than its torch, or stands beside `torch-bin` without being a `-bin` itself brings a second
-    torch: two versions collide in an environment, or two CUDA runtimes meet in a process."""
-    torchs = package_set.of("torch")
-    names = {package.attr for package in subject.catalog.packages.values() if package.needs_torch}
-    for change in package_set.of(*names):
-        torch_argument = change.arguments.get("torch")
-        text = change.texts.get("torch", "")
-        before = [torch for torch in torchs if torch.root and text == f"{torch.root}.torch"]
-        if torch_argument is not None and before and "torch" in package_set.bound:
-            yield Defect(
-                f"{change.package} gets {text}, the torch from before its override", torch_argument.span
-            )
-        other = next(
-            (torch.cuda for torch in torchs if torch.cuda and change.cuda and torch.cuda != change.cuda), None
-        )
-        if other:
-            cuda_argument = change.arguments["cudaPackages"]
-            yield Defect(
-                f"{change.package} gets CUDA {change.cuda}, its torch CUDA {other}", cuda_argument.span
-            )
-
-
-@rule("TS708", "torch twice in one environment", WARNING, sure=LIKELY, over="expression")
+@rule("TS708", "torch twice in one environment", WARNING, sure=LIKELY, anywhere=True)
 def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
     """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
     torches, whose files collide."""
-    if any("torch" in package_set.bound for package_set in subject.package_sets):
+    passed = {value.span for override in subject.body.overrides for value in override.arguments.values()}
+    if any(binding.span not in passed for binding in subject.bound("torch")):
         return  # an overlay may have made them one
     names = [package.attr for package in subject.catalog.packages.values() if package.needs_torch]
     for listed, span in subject.body.lists:
@@ -118,77 +86,21 @@ def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"torch beside {binary[0]}, which brings torch-bin", span)
 
 
-@rule("TS212", "nixpkgs that is not locked", WARNING, over="expression")
+@rule("TS212", "nixpkgs that is not locked", NOTE, anywhere=True)
 def nixpkgs_is_locked(subject: Subject) -> Iterator[Defect]:
     """`<nixpkgs>`, the tarball of a branch, or a flake without flake.lock is whatever it is on the day of
-    the build: another torch, another CUDA, hours of compiling. As the default of an argument it is a note,
-    because a caller may pass another."""
-    for span, default in subject.body.search_paths("nixpkgs"):
-        severity = NOTE if default else None
-        yield Defect("imports <nixpkgs>, which differs from machine to machine", span, severity=severity)
+    the build: another torch, another CUDA, hours of compiling. A `<nixpkgs>` that only fetches another
+    nixpkgs is not reported."""
+    if subject.variant is not None:
+        return  # which TS205 is about
+    for span in subject.body.search_paths("nixpkgs"):
+        yield Defect("imports <nixpkgs>, which differs from machine to machine", span)
     for pin in subject.body.pins:
         if pin.rev is None and re.search(r"nixpkgs/(?:archive|tarball)/|channels\.nixos", pin.url.value):
             yield Defect("the tarball's address names no revision", pin.url.span)
     path = subject.recipe.path
     if path.name == "flake.nix" and path.is_file() and not (path.parent / "flake.lock").is_file():
-        template = "template" in path.absolute().as_posix()
-        sure = GUESS if template else LIKELY
-        yield Defect("the flake has no flake.lock", hint="nix flake lock", sure=sure)
-
-
-SOURCE = re.compile(
-    r"import\s+\(?(?:inputs\.|sources\.)?([A-Za-z_][\w-]*)\)?\s*\{|^([\w.-]+)\.legacyPackages\b"
-)
-SHARED = ("torch", "cudaPackages", *MAGMA, "mpi", "nccl", "triton")
-
-
-@rule("TS213", "packages of two nixpkgs in one", WARNING, sure=LIKELY, over="expression")
-def packages_are_of_one_nixpkgs(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """Two nixpkgs have two C libraries and two CUDAs. A package of one that gets torch, CUDA or MAGMA of the
-    other loads both in one process."""
-    for change in package_set.changes:
-        own = _source(subject, change.root)
-        for name in SHARED:
-            other = _source(subject, change.texts.get(name, ""))
-            if own and other and own != other:
-                message = f"{change.package} comes from {own}, but gets {name} of {other}"
-                yield Defect(message, change.arguments[name].span)
-
-
-def _source(subject: Subject, text: str) -> str:
-    """The nixpkgs that a package is taken from, by the variable that it begins with."""
-    name = text.split(".")[0]
-    texts = subject.body.bound_texts(name) if re.fullmatch(r"[\w'-]+", name) else []
-    sources = [SOURCE.search(source) for source in texts]
-    return sources[0][1] or sources[0][2] if len(sources) == 1 and sources[0] else ""
-
-
-X86 = re.compile(
-    r"-m(?:avx|sse|fma|f16c|bmi|aes|arch=(?:x86|haswell|broadwell|skylake|icelake|sapphire|znver))"
-)
-NO_FLAG = re.compile(r"-m(?:no-)?(?:avx512|avx512_\w+|avx_\w+|sse4_\d)")  # as /proc/cpuinfo spells them
-ARM = re.compile(r"-m(?:arch=armv|cpu=(?:neoverse|cortex|apple))")
-
-
-@rule("TS507", "flags of another machine", over="expression")
-def flags_are_the_systems(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
-    """AVX is no flag of an ARM compiler, and armv9 none of an x86 one: it stops at the first file. `-mavx512`
-    is a flag of no compiler: each part of AVX-512 has its own, such as `-mavx512f`."""
-    for flag in (flag for listed in package_set.flags for flag in listed.flags):
-        if NO_FLAG.fullmatch(flag.value):
-            yield Defect(
-                f"{flag.value} is not a flag of any compiler",
-                flag.span,
-                hint="use the compiler's name, such as -mavx512f",
-            )
-    system = package_set.system
-    if system is None:
-        return
-    foreign = X86 if system.value.startswith("aarch64") else ARM
-    for listed in package_set.flags:
-        wrong = [flag.value for flag in listed.flags if foreign.match(flag.value)]
-        if wrong:
-            yield Defect(f"{wrong[0]} is not a flag of {system.value}", listed.span)
+        yield Defect("the flake has no flake.lock", hint="nix flake lock")
 
 
 # What torch's derivation cannot do without, and what is lost with it.
@@ -201,64 +113,53 @@ NEEDED = {
     "preConfigure": "TORCH_CUDA_ARCH_LIST and the paths of CUDA",
     "postPatch": "what makes its sources build in Nix",
 }
-PERHAPS = {"env": "variables that newer nixpkgs keep there", "patches": "nixpkgs' patches"}
 
 
-@rule("TS810", "attribute of torch that is replaced", over="expression")
-def attributes_are_extended(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+@rule("TS810", "attribute of torch that is replaced", anywhere=True)
+def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
     """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there; `old.passthru // {
     ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to."""
-    for change in package_set.of("torch"):
-        replaced = {} if change.kind == "override" or "src" in change.texts else change.texts
-        for name, text in replaced.items():
-            lost = NEEDED.get(name) or PERHAPS.get(name)
-            if lost and text != "[ ]" and not _mentions(text, change):
-                message = f"{name} of torch is replaced: {lost} are lost"
-                sure = None if name in NEEDED else LIKELY
-                yield Defect(message, change.arguments[name].span, hint=f"extend old.{name}", sure=sure)
+    if subject.variant is not None:
+        return
+    for override in torch_overrides(subject):
+        replaced = {} if override.kind == "override" or "src" in override.arguments else override.arguments
+        for name, value in replaced.items():
+            text = _text(subject, value)
+            if name in NEEDED and value.value != [] and not re.search(rf"\.{name}\b", text):
+                message = f"{name} of torch is replaced: {NEEDED[name]} are lost"
+                yield Defect(message, value.span, hint=f"extend old.{name}")
 
 
-def _mentions(text: str, change: ChangedPackage) -> bool:
-    """Whether an expression is made of what was there before."""
-    match = re.search(rf"(?<![\w.-]){re.escape(change.old)}(?![\w-])", text) if change.old else None
-    return match is not None or (bool(change.root) and f"{change.root}.{change.package}" in text)
+SETTINGS = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")  # that nixpkgs reads
+SPELLING = 0.85  # how alike a name and a setting are if it is a misspelling
+SETTING = re.compile(r"(?:cuda|cudnn|rocm)\w*")
 
 
-MISTAKEN = {
-    "cudaCapability": "cudaCapabilities",
-    "cudaArchs": "cudaCapabilities",
-    "cudaArchList": "cudaCapabilities",
-    "gpuTargets": "cudaCapabilities",
-    "cudaEnableForwardCompat": "cudaForwardCompat",
-    "enableCuda": "cudaSupport",
-    "enableCudaSupport": "cudaSupport",
-    "cudnnSupport": "cudaSupport",
-    "enableRocm": "rocmSupport",
-}
-
-
-@rule("TS811", "setting that nixpkgs does not have", WARNING, sure=LIKELY, over="expression")
-def settings_exist(subject: Subject, package_set: PackageSet) -> Iterator[Defect]:
+@rule("TS811", "setting that nixpkgs does not have", WARNING, anywhere=True)
+def settings_exist(subject: Subject) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
-    `cudaForwardCompat` and `rocmSupport`. Another spelling has no effect, without an error."""
-    for name, setting in package_set.config.items():
-        near = "" if name in CONFIG else nearest(name, CONFIG) if re.match(r"(?i)cuda|rocm", name) else ""
-        right = MISTAKEN.get(name, near)
-        if right and name not in CONFIG:
-            yield Defect(f"config.{name} does nothing", setting.span, hint=f"config.{right}", about=name)
+    `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, has no effect, without an
+    error: the fix removes it. A misspelt one gets its right name with `--unsafe-fixes`."""
+    for name, setting in subject.body.nixpkgs_settings:
+        if SETTING.fullmatch(name) and name not in SETTINGS:
+            right = nearest(name, SETTINGS, cutoff=SPELLING)
+            hint = f"config.{right}" if right else ""
+            fix = _setting_fix(subject, name, setting.span, right)
+            sure = None if subject.pin_has_torch else LIKELY  # older nixpkgs may have read others
+            yield Defect(f"config.{name} does nothing", setting.span, hint=hint, fix=fix, sure=sure)
 
 
-@rule("TS110", "package in the folder of another", WARNING, sure=LIKELY, over="expression")
-def folder_is_the_packages(subject: Subject) -> Iterator[Defect]:
-    """A package function lies in a folder, or a file, of its own name: `pkgs/torchvision/default.nix` builds
-    torchvision. A copy that kept its pname is found under two names."""
-    known = {
-        word: package
-        for package in subject.catalog.packages.values()
-        for word in (package.attr, package.name)
-    }
-    here = known.get(Path(subject.name).name)
-    for binding in subject.bound("pname"):
-        built = known.get(str(binding.value))
-        if here and built and here != built and binding.owner == "":
-            yield Defect(f"{subject.name} builds {binding.value}", binding.span)
+def _setting_fix(subject: Subject, name: str, value: Span, right: str) -> FindingFix | None:
+    """Rename a setting, or remove the line that it is alone on."""
+    binding = subject.body.binding_around(value, name)
+    if binding is None:
+        return None
+    if right:
+        at = binding.name
+        return FindingFix(f"write {right}", (Edit(at.start, at.end, right),), safe=False)
+    data = subject.body.syntax.data
+    start = data.rfind(b"\n", 0, binding.span.start) + 1
+    end = data.find(b"\n", binding.span.end)
+    alone = data[start:end].strip() == data[binding.span.start : binding.span.end]
+    first, last = (start, end + 1) if alone and end >= 0 else (binding.span.start, binding.span.end)
+    return FindingFix(f"remove {name}", (Edit(first, last, ""),))

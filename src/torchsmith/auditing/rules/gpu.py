@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
+from torchsmith.auditing.rules.expressions import in_nixpkgs_python, torch_overrides
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
@@ -18,8 +19,6 @@ DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
-PYTHON_SET = re.compile(r"python3\d*Packages|pprev|pfinal")
-PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[^;:]*?(\w+)\s*:\s*(\w+)\s*:")
 CLAIM = re.compile(r"(?<!kernels for )no other architecture")
 NO_OWN = ("wraps_nightly", "without_torch")
 NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set up
@@ -152,23 +151,19 @@ def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 
 @rule("TS406", "the attribute `pytorch`", anywhere=True)
 def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins."""
+    """nixpkgs calls the package `torch`. `pytorch` was an alias and is an error at newer pins. Other files
+    than recipes are checked if their nixpkgs is locked, and the repository has no `pytorch` of its own."""
     pin = subject.imported_pin
-    parameters = {name for match in PYTHON_OVERLAY.finditer(subject.code) for name in match.groups()}
-    for expression, at in subject.body.selected("pytorch"):
-        owner = expression.rpartition(".")[0]
-        texts = [
-            owner.rpartition(".")[2],
-            *(text.rpartition(".")[2] for text in subject.body.bound_texts(owner)),
-        ]
-        if owner in parameters or any(PYTHON_SET.fullmatch(text) for text in texts):
+    for expression, at in subject.body.selected("pytorch") if subject.pin_has_torch else ():
+        if in_nixpkgs_python(subject, expression.rpartition(".")[0]):
             stops = pin is not None and bool(pin.torch) and "pytorch" not in pin.aliases
             refused = (
                 f"is refused by nixpkgs {pin.name}" if pin and stops else "is an alias that newer pins refuse"
             )
             severity = None if stops else WARNING
             fix = rewrite(at, "torch")
-            yield Defect(f"{expression} {refused}", at, severity=severity, hint="use torch", fix=fix)
+            message = f"{expression} {refused}"
+            yield Defect(message, at, severity=severity, hint="use torch", fix=fix, about="pytorch")
 
 
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
@@ -314,13 +309,17 @@ def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Def
 @rule("TS412", "switch that torch does not have", anywhere=True)
 def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     """An override may only pass arguments that the package takes; another one, such as `cudnnSupport`, stops
-    the evaluation. To leave cuDNN out, set USE_CUDNN=0."""
+    the evaluation. To leave cuDNN out, set USE_CUDNN=0. Other files than recipes are checked if their nixpkgs
+    is in the catalog, and the repository has no `torch` of its own."""
+    if subject.variant is None and subject.imported_pin is None:
+        return
     pins = [subject.imported_pin] if subject.imported_pin else list(subject.catalog.pins.values())
     known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
     sure = None if subject.imported_pin else LIKELY
     used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
-    for override in subject.passed_to("torch", "pytorch") if known and used else ():
-        for name, argument in override.arguments.items():
+    named = torch_overrides(subject) if subject.variant is None else subject.overrides_of("torch", "pytorch")
+    for override in named if known and used else ():
+        for name, argument in override.arguments.items() if override.kind == "override" else ():
             if name.endswith("Support") and name not in known:
-                hint = f"it takes {', '.join(sorted(known))}"
-                yield Defect(f"torch takes no argument {name}", argument.span, hint=hint, sure=sure)
+                message, hint = f"torch takes no argument {name}", f"it takes {', '.join(sorted(known))}"
+                yield Defect(message, argument.span, hint=hint, sure=sure, about="torch")

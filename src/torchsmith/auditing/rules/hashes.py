@@ -23,6 +23,7 @@ GOOD = re.compile(
 FAKE = re.compile(r"sha256[-:]A{43}=*|(?:sha256:)?0{52}|sha512-A{86}=*|(?:lib\.)?fake(?:Hash|Sha256)")
 NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
 HASHES = {"hash", "sha256", "sha512", "outputHash"}
+OPEN = ("mkDriver",)  # functions that need not be passed every hash
 HASHLESS = ("fetchTarball", "fetchGit", "fetchTree")
 
 
@@ -60,7 +61,7 @@ def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
 def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str, FindingFix | None]]:
     """Sources that state their hash: what they state, what it is where the catalog knows, and the fix."""
     for source in subject.whole.sources:
-        if source.hash is not None:
+        if source.hash is not None and not subject.whole.is_argument(source.hash.span, OPEN):
             known = _known_hash(subject, source)
             yield source, source.hash, known, rewrite(source.hash.span, known) if known else None
 
@@ -94,7 +95,9 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
         elif not GOOD.fullmatch(stated.value):
             yield Defect(f"{stated.value} is not a hash", stated.span, fix=fix)
     for match in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
-        yield Defect(f"{match[1]} is a placeholder", subject.span(match, 1))
+        at = subject.span(match, 1)
+        if not subject.body.is_argument(at, OPEN):
+            yield Defect(f"{match[1]} is a placeholder", at)
 
 
 @rule("TS903", "hash of another source")
@@ -122,7 +125,7 @@ def _right_tag(package: Package, line: Line) -> str:
     return package.upstream.tag_of(line.version_of(package.name)) if package.upstream else ""
 
 
-@rule("TS904", "source without a hash", anywhere=True)
+@rule("TS904", "source without a hash")
 def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """Every download but the pin's needs a hash; Nix refuses to fetch it otherwise."""
     for source in subject.whole.sources:
@@ -142,7 +145,7 @@ NEEDED = {
 }
 
 
-@rule("TS908", "incomplete source", anywhere=True)
+@rule("TS908", "incomplete source")
 def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     """A fetcher without its address, or without owner, repository and tag for GitHub, stops the
     evaluation."""
@@ -190,7 +193,7 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
 
 
-@rule("TS906", "torch without its submodules", anywhere=True)
+@rule("TS906", "torch without its submodules")
 def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
     """PyTorch's source is incomplete without its submodules, and its hash covers them."""
     for source in subject.whole.sources:

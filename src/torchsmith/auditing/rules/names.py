@@ -18,7 +18,7 @@ from torchsmith.workspace.subject import Subject
 MIN_SIMILARITY = 0.8  # how alike a word and a package's name are when one is a typo of the other
 
 
-@rule("TS101", "file name off the convention", WARNING, unless=("reading",))
+@rule("TS101", "file name off the convention", WARNING, unless=("reading",), anywhere=True)
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
     """A recipe is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix` or `PACKAGE-pythonXYZ-cpu-ISA.nix`. From
     another name neither people nor tools can tell what it builds. Checked for Flox packages (below
@@ -48,7 +48,7 @@ def name_is_canonical(subject: Subject, reading: ParsedName) -> Iterator[Defect]
         yield Defect(spelling, hint=f"call it {reading.variant}.nix")
 
 
-@rule("TS103", "name that Flox cannot reach")
+@rule("TS103", "name that Flox cannot reach", anywhere=True)
 def name_suits_flox(subject: Subject) -> Iterator[Defect]:
     """Flox uses the file name as an attribute name: letters, digits, `_` and `-`, no dot. A package with a
     dot in its name cannot be installed. Checked for Flox packages (below `.flox/pkgs`) and for files named as

@@ -40,11 +40,13 @@ LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no 
 ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one machine
 
 
-@rule("TS006", "path that does not exist")
+@rule("TS006", "path that does not exist", anywhere=True)
 def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
     """A path in a recipe must be a file of its own repository: Flox evaluates a copy of the repository and
     nothing beside it. An absolute path (`/home/...`) works on one machine only. Where no build looks
     (`passthru.tests`, `meta`) this is a warning."""
+    if subject.variant is None and not subject.flox:
+        return
     for recipe in subject.recipe.files:
         # A file that asks whether another one exists can do without it.
         for path in recipe.paths if b"pathExists" not in recipe.syntax.data else ():

@@ -22,7 +22,7 @@ def _structured(subject: Subject) -> str:
     return pin.name if pin and pin.torch_shape == "structured" else ""
 
 
-@rule("TS851", "attribute that torch has in env", anywhere=True)
+@rule("TS851", "attribute that torch has in env")
 def variables_are_exported(subject: Subject) -> Iterator[Defect]:
     """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses a variable that is also an
     attribute. Exported in preConfigure it reaches the build in both shapes."""
@@ -36,7 +36,7 @@ def variables_are_exported(subject: Subject) -> Iterator[Defect]:
                 yield Defect(message, argument.span, hint=f"export {name}=... in preConfigure")
 
 
-@rule("TS852", "CUDA's cccl by its old name", anywhere=True)
+@rule("TS852", "CUDA's cccl by its old name")
 def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
     """nixpkgs of 2026 calls the C++ core libraries of CUDA `cccl`; `cuda_cccl` is gone there."""
     pin = _structured(subject)

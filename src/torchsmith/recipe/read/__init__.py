@@ -1,6 +1,5 @@
 """What a recipe says: its text as a tree, with positions, and nothing evaluated."""
 
-from torchsmith.recipe.read.expressions import ChangedPackage, CudaSet, PackageSet, expressions, is_known
 from torchsmith.recipe.read.located import (
     Bound,
     FetchedSource,

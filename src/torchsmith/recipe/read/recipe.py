@@ -6,7 +6,7 @@ Everything is read when it is first asked for, because most callers want only a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read.located import (
     Argument,
+    BoundName,
     Export,
     FetchedSource,
     FlagList,
@@ -53,6 +54,7 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
+CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
 
@@ -297,14 +299,67 @@ class Recipe(RecipeTree):
         plain = path is not None and path.type in ("attrpath", "variable_expression")
         return self.syntax.text(path).rpartition(".")[2] if path is not None and plain else ""
 
-    def search_paths(self, name: str) -> Iterator[tuple[Span, bool]]:
-        """Where `<name>` stands, and whether that is the default of an argument."""
+    def search_paths(self, name: str) -> Iterator[Span]:
+        """Where `<name>` is imported for more than to fetch something with it."""
         for node in captured(self.syntax.tree, "(spath_expression) @path").get("path", ()):
-            if self.syntax.text(node) == f"<{name}>" and self.alive(node):
-                above = node.parent
-                while above is not None and above.type != "formal":
-                    above = above.parent
-                yield self.syntax.span(node), above is not None
+            if self.syntax.text(node) == f"<{name}>" and self.alive(node) and not self._only_fetches(node):
+                yield self.syntax.span(node)
+
+    def _only_fetches(self, node: Node) -> bool:
+        """Whether an import is used for its fetchers alone: `(import <nixpkgs> { }).fetchFromGitHub`, or a
+        variable that is nowhere used otherwise."""
+        while node.parent is not None and node.parent.type in CALLS:
+            node = node.parent
+        parent = node.parent
+        if parent is None:
+            return False
+        if parent.type == "select_expression":
+            return self._selects_fetcher(parent)
+        if parent.type != "binding":
+            return False
+        name = self.syntax.text(part(parent, "attrpath"))
+        uses = [variable for variable in self.syntax.variables if self.syntax.text(variable) == name]
+        selections = [use.parent for use in uses if use.parent and use.parent.type == "select_expression"]
+        used = len(uses) == len(selections) and name not in self.syntax.inherited_names
+        return bool(uses) and used and all(map(self._selects_fetcher, selections))
+
+    def _selects_fetcher(self, selection: Node) -> bool:
+        return self.syntax.text(part(selection, "attrpath")).startswith("fetch")
+
+    @cached_property
+    def nixpkgs_settings(self) -> tuple[tuple[str, Located[Value]], ...]:
+        """The names in `config` of nixpkgs, with their values: passed to an import, or set by a module as
+        `nixpkgs.config`."""
+        settings = [(name, value) for nixpkgs in self.imports for name, value in nixpkgs.config.items()]
+        for binding in self._bindings if b"nixpkgs" in self.syntax.data else ():
+            inner = (self.owner_of(binding.node), *(name or "?" for name in binding.names))
+            owner, _, name = ".".join(filter(None, inner)).rpartition(".")
+            if owner == "nixpkgs.config" or owner.endswith(".nixpkgs.config"):
+                settings.append((name, self.located(binding.expression)))
+        return tuple(settings)
+
+    def is_argument(self, span: Span, functions: Collection[str]) -> bool:
+        """Whether a place is the default of an argument, or is passed to one of these functions."""
+        node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
+        while node is not None and node.type != "formal":
+            if node.type == "apply_expression":
+                called = self.syntax.text(part(node, "function")).rpartition(".")[2]
+                if called in functions:
+                    return True
+            node = node.parent
+        return node is not None
+
+    def binding_around(self, value: Span, name: str) -> BoundName | None:
+        """The plain binding `name = VALUE;` of the value at a place; None if there is none."""
+        node = self.syntax.tree.root_node.descendant_for_byte_range(value.start, value.end)
+        while node is not None and node.type != "binding":
+            node = node.parent
+        if node is None:
+            return None
+        attribute = part(node, "attrpath").named_children[-1]
+        if self.syntax.text(attribute) != name:
+            return None
+        return BoundName(self.syntax.span(attribute), self.syntax.span(node))
 
     def bound_texts(self, name: str) -> list[str]:
         """What a name is bound to anywhere in the file, as it is written."""
