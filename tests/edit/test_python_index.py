@@ -11,11 +11,12 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 
 from torchsmith.core.problem import Failed
-from torchsmith.edit.python_index import INDEX, PublishedWheel, newest, pip_settings
+from torchsmith.edit.python_index import PublishedWheel, newest, pip_settings
 
 SIZE = 3_000_000  # of the content of a wheel, which nobody should download
 
@@ -135,13 +136,15 @@ def test_the_index_is_the_one_that_pip_is_set_to(monkeypatch: pytest.MonkeyPatch
     assert pip_settings()[0] == "https://mirror.invalid/simple"
     monkeypatch.delenv("PIP_INDEX_URL")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    assert pip_settings()[0] == INDEX
+    assert pip_settings()[0].endswith("/simple")
 
 
 def test_the_real_index_knows_a_torch() -> None:
+    index, _ = pip_settings()
+    address = urlsplit(index)
     try:
-        with closing(socket.create_connection(("index.invalid", 443), timeout=3)):
+        with closing(socket.create_connection((address.hostname, address.port or 443), timeout=3)):
             pass
     except OSError:
         pytest.skip("the Python index cannot be reached")
-    assert newest(["torch"], INDEX)["torch"].version >= "2.1"
+    assert newest(["torch"])["torch"].version >= "2.1"

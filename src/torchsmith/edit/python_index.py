@@ -21,11 +21,10 @@ from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.problem import Failed
+from torchsmith.core.problem import Failed, MissingRequirement
 from torchsmith.core.process import find, run
 
 TORCH = "torch"  # as the index calls it
-INDEX = "https://index.invalid/simple"
 SECONDS = 20.0
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -33,6 +32,7 @@ LARGEST_ANSWER = 1 << 25  # bytes
 TAIL = 1 << 16  # bytes at the end of a wheel, where its list of files is
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
 SETTING = re.compile(r"(?P<section>[^.]*|:env:)\.(?P<name>[a-z-]+)='(?P<value>.*)'")
+DEFAULT = re.compile(r"default\s+(https?://[^\s)]+)\)")  # in the help of pip's --index-url
 # `torch-2.10.0-cp312-cp312-manylinux_2_28_x86_64.whl`; releases before the final one are left out.
 WHEEL = re.compile(r"[A-Za-z0-9._]+-(?P<version>[0-9.]+)-(?P<tags>[^-]+-[^-]+-[^-]+)\.whl")
 HINT = "pip's index-url is used, or python_index in [sources] of torchsmith.toml"
@@ -91,13 +91,22 @@ def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -
 
 
 def pip_settings() -> tuple[str, str]:
-    """The index and the certificates that pip is set to: its variables, else what it says itself."""
+    """The index and the certificates that pip uses: its variables, its configuration, its default. Raises
+    MissingRequirement if there is no pip to ask."""
     values = {name: os.environ.get(f"PIP_{name.upper()}", "") for name in ("index_url", "cert")}
     if not values["index_url"] and (words := _pip()):
-        listed = SETTING.finditer(run([*words, "config", "list"], timeout=SECONDS).stdout)
+        listed = SETTING.finditer(_said([*words, "config", "list"]))
         own = {match["name"].replace("-", "_"): match["value"] for match in listed}
         values = {name: value or own.get(name, "") for name, value in values.items()}
-    return values["index_url"] or INDEX, values["cert"]
+        if not values["index_url"] and (default := DEFAULT.search(_said([*words, "help", "install"]))):
+            values["index_url"] = default[1]
+    if not values["index_url"]:
+        raise MissingRequirement("no pip says which Python index to use", hint=HINT)
+    return values["index_url"], values["cert"]
+
+
+def _said(command: Sequence[str]) -> str:
+    return run(command, timeout=SECONDS).stdout
 
 
 def _pip() -> list[str]:
