@@ -110,8 +110,8 @@ def keep_memory() -> None:
 
 
 def scattered(torch: Any, values: Tensors) -> Tensors:
-    """Copies of the inputs in pages and lines of chance. Where tensors as large as a core's cache lie can
-    double an operation's time, and without this malloc chooses once for a process's life."""
+    """Copies of the inputs at random pages and lines. The place of tensors as large as a core's cache can
+    double an operation's time, and without this malloc chooses it once for a process's life."""
 
     def copied(value: Any) -> Any:
         if not hasattr(value, "nbytes"):

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# Stands in for ninja while setuptools builds extensions: notes the tree, lays an empty object in the place of
+# Replaces ninja while setuptools builds extensions: notes the tree, writes an empty object in place of
 # each, so that the next extension comes to its turn too. What CMake tries meanwhile is left to the real one.
 STAND_IN = """#!{python}
 import json, os, shutil, subprocess, sys
@@ -73,7 +73,7 @@ def objects(tree: NinjaTree) -> ObjectRows:
     text = done.stdout.decode(errors="replace")
     rows = json.loads(text[text.index("[") :])
     rows_by_output = {row["output"]: row for row in rows if row.get("output", "").endswith((".o", ".obj"))}
-    if tree[1].parent != tree[0]:  # empty ones that the stand-in laid there
+    if tree[1].parent != tree[0]:  # empty ones that the replacement wrote there
         for output in rows_by_output:
             (tree[0] / output).unlink(missing_ok=True)
     return rows_by_output

@@ -209,7 +209,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
     for index, module in enumerate(package.modules):
         owner = next(package.name for package in catalog.packages.values() if module in package.modules)
         if owner != name:
-            hint = "verify could not tell them apart: keep one of them"
+            hint = "verify could not distinguish them: keep one of them"
             yield ("modules", index), f"{name} and {owner} both install {module}", hint
     for other in catalog.packages:
         if other != name and other.replace("-", "_") == name.replace("-", "_"):
@@ -243,7 +243,7 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         yield ("attr",), f"{name}: {package.attr} is in a set of its own", 'torch_by = "argument"'
     if not package.gpu_lists and not package.needs_torch and name != TORCH:
         hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
-        yield ("gpu_list",), f"{name} does not need torch, which could tell it its GPU", hint
+        yield ("gpu_list",), f"{name} does not need torch, from which it could get its GPU", hint
     try:
         compile(package.trial, "trial", "exec")
     except (SyntaxError, ValueError) as fault:

@@ -129,7 +129,7 @@ class Instance(Entry, frozen=True, kw_only=True):
     pattern: str
     gpu: str
     cpu: str = ""  # by its name in cpus.toml; empty: not stated
-    system: Platform | None = None  # where the CPU is not known
+    system: Platform | None = None  # if the CPU is not known
 
 
 class JetPack(Entry, frozen=True, kw_only=True):
@@ -294,7 +294,7 @@ class StatedRelease(msgspec.Struct, frozen=True):
     digits: tuple[tuple[str, str], ...]  # by package
 
     def of(self, package: str) -> str:
-        """The digits of a package; those of torch where its own release is not the line's."""
+        """The digits of a package; those of torch if its own release is not the line's."""
         digits = dict(self.digits)
         return digits.get(package, digits.get(TORCH, ""))
 
@@ -368,7 +368,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def rev(self) -> str:
-        """The commit that it is, where its address says so."""
+        """The commit that it is, if its address says so."""
         match = re.search(r"\b[0-9a-f]{40}\b", self.url)
         return match[0] if match else ""
 
@@ -388,7 +388,7 @@ class Fix(Entry, frozen=True, kw_only=True):
     patches: Mapping[str, Patch] = {}
 
     def serves(self, package: Package) -> bool:
-        """Whether a package's recipes hold it: what mends torch is in every recipe that brings its torch."""
+        """Whether a package's recipes hold it: what fixes torch is in every recipe that brings its torch."""
         if not self.packages:
             return True
         return package.name in self.packages or (package.needs_torch and TORCH in self.packages)
@@ -502,7 +502,7 @@ class Estimate(Entry, frozen=True, kw_only=True):
 
 
 class SampledObject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object that a rehearsal compiles, by its name, and what it stands for."""
+    """An object that a rehearsal compiles, by its name, and what it represents."""
 
     what: str
     pattern: str

@@ -15,7 +15,7 @@ from torchsmith.catalog.names import holds, name_words, product_pattern
 KnownGpu = Gpu | RetiredGpu | Gfx
 P = TypeVar("P", bound=KnownGpu)
 N = TypeVar("N", Gpu, RetiredGpu)
-# Long words that stand in the names of GPUs; with any other long word a name is that of something else.
+# Long words in the names of GPUs; with any other long word a name is that of something else.
 LONG_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -96,7 +96,7 @@ def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
         for at in range(len(words) - len(part) + 1)
         if words[at : at + len(part)] == part
     ]
-    # A virtual GPU has its profile behind its name: RTX6000-8Q, where RTX6000 alone may be three GPUs.
+    # A virtual GPU has its profile behind its name: RTX6000-8Q; RTX6000 alone may be three GPUs.
     matches += [
         (range(at, at + len(part) + 1), gpu)
         for gpu in catalog.gpus.values()

@@ -11,7 +11,7 @@ from torchsmith.core.files import read_text
 
 def load_catalog(folder: Path | None, texts: Mapping[str, str] | None = None) -> Catalog:
     """The built-in catalog with a workspace's own files laid over it, checked as a whole; `texts` by file
-    name stand for files as they would read."""
+    name replace files."""
     layer = Layer.folder(folder) if folder is not None and folder.is_dir() else Layer({})
     if texts:
         paths = {**layer.paths, **{name: f"catalog/{name}.toml" for name in texts}}

@@ -278,7 +278,7 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
         raise validation_problem(error, *where, kind, inside=(name,), decode=_decode) from error
 
 
-@cache  # the same few words stand in hundreds of places
+@cache  # the same few words are in hundreds of places
 def _parsed(kind: Any, text: str) -> object:
     return kind.parse(text)
 

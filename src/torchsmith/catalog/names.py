@@ -66,7 +66,7 @@ def _plain(name: str) -> str:
 
 
 def holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
-    """Whether words stand in others, one after the other."""
+    """Whether words are in others, one after the other."""
     return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
 
 

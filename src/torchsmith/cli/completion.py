@@ -1,7 +1,7 @@
 """Completion for bash, zsh and fish: scripts that ask torchsmith for the completions of a word.
 
 A script calls `_TORCHSMITH_COMPLETE=SHELL torchsmith WORD...` with the words up to the cursor, the last of
-them unfinished, and reads a candidate a line, with its description behind a tab where the shell shows one.
+them unfinished, and reads a candidate a line, with its description behind a tab if the shell shows one.
 """
 
 from __future__ import annotations

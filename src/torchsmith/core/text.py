@@ -33,7 +33,7 @@ def anchored(pattern: str) -> str:
 
 def shell_word(word: str) -> str:
     """A word as a shell takes it."""
-    import shlex  # only where a command is printed
+    import shlex  # only if a command is printed
 
     return shlex.quote(word)
 

@@ -32,12 +32,12 @@ TOML_TYPES = {
     "float": "a number",
     "bool": "true or false",
 }
-MAX_LIST = 10_000  # a thousand times what anybody ships, and still read in seconds
+MAX_LIST = 10_000  # a thousand times more than needed, and still read in seconds
 
 
 def read_table(text: str, file: str) -> dict[str, Any]:
     """A TOML text as data, or a Problem with the place of what is wrong."""
-    import tomllib  # only where a file is not cached
+    import tomllib  # only if a file is not cached
 
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a signature (BOM)"

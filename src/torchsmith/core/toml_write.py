@@ -11,7 +11,7 @@ MAX_WIDTH = 110  # columns; a longer list has a line for each of its values
 
 
 class Inline(dict[str, Any]):
-    """A table that stands in one line: { owner = "pytorch", repo = "audio" }."""
+    """A table in one line: { owner = "pytorch", repo = "audio" }."""
 
 
 def table_text(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
@@ -51,7 +51,7 @@ def value_text(value: str | bool | float | Sequence[Any] | Mapping[str, Any]) ->
         return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(value_text, value))}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON lets stand
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # which JSON permits
 
 
 def key_text(name: str) -> str:

@@ -179,7 +179,7 @@ def _modules(names: Iterable[str]) -> dict[str, None]:
 
 
 class PackageRow(msgspec.Struct, frozen=True):
-    """A package that is known: `own` where the workspace's catalog has it, and its cells in the matrix."""
+    """A package that is known: `own` if the workspace's catalog has it, and its cells in the matrix."""
 
     name: str
     title: str

@@ -172,7 +172,7 @@ class Variant(msgspec.Struct, frozen=True):
 
     @classmethod
     def try_parse(cls, name: str, catalog: Catalog) -> Variant | None:
-        """The variant of a name; None if it is none."""
+        """The variant of a name; None if it is not one."""
         reading = try_read(name, catalog)
         return reading.variant if reading else None
 
@@ -261,7 +261,7 @@ def read_name(name: str, catalog: Catalog) -> ParsedName:
 
 
 def _package(parts: _NameParts, catalog: Catalog) -> tuple[Package, str]:
-    """The package that a word names, and the digits of its release where it states one."""
+    """The package that a word names, and the digits of its release if it states one."""
     word = parts.take("the package")
     known = catalog.packages
     if word in known:
@@ -274,7 +274,7 @@ def _package(parts: _NameParts, catalog: Catalog) -> tuple[Package, str]:
 
 
 def _release(variant: Variant, digits: str, catalog: Catalog) -> StatedRelease:
-    """The line that a release names: where several are called so, one that has the cell's CUDA, and the
+    """The line that a release names: if several are called so, one that has the cell's CUDA, and the
     oldest of those, as torchaudio 2.11 came with torch 2.11 and serves later ones."""
     package = variant.package.name
     lines = [line for line in catalog.lines.values() if line.release.of(package) == digits]

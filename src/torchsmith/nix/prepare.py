@@ -1,6 +1,6 @@
 """Recipes made ready to be evaluated together: imports that are the same are taken out and shared.
 
-A prepared recipe is its own text in which an import of nixpkgs that stands on its own is replaced by a name,
+A prepared recipe is its own text in which an import of nixpkgs that is self-contained is replaced by a name,
 a file of the workspace that it imports by that file prepared, and a relative path by the absolute one. None
 of these changes a value, because Nix is pure; what cannot be prepared is evaluated as it is.
 """
@@ -110,7 +110,7 @@ class Preparation:
         return tuple(reads)
 
     def imported(self, file: Path) -> Syntax | None:
-        """A file that recipes import; None where it may not be read or is not understood: Nix decides."""
+        """A file that recipes import; None if it may not be read or is not understood: Nix decides."""
         if file not in self.nested:
             if not self.readable.allows(file):
                 return None
@@ -189,7 +189,7 @@ def _tarballs(recipe: Recipe) -> Iterator[Tarball]:
 
 
 def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
-    """The file that `import ./x.nix` reads; None where a path is used in any other way."""
+    """The file that `import ./x.nix` reads; None if a path is used in any other way."""
     call = node.parent
     if call is None or call.type != "apply_expression":
         return None

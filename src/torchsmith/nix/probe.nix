@@ -14,7 +14,7 @@ let
   plain = set "x86_64-linux" { };
   cuda = builtins.mapAttrs (system: _: set system { cudaSupport = true; }) gpus;
 
-  # null where it is not there, or throws.
+  # null if it is not there, or throws.
   try = value: let result = builtins.tryEval (builtins.deepSeq value value); in if result.success then result.value else null;
   having = names: has: builtins.filter (name: try (has name) == true) names;
   available = package: package.meta.available or true;

@@ -178,7 +178,7 @@ def _line_parts(source: SourceLine, states: list[State]) -> list[Part]:
 TOKEN = re.compile(r"\$\{|''|.", re.DOTALL)
 OPENS: dict[str, State] = {'"': "quotes", "''": "indented", "{": "code", "${": "code"}
 CLOSES = {"code": "}", "quotes": '"', "indented": "''"}
-# What stands for itself inside a string, though it looks like the end of it or of an interpolation.
+# What is plain text inside a string, though it looks like the end of it or of an interpolation.
 ESCAPED = {"quotes": re.compile(r"\\.", re.DOTALL), "indented": re.compile(r"''['$\\]")}
 
 

@@ -236,12 +236,12 @@ class CellFacts:
         return self.catalog.pythons[self.variant.python].attr
 
     def base_of(self, package: Package, scope: str) -> TemplateValue:
-        """The package that a recipe starts from, with the mends that its template defines."""
-        base = self.unmended(package, scope)
-        mended = isinstance(base, str) and "opencv-cuda13" in self._fixes(package)
-        return f"(withFfmpegForCuda13 {base})" if mended else base
+        """The package that a recipe starts from, with the fixes that its template defines."""
+        base = self.unfixed(package, scope)
+        fixed = isinstance(base, str) and "opencv-cuda13" in self._fixes(package)
+        return f"(withFfmpegForCuda13 {base})" if fixed else base
 
-    def unmended(self, package: Package, scope: str) -> TemplateValue:
+    def unfixed(self, package: Package, scope: str) -> TemplateValue:
         """nixpkgs' own package, or the one of the workspace's template: it needs nothing of a recipe's."""
         path = self.catalog.template_of(package.name)
         return self.own_template(path, scope) if path else f"{scope}.{package.attr}"

@@ -42,7 +42,7 @@ def family(facts: CellFacts) -> str:
 
 
 def check_nix(text: str, places: Mapping[int, Where]) -> None:
-    """A Problem with the line of the template where a recipe's text is not Nix."""
+    """Raise Invalid, with the line of the template, if a recipe's text is not Nix."""
     from torchsmith.recipe.read.syntax import Unreadable, parse
 
     try:
@@ -92,7 +92,7 @@ class RecipeWriter:
         return not pinned and cell.variant.flavor is not Flavor.NIGHTLY_WRAPPER
 
     def probe(self, cell: Cell, package: Package) -> tuple[str, dict[int, Where]]:
-        """A recipe that is not built: a package of nixpkgs or of a template, and what of the matrix lies
+        """A recipe that is not built: a package of nixpkgs or of a template, and what of the matrix is
         below it marked; with it the lines that come from templates."""
         facts = CellFacts(cell, self.catalog, self.options)
         own = self.catalog.template_of(package.name)
@@ -102,7 +102,7 @@ class RecipeWriter:
             "mark": MARK,
             "torchName": self.catalog.torch.name,
             "marks": [
-                {"markAttr": other.attr, "markName": other.name, "markBase": facts.unmended(other, "pprev")}
+                {"markAttr": other.attr, "markName": other.name, "markBase": facts.unfixed(other, "pprev")}
                 for other in self.catalog.packages.values()
                 if other in others and "." not in other.attr
             ],

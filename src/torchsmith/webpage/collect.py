@@ -253,7 +253,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
         return Findings()
     report = audit(tuple(repository.root for repository in repositories), workspace, cached=True)
     top = root.resolve()
-    # A page of the repository may be a link to a file elsewhere, whose lines are none of ours.
+    # A page of the repository may be a link to a file elsewhere, whose lines do not count.
     files = dict.fromkeys(finding.where.file for finding in report.findings)
     folder_of = cache(os.path.realpath)
     places = {

@@ -234,7 +234,7 @@ class Writer:
 
 @contextmanager
 def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold a workspace, and leave it as it is. Raises CannotWrite where it may not be written."""
+    """Hold a workspace, and leave it as it is. Raises CannotWrite if it may not be written."""
     folder = root / IN_WORKSPACE
     try:
         folder.mkdir(exist_ok=True)

@@ -43,7 +43,7 @@ def settled(cell: Cell, catalog: Catalog, known: frozenset[str]) -> Cell:
 
 
 def _claim(cell: Cell, catalog: Catalog) -> tuple[str, str]:
-    """A cell with its line and nixpkgs; and what is not proved of it, where only this workspace says that it
+    """A cell with its line and nixpkgs; and what is not proved of it, if only this workspace says that it
     can be built."""
     line = catalog.lines[cell.line]
     build = line.build_for(cell.variant.toolkit)

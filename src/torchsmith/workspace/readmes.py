@@ -111,7 +111,7 @@ Flox only sees files that git tracks: `git add` is enough. A torch build takes o
 ## Variants
 {grid(cells, catalog)}
 More: [BUILD_MATRIX.md](BUILD_MATRIX.md) lists every variant, [ALIGNMENT.md](ALIGNMENT.md) shows what the
-packages have in common, and `docs/` tells what was needed to make these builds work.
+packages have in common, and `docs/` says what was needed to make these builds work.
 """
     return _page(body, "README.md")
 
@@ -171,7 +171,7 @@ def _use(name: str, cell: Cell, catalog: Catalog) -> str:
     image = f"    $(nix-build -A images.{name}) | docker load\n" if linux else ""
     driver = (
         f"""Nix's programs look for the driver's `libcuda.so.1` in `{DRIVER_DIR}`, which NixOS has. Elsewhere
-lay links to the driver's files there, and to nothing else of their folder; `torchsmith test` says whether a
+put links to the driver's files there, and to nothing else of their folder; `torchsmith test` says whether a
 build finds the driver, and prints this line with the right folder:
 
     {driver_link_command("/usr/lib/x86_64-linux-gnu")}
@@ -182,7 +182,7 @@ build finds the driver, and prints this line with the right folder:
     )
     return f"""
 ## Use
-A Python with every package of the cell that lies beside this repository:
+A Python with every package of the cell that is beside this repository:
 
     nix-shell -A shells.{name}                 # python3 -c 'import torch'
     nix-build -A environments.{name}           # result/bin/python3

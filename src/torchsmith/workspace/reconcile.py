@@ -100,15 +100,15 @@ class _Reconciler:
         return {path: recipe for path, recipe in recipes.items() if path not in self.wanted}
 
     def changes(self) -> Iterator[Change]:
-        standing = self._standing_in()
+        replaced = self._replaced()
         for path, file in self.wanted.items():
             if file.is_page and not self.workspace.settings.pages and not self._wrote(path):
                 continue
-            yield self._replace(file, standing[path]) if path in standing else self._wanted(file)
+            yield self._replace(file, replaced[path]) if path in replaced else self._wanted(file)
         if not self.prune:
             return
         for path, recipe in self.extra.items():
-            if recipe not in standing.values():
+            if recipe not in replaced.values():
                 yield from self._not_wanted(path, recipe)
         yield from self._stale()
 
@@ -188,7 +188,7 @@ class _Reconciler:
 
     # ---- recipes under another name or form than is wanted
 
-    def _standing_in(self) -> dict[str, RecipeFile]:
+    def _replaced(self) -> dict[str, RecipeFile]:
         """Wanted files that do not exist, and the recipe that exists for the same cell."""
         replaced: dict[str, RecipeFile] = {}
         for recipe in sorted(self.extra.values(), key=lambda recipe: not recipe.canonical):
@@ -218,7 +218,7 @@ class _Reconciler:
         code: ReasonCode = "same-package" if same else "old-name"
         what = "it is this package" if same else "an old name of this cell"
         if variant is not None and variant.flavor:
-            code, what = "stand-in", f"the {variant.flavor.value} stands in for this cell"
+            code, what = "stand-in", f"the {variant.flavor.value} is used for this cell"
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}"
         if checked.errors:
             why += f", and is broken: {checked.errors}"

@@ -132,7 +132,7 @@ class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Mirrors to ask instead of the public servers; recipes keep the canonical addresses."""
 
     nixpkgs: Address = ""  # the git remote whose branches are the channels
-    archive: Address = ""  # of a revision, which {rev} stands for
+    archive: Address = ""  # of a revision, for which {rev} is written
     python_index: Address = ""  # else pip's own setting
 
 

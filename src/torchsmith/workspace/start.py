@@ -72,7 +72,7 @@ cudatoolkit = ["13.0"]
 """
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
-MAX_REASONS = 3  # in the message where nothing at all could be taken in
+MAX_REASONS = 3  # in the message if nothing could be taken over
 HEAD = """\
 # Which builds this workspace ships, read off the recipes in {repos}.
 # torchsmith plan says what is right as it is, and what would change.
@@ -158,7 +158,7 @@ class Derived:
     cells: tuple[Cell, ...]
     left_out: tuple[UnusedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that are not where ours would be
-    pins: Mapping[LineCuda, str] = field(default_factory=dict)  # where all recipes are at another nixpkgs
+    pins: Mapping[LineCuda, str] = field(default_factory=dict)  # if all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(
         default_factory=dict
     )  # recipes whose nixpkgs is not kept, by a description

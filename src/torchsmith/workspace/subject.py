@@ -66,7 +66,7 @@ class Subject:
 
     @cached_property
     def reading(self) -> ParsedName | None:
-        """What the name means, where it is a package's."""
+        """What the name means, if it is a package's."""
         return try_read(self.name, self.catalog)
 
     @property
@@ -165,7 +165,7 @@ class Subject:
 
     @cached_property
     def imported_pin(self) -> Pin | None:
-        """The nixpkgs that it does import, where the catalog knows it; without a name, also by a lock
+        """The nixpkgs that it does import, if the catalog knows it; without a name, also by a lock
         file."""
         revs = {pin.rev.value for pin in self.body.pins if pin.rev}
         if not self.body.pins and self.variant is None:
@@ -196,14 +196,14 @@ class Subject:
 
     @cached_property
     def release(self) -> str:
-        """The line that anything states, else what its code says; empty where nothing does."""
+        """The line that anything states, else what its code says; empty if nothing does."""
         lines = self.requested_line, self.chosen_line
         stated = stated_release(self.variant, self.catalog, self.recipe.text, *lines)
         return self.release_by_code if stated is None else stated
 
     @property
     def release_by_code(self) -> str:
-        """Told by a version, a name, a pin, or that its packages are those of Flox's catalog."""
+        """Known by a version, a name, a pin, or that its packages are those of Flox's catalog."""
         lines = self._named_in_code or self._packaged_lines
         return lines[0].name if len(lines) == 1 else ""
 
@@ -241,7 +241,7 @@ class Subject:
     # ---- what rules ask
 
     def fact(self, kind: type) -> object:
-        """What is known of a kind, such as its Gpu; None where nothing is."""
+        """What is known of a kind, such as its Gpu; None if nothing is."""
         return getattr(self, FACTS[kind])
 
     @property
@@ -265,7 +265,7 @@ class Subject:
 
     @property
     def not_companion(self) -> bool:
-        """It is no companion of a torch."""
+        """It is not a companion of a torch."""
         return not self.companion
 
     @property
@@ -327,13 +327,13 @@ class Subject:
 
     @cached_property
     def line(self) -> Line | None:
-        """The line of its release, where that is known and has its CUDA release."""
+        """The line of its release, if that is known and has its CUDA release."""
         line = self.catalog.lines.get(self.release)
         return line if line and self.variant and line.build_for(self.variant.toolkit) else None
 
     @cached_property
     def build(self) -> LineBuild | None:
-        """How the line is built; None also where nobody knows its nixpkgs yet."""
+        """How the line is built; None also if its nixpkgs is not known yet."""
         build = self.line.build_for(self.variant.toolkit) if self.line and self.variant else None
         return build if build and not build.lacks_pin else None
 
@@ -356,7 +356,7 @@ class Subject:
 
     @property
     def known_pin(self) -> Pin | None:
-        """The nixpkgs that it is built from, where that is certain: the one it imports, or the one that the
+        """The nixpkgs that it is built from, if that is certain: the one it imports, or the one that the
         catalog's own recipes of its line take. What the package set of another caller holds is not known."""
         if self.body.pins:
             return self.imported_pin

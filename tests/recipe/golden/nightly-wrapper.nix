@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper line=nightly content=sha256:56a89a3388ea78060aa3e7569170359616d64023a14594a0e7beb5ea4fc817a0
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly-wrapper line=nightly content=sha256:eb2fe51eb8f2baebdd729ca98db8e2c0cf95fa33f73082d9b324eae4f08a2e32
 # The PyTorch nightly beside this file, built against CUDA 13.0 of known revisions.
 # It takes nothing from Flox, so any stability will do and `nix-build` works too.
 # CUDA_TOOLKIT_REPO=/path/to/build-cudatoolkit uses a local checkout instead (Flox evaluates impurely).
@@ -12,7 +12,7 @@ let
   }
   // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; });
 
-  # Where build-cudatoolkit lies; all four come from the workspace file.
+  # Where build-cudatoolkit is; all four come from the workspace file.
   toolkitOwner = "someone";
   toolkitRepo = "build-cudatoolkit";
   toolkitRev = "fedcba9876543210fedcba9876543210fedcba98";

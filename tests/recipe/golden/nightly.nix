@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:9f9b7d77146b11da853204c79261e4a7397b92993dd8876522c4692df6a2678c
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:89c33b7a73cc6622bce0bad97ccfdf36a0ef20f1a9daf6b3d0e87732ebcece6a
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -8,7 +8,7 @@
 , fetchpatch
 , python313Packages
 , cudaPackages_13
-  # callPackage fills this in where the package set spells out the minor version.
+  # callPackage fills this in if the package set spells out the minor version.
 , cudaPackages_13_0 ? cudaPackages_13
 , autoAddDriverRunpath
 , blas
@@ -83,7 +83,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     ''
       sed -i -E 's/"setuptools[^"]*"/"setuptools"/' pyproject.toml
     ''
-    # SM121 is added only where the source does not have it yet.
+    # SM121 is added only if the source does not have it yet.
     + ''
       echo "Patching CMake files to add SM121 support"
       for file in cmake/Modules_CUDA_fix/upstream/FindCUDA/select_compute_arch.cmake; do

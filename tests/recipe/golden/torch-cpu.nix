@@ -1,7 +1,7 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:e85207bc90cbf1837f94388ab8eeccc6ed26f9bceea280a06305f1e1d32b1cdf
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:6a712ca7b04950978041b108e5b726a6a1c9c59e580f697fe424fcf83c541209
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
-# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+# The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
     # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
@@ -53,7 +53,7 @@ let
     }).overrideAttrs (oldAttrs: {
       pname = "pytorch210-python313-cpu-avx2";
 
-      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      # Reasons are outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
         # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''

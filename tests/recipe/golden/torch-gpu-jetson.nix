@@ -1,7 +1,7 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:532c1beed3eca9f16732ba30345fada11ed6d93e475a9c362941f105933c4b60
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:12b72b039a6f53220db156ca28f93e1ffd5e0094b6a6a5af22862350fd6c1012
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
-# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+# The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
     # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
@@ -24,7 +24,7 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has fixed it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
           patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
@@ -98,7 +98,7 @@ let
         CMAKE
       '';
 
-      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      # Reasons are outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
         # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''

@@ -1,7 +1,7 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:a5b6f54079f85ee6ddf965f841a3442a18ebafb1e236a6b2ce7b1ce521d48ee7
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:01b3fb508f804024943322f24519a386ab2bc84372e1cd8404a944eaf581755a
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
-# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+# The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
     # Without a hash Nix takes what the server sends: torchsmith line update 2.9 --rev 6a030d5 records it.
@@ -24,7 +24,7 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has fixed it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
           patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
@@ -68,7 +68,7 @@ let
         "-DCUDA_VERSION=13.0"
       ];
 
-      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      # Reasons are outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
         # CUTLASS asks CUDA 13 for <cccl/cuda/...>, which nixpkgs keeps one level higher.
         + ''

@@ -1,7 +1,7 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:5c1d887d631dc6f2d126004954e270c36f068c8187d0cc0b20192666415c3a45
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:5deb83c005bdd319f9fe3f150f4bbcf377fc2686ca314edc0dc4eb4fc0adb7b9
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
-# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+# The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
     # Without a hash Nix takes what the server sends: torchsmith line update 2.10 --rev 6a030d5 records it.
@@ -24,7 +24,7 @@ let
       # CUDA 13.0 as the default toolkit, so that every dependency uses the same one.
       (final: prev: { cudaPackages = final.cudaPackages_13_0; })
 
-      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
+      # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has fixed it keeps its own.
       (final: prev: {
         magma = prev.magma.overrideAttrs (oldAttrs: {
           patches = (oldAttrs.patches or [ ]) ++ final.lib.optional
@@ -102,7 +102,7 @@ let
         CMAKE
       '';
 
-      # Whys stand outside the strings: a reworded one inside would compile torch again.
+      # Reasons are outside the strings: a reworded one inside would compile torch again.
       preConfigure = (oldAttrs.preConfigure or "")
         # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.
         + ''
@@ -215,7 +215,7 @@ let
     frei0r = pkgs.frei0r.override { opencv = opencvForCuda13; };
   };
 
-  # Newer releases in nixpkgs take no ffmpeg, and have nothing to mend.
+  # Newer releases in nixpkgs take no ffmpeg, and need no fix.
   withFfmpegForCuda13 = package: package.override (arguments:
     pkgs.lib.optionalAttrs (arguments ? ffmpeg_6-full) { ffmpeg_6-full = ffmpegForCuda13; });
 

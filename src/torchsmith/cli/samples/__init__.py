@@ -1,4 +1,4 @@
-"""What the word `sample` stands for: something small of ours, to try a verb on."""
+"""What the word `sample` means: something small, to try a verb on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 
 
 def or_sample(path: Path, kind: Literal["build", "build.log", "nixpkgs"]) -> Path:
-    """What is given; for the word sample, where nothing of that name is here, ours of this kind."""
+    """The given path; for the word sample, unless there is such a file, our sample of this kind."""
     return (HERE / kind).resolve() if is_sample(path) else path
 
 

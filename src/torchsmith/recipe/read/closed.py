@@ -1,6 +1,6 @@
-"""Expressions made to stand on their own: what an import of nixpkgs needs, so that recipes can share it.
+"""Expressions made self-contained: what an import of nixpkgs needs, so that recipes can share it.
 
-A closed expression means the same wherever it stands, so two recipes whose imports close to the same tokens
+A closed expression means the same everywhere, so two recipes whose imports close to the same tokens
 import the same package set. Whatever cannot be closed with certainty is left alone.
 """
 
@@ -166,7 +166,7 @@ def rewritten(syntax: Syntax, start: int, end: int, edits: list[Edit]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Anatomy:
-    """What the text of an expression says by itself, wherever it stands."""
+    """What the text of an expression says by itself, wherever it is."""
 
     free: Free
     tokens: tuple[str, ...]  # without comments and layout, which mean nothing
@@ -184,7 +184,7 @@ def _text(syntax: Syntax, node: Node) -> bytes:
 
 
 def _tokens(syntax: Syntax, node: Node, path: Path) -> tuple[str, ...]:
-    """The tokens of an expression; where they are counts only for relative paths."""
+    """The tokens of an expression; their place counts only for relative paths."""
     paths = _absolute_paths(syntax, node, path)
     places = tuple(f"{edit.start - node.start_byte}:{edit.text}" for edit in paths)
     return (*_anatomy(_text(syntax, node)).tokens, *places)

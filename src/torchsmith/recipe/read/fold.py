@@ -33,7 +33,7 @@ OPTIONAL: dict[str, Callable[[], Value]] = {
 
 class ConstantFolder:
     """Folds expressions of one file; `arguments` are values that a wrapper passes to it, `path` is where it
-    stands, for the tables that it imports."""
+    is, for the tables that it imports."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"] | U
 
 @dataclass(frozen=True, slots=True)
 class Located(Generic[T]):
-    """A value and where its text stands; a string's span leaves out the quotes, ready to be replaced."""
+    """A value and the place of its text; a string's span leaves out the quotes, ready to be replaced."""
 
     value: T
     span: Span
@@ -68,7 +68,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class NixpkgsImport:
-    """An import of a package set with its arguments; `complete` where all of them could be read."""
+    """An import of a package set with its arguments; `complete` if all of them could be read."""
 
     arguments: frozenset[str]  # their names
     system: Located[str] | None

@@ -123,7 +123,7 @@ def _overlays(syntax: Syntax, arguments: Node) -> Iterator[Overlay]:
 
 
 def _elements(syntax: Syntax, node: Node) -> Iterator[Node]:
-    """The elements of a list, also of lists that are joined; what is not a list stands for itself."""
+    """The elements of a list, also of lists that are joined; what is not a list is one element."""
     node = resolved(syntax, node)
     if node.type == "list_expression":
         yield from (child for child in node.named_children if child.type != "comment")

@@ -390,7 +390,7 @@ class Recipe(RecipeTree):
 
     @cached_property
     def unbound(self) -> tuple[tuple[str, Span], ...]:
-        """Variables that nothing in the file binds and that are no builtins, each where it first stands."""
+        """Variables that nothing in the file binds and that are not builtins, each where it first appears."""
         first: dict[str, Node] = {}
         for node in self.syntax.variables:
             first.setdefault(self.syntax.text(node), node)

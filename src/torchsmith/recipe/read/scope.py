@@ -25,7 +25,7 @@ BUILTINS = frozenset(
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path that can be split at its dots
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 STATEMENTS = ("binding", "inherit", "inherit_from")
-MAX_ALIASES = 8  # variables that stand for each other are followed so far
+MAX_ALIASES = 8  # aliases are followed so far
 SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
 
 
@@ -94,7 +94,7 @@ def formal_nodes(function: Node) -> Iterator[Node]:
 
 
 def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
-    """What `name` means where `node` stands."""
+    """What `name` means at `node`."""
     child, parent = node, node.parent
     skip = False  # `inherit x;` means the x outside of its own set
     dynamic = False
@@ -129,7 +129,7 @@ def unwrapped(node: Node) -> Node:
 
 
 def resolved(syntax: Syntax, node: Node) -> Node:
-    """What a variable stands for."""
+    """The value of a variable."""
     node = unwrapped(node)
     for _ in range(MAX_ALIASES):
         bound = bound_to(syntax, node)

@@ -108,7 +108,7 @@ class Syntax:
 
     @cached_property
     def identifiers(self) -> dict[str, list[Node]]:
-        """The names in code, whatever they stand for, each with its places. `-` belongs to a name."""
+        """The names in code, whatever they mean, each with its places. `-` belongs to a name."""
         nodes = captured(self.tree, "(identifier) @name").get("name", ())
         return grouped((self.text(node), node) for node in nodes)
 

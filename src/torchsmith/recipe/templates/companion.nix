@@ -40,7 +40,7 @@ let
     frei0r = pkgs.frei0r.override { opencv = opencvForCuda13; };
   };
 
-  # Newer releases in nixpkgs take no ffmpeg, and have nothing to mend.
+  # Newer releases in nixpkgs take no ffmpeg, and need no fix.
   withFfmpegForCuda13 = package: package.override (arguments:
     pkgs.lib.optionalAttrs (arguments ? ffmpeg_6-full) { ffmpeg_6-full = ffmpegForCuda13; });
   #? end

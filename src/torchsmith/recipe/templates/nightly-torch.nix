@@ -7,7 +7,7 @@
 , fetchpatch
 , @pythonPackages@
 , @cudaMajorSet@
-  # callPackage fills this in where the package set spells out the minor version.
+  # callPackage fills this in if the package set spells out the minor version.
 , @cudaSet@ ? @cudaMajorSet@
 , autoAddDriverRunpath
 , blas
@@ -80,7 +80,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     ''
       sed -i -E 's/"setuptools[^"]*"/"setuptools"/' pyproject.toml
     ''
-    # @SM@ is added only where the source does not have it yet.
+    # @SM@ is added only if the source does not have it yet.
     + ''
       echo "Patching CMake files to add @SM@ support"
       for file in cmake/Modules_CUDA_fix/upstream/FindCUDA/select_compute_arch.cmake; do

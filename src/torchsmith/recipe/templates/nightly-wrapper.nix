@@ -14,7 +14,7 @@ let
   // (if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; });
 
   #? if selfContained
-  # The CUDA recipes lie beside this one.
+  # The CUDA recipes are beside this one.
   toolkit = {
     cudatoolkit = import ./cudatoolkit-@cuda.slug@.nix arguments;
     cudnn = import ./cudnn-@cuda.slug@.nix arguments;
@@ -22,7 +22,7 @@ let
     libcusparse_lt = import ./libcusparse_lt-@cuda.slug@.nix arguments;
   };
   #? else
-  # Where build-cudatoolkit lies; all four come from the workspace file.
+  # Where build-cudatoolkit is; all four come from the workspace file.
   toolkitOwner = "@toolkit.owner@";
   toolkitRepo = "@toolkit.repo@";
   toolkitRev = "@toolkit.rev@";

@@ -1,4 +1,4 @@
-# The one argument lets a mirror or a checkout stand in for the download; callPackage never fills it.
+# The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
 { torchsmithNixpkgs ? builtins.fetchTarball {
     url = "https://github.com/NixOS/nixpkgs/archive/@pin.rev@.tar.gz";
     #? if pin.sha256

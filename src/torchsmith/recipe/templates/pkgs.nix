@@ -31,7 +31,7 @@ pkgs = import torchsmithNixpkgs {
     #? end
     #? fix magma-cuda13
 
-    # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has mended it keeps its own.
+    # MAGMA 2.9.0 reads a device property that CUDA 13 dropped; a nixpkgs that has fixed it keeps its own.
     (final: prev: {
       magma = prev.magma.overrideAttrs (oldAttrs: {
         patches = (oldAttrs.patches or [ ]) ++ final.lib.optional

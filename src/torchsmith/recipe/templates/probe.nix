@@ -1,4 +1,4 @@
-# A question to Nix: every package of the matrix that lies below @probed@ carries its name there.
+# A question to Nix: every package of the matrix that is below @probed@ carries its name there.
 
 #? include nixpkgs.nix
 

@@ -53,7 +53,7 @@ customPytorch =
     '';
 
     #? end
-    # Whys stand outside the strings: a reworded one inside would compile torch again.
+    # Reasons are outside the strings: a reworded one inside would compile torch again.
     preConfigure = (oldAttrs.preConfigure or "")
       #? fix torch-version
       # setup.py prefers the variable, which may hold the pin's version, and falls back to the file.

@@ -220,7 +220,7 @@
   const shares = new Map();
   data.shared.forEach((build) => build[3].forEach((name) => shares.set(name, [...(shares.get(name) || []), build])));
 
-  // Nix in colours: what stands in code, in "a string" and in ''another'', each of which may hold ${code}.
+  // Nix in colours: what is in code, in "a string" and in ''another'', each of which may hold ${code}.
   const IN = {
     code: /(?<c>#[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<open>"|'')|(?<brace>[{}])|(?<k>\b(?:assert|else|if|in|inherit|let|or|rec|then|with)\b(?![-']))|(?<p>(?:\.{0,2}|~)\/[\w.+/-]+|<[\w./-]+>)|(?<n>\b\d+(?:\.\d+)?\b)|(?<a>[A-Za-z_][\w'-]*(?=(?:\.[\w'"-]+)*\s*=(?!=)))|[A-Za-z_][\w'-]*|[^]/y,
     '"': /(?<close>")|(?<into>\$\{)|(?<s>(?:\\[^]|\$(?!\{)|[^"$\\])+|[^])/y,
