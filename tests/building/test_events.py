@@ -20,10 +20,10 @@ EARLIER = """\
 {"kind":"building","job":"/nix/store/a.drv","derivation":"a"}
 {"kind":"phase","job":"/nix/store/a.drv","derivation":"a","phase":"buildPhase"}
 {"kind":"steps","job":"/nix/store/a.drv","total":5}
-{"kind":"retry","at":3.0,"job":"a.drv","name":"a","cores":4,"attempt":2,"words":"no memory"}
+{"kind":"retry","at":3.0,"job":"a.drv","name":"a","cores":4,"attempt":2,"detail":"no memory"}
 {"kind":"job-ended","at":4.0,"job":"a.drv","name":"a","state":"done","outputs":["/nix/store/a"],"counts":{}}
-{"kind":"job-ended","at":4.0,"job":"b.drv","name":"b","state":"skipped","words":"needs a"}
-{"kind":"note","words":"kept"}
+{"kind":"job-ended","at":4.0,"job":"b.drv","name":"b","state":"skipped","detail":"needs a"}
+{"kind":"note","detail":"kept"}
 {"kind":"run-ended","at":5.0,"state":"failed","counts":{"done":1}}
 """.splitlines()
 DECODER = msgspec.json.Decoder(Event)

@@ -46,14 +46,14 @@ def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
     text = shown(view)
     assert "cuda13_0-sm120-avx512vnni" in text
     assert all(len(line) < 80 for line in text.splitlines()[:-1])  # the last is cut as it is drawn
-    view.tell(JobEnded(job="b", name="b", state="failed", words="no"))
+    view.tell(JobEnded(job="b", name="b", state="failed", detail="no"))
     assert "1 failed" in " ".join(shown(view).split())
 
 
 def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     view = LiveView(Foot(), plan(job(NAME)))
     view.tell(JobStarted(job=NAME, name=NAME, attempt=1))
-    view.tell(JobRetried(job=NAME, name=NAME, words="the remote builder went away", attempt=2, seconds=61.0))
+    view.tell(JobRetried(job=NAME, name=NAME, detail="the remote builder went away", attempt=2, seconds=61.0))
     assert "attempt 2 in 1 min 01 s" in capsys.readouterr().err
     assert "1 min" in shown(view)
     assert "sm120-avx512vnni" in shown(view)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.building.conftest import Place
 from tests.building.conftest import _pattern as _pattern
 from tests.building.conftest import place as place
 from tests.cli.conftest import Call
+from torchsmith.cli.completion import candidates
 from torchsmith.core.state import state_folder
 from torchsmith.record import JobRow, open_record
 
 
-def test_status_says_which_results_the_store_no_longer_has(place: Place, tmp_path: Path, call: Call) -> None:
+def test_status_says_which_results_the_store_no_longer_has(
+    place: Place, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.mkdir()
     record = open_record(place.root)
@@ -27,6 +32,9 @@ def test_status_says_which_results_the_store_no_longer_has(place: Place, tmp_pat
     assert json.loads(call(*place.words("runs", "--json")).out)["missing"] == [str(gone)]
     lines = [line for line in call(*place.words("runs")).out.splitlines() if str(tmp_path) in line]
     assert [line.strip() == str(there) for line in lines] == [True, False]
+    monkeypatch.chdir(place.root)
+    assert [name for name, _ in candidates(("runs", "log", ""))] == ["one", "two"]
+    assert [name for name, _ in candidates(("runs", ""))] == ["log", "one", "two"]
 
 
 def test_page_says_on_the_terminal_that_a_record_is_damaged(place: Place, tmp_path: Path, call: Call) -> None:

@@ -136,7 +136,7 @@ def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_ow
     source = drv("source", digest="sha256-x")
     torch = drv("pytorch210", magma, glibc, source)
     graph = Graph({one.path: one for one in (glibc, cudart, magma, source, torch)}, {"torch": torch.path})
-    assert graph.own == {cudart.path, magma.path, torch.path}
+    assert graph.own(builtin_catalog()) == {cudart.path, magma.path, torch.path}
 
 
 def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.CaptureFixture[str]) -> None:

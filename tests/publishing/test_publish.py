@@ -83,8 +83,8 @@ def with_remotes(place: Place, tmp_path: Path) -> None:
         subprocess.run(["git", "-C", place.root / repo, *remote], check=True)
 
 
-def standings(answer: Result) -> dict[str, str]:
-    return {row["name"]: row["standing"] for row in json.loads(answer.out)["packages"]}
+def states(answer: Result) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in json.loads(answer.out)["packages"]}
 
 
 def test_everything_that_is_missing_is_told_at_once_and_nothing_leaves(
@@ -103,7 +103,7 @@ def test_a_dry_run_needs_no_flox(pinned: Place, call: Call, monkeypatch: pytest.
     monkeypatch.setattr("torchsmith.building.backends.find", lambda name: None)
     monkeypatch.setattr("torchsmith.verbs.publish.find", lambda name: None)
     answer = call(*pinned.words("publish", "--org", "us", "--dry-run", "--json"))
-    assert set(standings(answer).values()) == {"would be published"}
+    assert set(states(answer).values()) == {"would be published"}
     assert "Flox is not installed" in answer.err
     assert call(*pinned.words("publish", "--org", "us")).error == "missing-requirement"
 
@@ -119,7 +119,7 @@ def test_one_commit_and_push_then_every_package_from_that_commit(
     assert [row[:2] for row in published] == [["us", ready.torch], ["us", ready.vision]]
     assert git(tmp_path / "build-pytorch.git", "log", "--format=%H", "main").split() == [published[0][2]]
     again = call(*ready.words("publish", "--org", "us", "--json"))
-    assert set(standings(again).values()) == {"published before"}
+    assert set(states(again).values()) == {"published before"}
     assert len(catalog(tmp_path)) == 2
 
 
@@ -129,11 +129,11 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(
 ) -> None:
     monkeypatch.setenv("FLOX_STANDIN_REFUSES", ready.vision)
     first = call(*ready.words("publish", "--org", "us", "--push", "--json"))
-    assert (first.code, standings(first)) == (1, {ready.torch: "published", ready.vision: "failed"})
+    assert (first.code, states(first)) == (1, {ready.torch: "published", ready.vision: "failed"})
     monkeypatch.delenv("FLOX_STANDIN_REFUSES")
     second = call(*ready.words("publish", "--org", "us", "--json"))
     assert second.code == 0
-    assert standings(second) == {ready.torch: "published before", ready.vision: "published"}
+    assert states(second) == {ready.torch: "published before", ready.vision: "published"}
 
 
 @pytest.mark.needs("nix")
@@ -141,7 +141,7 @@ def test_what_is_not_verified_is_left_unless_forced(ready: Place, tmp_path: Path
     note_verified(open_record(ready.root), ready.vision, ok=False)
     answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
     assert answer.code == 1
-    assert standings(answer) == {ready.torch: "published", ready.vision: "not verified"}
+    assert states(answer) == {ready.torch: "published", ready.vision: "not verified"}
     assert [row[1] for row in catalog(tmp_path)] == [ready.torch]
     assert call(*ready.words("publish", "--org", "us", "--force", "--push")).code == 0
     assert len(catalog(tmp_path)) == 2
@@ -157,17 +157,17 @@ def test_a_build_without_recorded_flags_needs_an_option_of_its_own(ready: Place,
     )
     record.note_verdict(row)
     refused = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--json"))
-    assert standings(refused)[ready.vision] == "not verified"
+    assert states(refused)[ready.vision] == "not verified"
     assert "--unrecorded" in refused.out
     accepted = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--unrecorded", "--json"))
-    assert standings(accepted)[ready.vision] == "would be published"
+    assert states(accepted)[ready.vision] == "would be published"
 
 
 @pytest.mark.needs("nix")
 def test_a_dry_run_publishes_and_pushes_nothing(ready: Place, tmp_path: Path, call: Call) -> None:
     answer = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--json"))
     assert answer.code == 0, answer.err
-    assert standings(answer) == dict.fromkeys((ready.torch, ready.vision), "would be published")
+    assert states(answer) == dict.fromkeys((ready.torch, ready.vision), "would be published")
     assert catalog(tmp_path) == []
 
 
@@ -204,7 +204,7 @@ def commit_all(place: Place) -> None:
 def publish(call: Call, place: Place, *words: str) -> tuple[int, str]:
     """The exit code, and how torch stands; or the error."""
     answer = call(*place.words("publish", "--org", "us", "--json", place.torch, *words))
-    return answer.code, answer.error or standings(answer)[place.torch]
+    return answer.code, answer.error or states(answer)[place.torch]
 
 
 @pytest.mark.needs("nix")
@@ -251,8 +251,8 @@ def test_another_nixpkgs_than_the_pin_s_publishes_nothing(
 ) -> None:
     (tmp_path / "nixpkgs/README.md").write_text("another byte\n")
     answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch))
-    assert (answer.code, standings(answer)[pinned.torch]) == (1, "not verified")
-    assert "hash" in json.loads(answer.out)["packages"][0]["words"]
+    assert (answer.code, states(answer)[pinned.torch]) == (1, "not verified")
+    assert "hash" in json.loads(answer.out)["packages"][0]["detail"]
     monkeypatch.delenv("TORCHSMITH_NIXPKGS")
     assert publish(call, pinned, "--nixpkgs", str(tmp_path / "nixpkgs")) == (1, "not verified")
     assert catalog(tmp_path) == []
@@ -376,7 +376,7 @@ def test_a_head_that_moves_after_the_check_is_not_what_is_published(pinned: Plac
     publisher = Publisher(flox, "us", open_record(pinned.root), tmp_path / "logs", check)
     recipes = choose([pinned.torch], open_workspace(pinned.root), pinned.root).recipes
     rows = publisher.publish(recipes)
-    assert [(row.standing, row.revision) for row in rows] == [("published", good)]
+    assert [(row.state, row.revision) for row in rows] == [("published", good)]
     assert catalog(tmp_path) == [["us", pinned.torch, good]]
 
 
@@ -544,8 +544,8 @@ def test_a_recipe_whose_derivation_depends_on_its_folder_is_refused(
     assert call(*pinned.words("build", pinned.torch)).code == 0
     note_verified(open_record(pinned.root), pinned.torch)
     answer = call(*pinned.words("publish", "--org", "us", "--json", pinned.torch))
-    assert (answer.code, standings(answer)[pinned.torch]) == (1, "not verified")
-    assert "depends on its folder" in json.loads(answer.out)["packages"][0]["words"]
+    assert (answer.code, states(answer)[pinned.torch]) == (1, "not verified")
+    assert "depends on its folder" in json.loads(answer.out)["packages"][0]["detail"]
 
 
 @pytest.mark.needs("nix")

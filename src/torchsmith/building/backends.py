@@ -117,7 +117,7 @@ class _JobEvents:
             case LogLine("", text) if match := UNREACHABLE.match(text):
                 if match[1] not in self.unreachable:
                     self.unreachable.add(match[1])
-                    self.tell(RunNote(words=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
+                    self.tell(RunNote(detail=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
             case _:
                 pass
 

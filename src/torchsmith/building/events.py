@@ -61,7 +61,7 @@ class JobEnded(_Event, frozen=True, kw_only=True, tag="job-ended"):
     state: Literal["done", "failed", "skipped"]
     builder: str = ""
     seconds: float = 0.0
-    words: str = ""
+    detail: str = ""
     outputs: tuple[str, ...] = ()
     counts: dict[str, int] = {}
 
@@ -71,7 +71,7 @@ class JobRetried(_Event, frozen=True, kw_only=True, tag="retry"):
 
     job: str
     name: str
-    words: str
+    detail: str
     attempt: int
     cores: int = 0
     seconds: float = 0.0
@@ -82,13 +82,13 @@ class RecipeVerified(_Event, frozen=True, kw_only=True, tag="verified"):
 
     name: str
     ok: bool
-    words: str = ""
+    detail: str = ""
 
 
 class RunNote(_Event, frozen=True, kw_only=True, tag="note"):
     """Something to know, of a job, a recipe or the run."""
 
-    words: str
+    detail: str
     job: str = ""
     name: str = ""
 

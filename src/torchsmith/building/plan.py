@@ -117,7 +117,7 @@ def plan_with_nix(
         fetched=tuple(fetched),
         broken=evaluation.broken,
         download_mib=needed.download_mib,
-        own_builds=len(graph.own),
+        own_builds=len(graph.own(catalog)),
         builds_below=len(graph.users) - graph.downloads,
         own_store=str(nix.store_file("/nix/store")) if nix.store else "",
     )

@@ -32,7 +32,7 @@ def fetch_present(
     for name in (*plan.present, *plan.fetched):
         derivation = graph.recipes[name]
         if name in plan.fetched:
-            tell(RunNote(name=name, words="fetched from a binary cache"))
+            tell(RunNote(name=name, detail="fetched from a binary cache"))
         root = results / name
         root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))

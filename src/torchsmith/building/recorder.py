@@ -81,7 +81,7 @@ class Recorder:
         """Report something about a job that went well."""
         if text:
             self.notes.append(f"{job.name}: {self.redact(text)}")
-            self.event(RunNote(**job.ids, words=self.redact(text)))
+            self.event(RunNote(**job.ids, detail=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
         """Write to the record; if that fails, the run goes on with a note."""
@@ -91,7 +91,7 @@ class Recorder:
             note = f"{problem.message}; builds go on, and the next run writes down what is in the store"
             if note not in self.notes:
                 self.notes.append(note)
-                self.event(RunNote(words=note))
+                self.event(RunNote(detail=note))
 
     def event(self, event: Event) -> None:
         self.tell(msgspec.structs.replace(event, at=self.clock.now()))

@@ -181,7 +181,7 @@ class Run:
         for verdict in done.verdicts:
             row = msgspec.structs.replace(verdict, derivation=done.job.derivation)
             self.recorder.keep(partial(self.recorder.record.note_verdict, row))
-            self.recorder.event(RecipeVerified(name=verdict.name, ok=verdict.ok, words=verdict.detail))
+            self.recorder.event(RecipeVerified(name=verdict.name, ok=verdict.ok, detail=verdict.detail))
             if not verdict.ok:
                 self._wrong[verdict.name] = verdict.detail
         self.recorder.note(done.job, done.failure)
@@ -201,15 +201,15 @@ class Run:
             jobs.waiting[key] = job
             attempt = self.retries.attempts[key]
             again = JobRetried(
-                **job.ids, words=summary, attempt=attempt + 1, cores=retry.cores, seconds=retry.seconds
+                **job.ids, detail=summary, attempt=attempt + 1, cores=retry.cores, seconds=retry.seconds
             )
             recorder.event(again)
             recorder.set_log_aside(job, attempt)
             return
         jobs.failed[key] = job
         self._failed[job.name] = diagnosis
-        recorder.event(JobEnded(**job.ids, state="failed", seconds=seconds, words=summary))
+        recorder.event(JobEnded(**job.ids, state="failed", seconds=seconds, detail=summary))
         for user in jobs.skip_users(job):
             why = f"needs {job.name}, which failed"
             recorder.ended(user, Attempt(state="skipped", error=why))
-            recorder.event(JobEnded(**user.ids, state="skipped", words=why))
+            recorder.event(JobEnded(**user.ids, state="skipped", detail=why))

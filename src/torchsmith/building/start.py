@@ -208,7 +208,7 @@ class Prepared:
             return BuildReport("done")
         derivations = list(self.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
-            tell(RunNote(words=unkept))
+            tell(RunNote(detail=unkept))
         else:
             self.close()
         results = self.folder / "results"
@@ -222,7 +222,7 @@ class Prepared:
             paths = {*outputs, *built_below(self.nix, self.graph, self.workspace.catalog)} - not_copied
             notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
-            tell(RunNote(words=note))
+            tell(RunNote(detail=note))
         names = tuple(recipe.name for recipe in present)
         return BuildReport("done", notes=tuple(notes), settled=names, wrong=wrong)
 
@@ -236,7 +236,7 @@ class Prepared:
             if verdict is None:
                 return ""
             self.record.note_verdict(msgspec.structs.replace(verdict, derivation=recipe.derivation))
-        tell(RecipeVerified(name=recipe.name, ok=verdict.ok, words=verdict.detail))
+        tell(RecipeVerified(name=recipe.name, ok=verdict.ok, detail=verdict.detail))
         return "" if verdict.ok else verdict.detail or "no check says why"
 
     def _built(self, job: Job, outcome: Outcome) -> None:

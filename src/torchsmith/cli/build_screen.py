@@ -61,15 +61,15 @@ class PlainView:
             case events.JobBuilding() if event.builder:
                 return f"{self._name(event.job)}: {event.derivation} on {event.builder}"
             case events.JobRetried():
-                return f"{event.name}: {event.words}; {_again(event)}"
+                return f"{event.name}: {event.detail}; {_again(event)}"
             case events.JobEnded():
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
-                detail = f": {event.words}" if event.words else ""
+                detail = f": {event.detail}" if event.detail else ""
                 return f"{event.name}: {event.state}{took}{detail}"
             case events.RecipeVerified():
                 return f"{event.name}: {_promise(event)}"
             case events.RunNote():
-                return f"{event.name}: {event.words}" if event.name else event.words
+                return f"{event.name}: {event.detail}" if event.name else event.detail
             case _:
                 return ""
 
@@ -171,12 +171,12 @@ class LiveView:
             case events.JobRetried():
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
-                self._print(f"↻ {event.name}: {event.words}; {_again(event)}", "yellow")
+                self._print(f"↻ {event.name}: {event.detail}; {_again(event)}", "yellow")
             case events.RecipeVerified():
                 self._print(f"  {event.name}: {_promise(event)}", "green" if event.ok else "red")
             case events.RunNote():
                 about = f"{event.name}: " if event.name else ""
-                self._print(f"  {about}{event.words}", "yellow")
+                self._print(f"  {about}{event.detail}", "yellow")
             case _:
                 pass
         if self.foot.due or not isinstance(event, events.Tick):
@@ -192,7 +192,7 @@ class LiveView:
         style = STYLES.get(event.state, "")
         mark = paint(f"{MARKS.get(event.state, ' ')} ", style, sys.stderr)
         took = paint(f"  {duration(event.seconds)}", "dim", sys.stderr)
-        why = paint(f"  {printable(event.words)}", style, sys.stderr) if event.words else ""
+        why = paint(f"  {printable(event.detail)}", style, sys.stderr) if event.detail else ""
         self._print(f"{mark}{event.name}{took}{why}")
 
     def _print(self, line: str, style: str = "") -> None:
@@ -265,7 +265,7 @@ class BuildTerminal(Terminal):
 
 def _promise(event: events.RecipeVerified) -> str:
     """Whether a build is proved to be what its name says."""
-    return "verified" if event.ok else f"verify does not accept it: {event.words}"
+    return "verified" if event.ok else f"verify does not accept it: {event.detail}"
 
 
 def _again(event: events.JobRetried) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from torchsmith.cli.console import tell
 from torchsmith.cli.group import Group
-from torchsmith.cli.help import reflowed
 from torchsmith.cli.panels import FULL_PAGE, VERBS
 from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
@@ -106,11 +105,11 @@ def candidates(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         command, _, left = find_command(before, VERBS)
     except Problem:
         return
-    if isinstance(command, Group):
-        known = {name: reflowed(run.__doc__).split("\n\n")[0] for name, (run, _) in command.commands.items()}
-        yield from _starting(word, known.items())
-        return
-    yield from _of_command(command, left, word)
+    group = command if isinstance(command, Group) else command.group
+    if group is not None and not left:
+        yield from _starting(word, group.firsts.items())
+    if isinstance(command, Command):
+        yield from _of_command(command, left, word)
 
 
 def _of_command(command: Command, before: Sequence[str], word: str) -> Iterator[tuple[str, str]]:

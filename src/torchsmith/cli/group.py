@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 
@@ -18,6 +19,12 @@ class Group:
         """The docstring of the function under it says what the group is for."""
         self.about = run.__doc__ or ""
         return run
+
+    @property
+    def firsts(self) -> dict[str, str]:
+        """The first paragraph of each verb's description."""
+        texts = {name: inspect.cleandoc(run.__doc__ or "") for name, (run, _) in self.commands.items()}
+        return {name: " ".join(text.split("\n\n")[0].split()) for name, text in texts.items()}
 
     def default(self, run: Callable[..., None]) -> Callable[..., None]:
         """Call the function under it if no verb of the group is named."""

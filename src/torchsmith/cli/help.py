@@ -39,8 +39,7 @@ def print_command_help(command: Command) -> None:
 def print_group_help(name: str, group: Group) -> None:
     """Print the help of a verb that has verbs of its own."""
     _head((f"torchsmith {name}", "VERB", "..."), group.about)
-    firsts = {word: reflowed(run.__doc__).split("\n\n")[0] for word, (run, _) in group.commands.items()}
-    _panel("Verbs", list(firsts.items()))
+    _panel("Verbs", list(group.firsts.items()))
     _tail(group.example)
 
 

@@ -85,6 +85,14 @@ def complete_workloads(incomplete: str) -> list[str]:
     return [name for name in builtin_catalog().workloads if name.startswith(incomplete)]
 
 
+def complete_jobs(incomplete: str) -> list[str]:
+    """Complete jobs that have a log."""
+    from torchsmith.building.start import workspace_record
+
+    with workspace_record(None, read_only=True) as (_, record):
+        return [name for name in record.logged_names() if name.startswith(incomplete)]
+
+
 def complete_rules(incomplete: str) -> list[str]:
     """Complete rules of the audit."""
     from torchsmith.auditing.rule import all_rules

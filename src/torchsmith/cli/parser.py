@@ -90,6 +90,7 @@ class Command:
     words: tuple[str, ...]
     run: Callable[..., None]
     example: str
+    group: Group | None = None  # whose verbs may follow in its place
 
     @property
     def called(self) -> str:
@@ -118,7 +119,7 @@ def find_command(
     if group is None:
         return Command((verb,), module.run, module.EXAMPLE), (verb,), list(arguments[1:])
     if group.run is not None and (len(arguments) == 1 or arguments[1] not in group.commands):
-        return Command((verb,), group.run, group.example), (verb,), list(arguments[1:])
+        return Command((verb,), group.run, group.example, group), (verb,), list(arguments[1:])
     if len(arguments) == 1 or arguments[1] in HELP:
         return group, (verb,), list(arguments[1:])
     name = arguments[1]

@@ -14,9 +14,6 @@ from torchsmith.nix.derivation import Derivation, show_derivations
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.nix.tool import Nix
 
-# What nixpkgs calls what it makes of NVIDIA's archives, and libraries of ROCm that are narrowed to a target.
-NOT_CACHED = re.compile(r"cuda[\d.]+-|.*-gfx\w+-")
-
 
 @dataclass(frozen=True, slots=True)
 class LongBuild:
@@ -83,12 +80,13 @@ class Graph:
         kinds = [estimate.package for estimate in catalog.estimates.values()]
         return sorted(builds, key=lambda build: (kinds.index(build.kind), -len(build.recipes), build.name))
 
-    @cached_property
-    def own(self) -> frozenset[str]:
+    def own(self, catalog: Catalog) -> frozenset[str]:
         """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
         not be passed on, libraries for one target of ROCm, and everything built with them."""
         derivations = self.derivations.items()
-        seeds = {path for path, drv in derivations if not drv.fixed and NOT_CACHED.match(drv.name)}
+        patterns = filter(None, (backend.uncached for backend in catalog.backends.values()))
+        uncached = re.compile("|".join(patterns))
+        seeds = {path for path, drv in derivations if not drv.fixed and uncached.fullmatch(drv.name)}
         todo = [*seeds, *self.recipes.values()]
         above = grouped((below, path) for path, drv in derivations for below in drv.inputs)
         paths = set(todo)

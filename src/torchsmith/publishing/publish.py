@@ -23,7 +23,7 @@ HOUR = 3600.0
 LOCK = ".flox/env/manifest.lock"
 Lack = Literal["repository", "source", "recipe", "lock", "commit", "committed", "remote", "pushed"]
 PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "pushed")
-Standing = Literal["published", "published before", "failed", "not verified", "would be published"]
+PublishState = Literal["published", "published before", "failed", "not verified", "would be published"]
 CheckRecipes = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipes of a clone are not published
 
 
@@ -32,11 +32,12 @@ class PublishedRow:
     """One package: its state, where it is, and from which commit."""
 
     name: str
-    standing: Standing
+    state: PublishState
     org: str
     repo: str
     revision: str = ""
-    words: str = ""
+    detail: str = ""  # why it was not published
+    cuda: bool = False  # it contains libraries of the CUDA toolkit
 
 
 @dataclass
@@ -85,19 +86,21 @@ class Publisher:
             clone = self._committed(clone)
             clone.push()
         for recipe in recipes:
-            standing: Standing = "published"
-            words = ""
+            state: PublishState = "published"
+            detail = ""
             if recipe.name in before:
-                standing = "published before"
+                state = "published before"
             elif recipe.name in refused:
-                standing, words = "not verified", refused[recipe.name]
+                state, detail = "not verified", refused[recipe.name]
             elif dry_run:
-                standing = "would be published"
-            elif words := self._flox(recipe, clone):
-                standing = "failed"
+                state = "would be published"
+            elif detail := self._flox(recipe, clone):
+                state = "failed"
             else:
                 self.record.note_published(recipe.name, self.org, clone.commit)
-            yield PublishedRow(recipe.name, standing, self.org, clone.folder.name, clone.commit, words)
+            place = (self.org, clone.folder.name, clone.commit)
+            cuda = recipe.variant is not None and recipe.variant.cuda is not None
+            yield PublishedRow(recipe.name, state, *place, detail, cuda)
 
     def _committed(self, clone: Clone) -> Clone:
         """A clone of the same files as they are committed in the checkout, which is done here if they are

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -62,11 +62,12 @@ class PublishRequest(Request):
 class PublishReport(msgspec.Struct, frozen=True):
     """The packages, and which of them were published."""
 
+    FORMAT: ClassVar = 2
     packages: Sequence[PublishedRow]
 
     @property
     def ok(self) -> bool:
-        return not any(row.standing in ("failed", "not verified") for row in self.packages)
+        return not any(row.state in ("failed", "not verified") for row in self.packages)
 
 
 def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
@@ -124,12 +125,12 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
 def _print_rows(report: PublishReport) -> None:
     """A line a package, then the counts."""
     for row in report.packages:
-        place = f"  {row.repo} at {row.revision[:12]}{f': {row.words}' if row.words else ''}"
-        standing = paint(f"{row.standing:18}  ", STYLES.get(row.standing, ""))
-        write(f"{standing}{row.org}/{row.name}{paint(place, 'dim')}")
-    counts = Counter(row.standing for row in report.packages)
-    write(", ".join(f"{count} {standing}" for standing, count in counts.items()) or "nothing to publish")
-    if any("-cuda" in row.name for row in report.packages if row.standing.endswith("published")):
+        place = f"  {row.repo} at {row.revision[:12]}{f': {row.detail}' if row.detail else ''}"
+        state = paint(f"{row.state:18}  ", STYLES.get(row.state, ""))
+        write(f"{state}{row.org}/{row.name}{paint(place, 'dim')}")
+    counts = Counter(row.state for row in report.packages)
+    write(", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing to publish")
+    if any(row.cuda and row.state in ("published", "would be published") for row in report.packages):
         tell(CUDA_TERMS)
     if counts["published"]:
         tell(

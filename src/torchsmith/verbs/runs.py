@@ -18,7 +18,7 @@ from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_jobs
 from torchsmith.cli.request import Request
 from torchsmith.core.text import counted, duration
 from torchsmith.record import JobRow, RunRow
@@ -40,7 +40,9 @@ app = Group(EXAMPLE)
 class RunsRequest(Request):
     """The jobs of the last run, or with `history` the builds that have ended."""
 
-    name: Annotated[str, Argument("A job's name; without it, all jobs.", metavar="[NAME]")] = ""
+    name: Annotated[
+        str, Argument("A job's name; without it, all jobs.", metavar="[NAME]", autocompletion=complete_jobs)
+    ] = ""
     history: Annotated[bool, Option("Show the builds that have ended, of all runs, newest first.")] = False
     limit: Annotated[int, Option("--limit", "-n", "With --history: show at most this many.", min=1)] = 20
     workspace: WorkspaceOption = None
@@ -82,7 +84,12 @@ class LogRequest(Request):
     """A job whose log is printed; without a name, the jobs that have a log."""
 
     name: Annotated[
-        str, Argument("A job's name; without it, the names that have a log.", metavar="[NAME]")
+        str,
+        Argument(
+            "A job's name; without it, the names that have a log.",
+            metavar="[NAME]",
+            autocompletion=complete_jobs,
+        ),
     ] = ""
     workspace: WorkspaceOption = None
 
