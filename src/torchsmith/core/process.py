@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,19 +51,6 @@ class Finished:
     def line(self) -> str:
         """The command as a person would type it."""
         return shlex.join(self.argv)
-
-
-# Neither the current folder nor a relative entry of PYTHONPATH is searched: files there may be anybody's.
-PYTHON_START = (
-    "import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); import runpy;"
-    " runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=True)"
-)
-
-
-def python_command(module: str) -> list[str]:
-    """The command that runs a module with this Python, which finds what this process finds."""
-    places = "\n".join(filter(os.path.isabs, sys.path))
-    return [sys.executable, "-I", "-c", PYTHON_START, places, module]
 
 
 def find(program: str) -> Path | None:
