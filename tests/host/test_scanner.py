@@ -166,6 +166,16 @@ def test_a_product_decides_its_cpu_wherever_the_question_is_asked(
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["Ampere Altra with GH200", "GPU 0: NVIDIA GH200\nModel name: Neoverse-V2", "GPU: GH200\nCPU: Neoverse"],
+)
+def test_a_product_decides_its_cpu_whichever_other_one_a_text_names(text: str) -> None:
+    fit = answered(text).choice.variants[0].fit
+    assert fit.variant.isa == "armv9"
+    assert not {"isa", "cpu-kind"} & {reason.code for reason in fit.assumptions}
+
+
+@pytest.mark.parametrize(
     ("name", "arch"),
     [
         ("4070 Ti Super", "sm89"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.core.text import counted, some_of
 from torchsmith.matrix import Variant
 from torchsmith.matrix.estimate import estimate_of
 
@@ -19,12 +20,13 @@ class Cost(msgspec.Struct, frozen=True):
     memory_gb: float = 0.0  # with so many cores
     build_gb: float = 0.0  # free disk that the largest single build needs
     store_gb: float = 0.0
-    not_estimated: tuple[str, ...] = ()  # packages without an estimate
+    not_estimated: tuple[str, ...] = ()  # variants without an estimate
 
     def __str__(self) -> str:
         if not self.cores:
             return "not estimated"
-        missing = f"; without {', '.join(self.not_estimated)}: not estimated" if self.not_estimated else ""
+        unknown = counted(len(self.not_estimated), "build")
+        missing = f"; {unknown} not estimated: {some_of(self.not_estimated)}" if self.not_estimated else ""
         return (
             f"about {self.hours:.1f} h on {self.cores} cores with {self.memory_gb:.0f} GB of memory;"
             f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
@@ -35,12 +37,12 @@ def cost_of(variants: Sequence[Variant], catalog: Catalog) -> Cost:
     """Return the cost of these variants together."""
     rows = [estimate_of(variant, catalog) for variant in variants]
     known = [row for row in rows if row is not None]
-    missing = (variant.package.name for variant, row in zip(variants, rows, strict=True) if row is None)
+    missing = (variant.name for variant, row in zip(variants, rows, strict=True) if row is None)
     return Cost(
         hours=sum((row.hours for row in known), 0.0),
         cores=max((row.cores for row in known), default=0),
         memory_gb=max((row.memory_gb for row in known), default=0.0),
         build_gb=max((row.build_gb for row in known), default=0.0),
         store_gb=sum((row.store_gb for row in known), 0.0),
-        not_estimated=tuple(dict.fromkeys(missing)),
+        not_estimated=tuple(missing),
     )

@@ -10,7 +10,7 @@ from torchsmith.catalog import Catalog, Workload
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
 from torchsmith.host.cost import Cost, cost_of
-from torchsmith.host.demand import Demand, demands
+from torchsmith.host.demand import Demand, demands, torch_of
 from torchsmith.host.fleet import Fleet
 from torchsmith.host.pick import (
     PickedVariants,
@@ -19,6 +19,7 @@ from torchsmith.host.pick import (
     possible_cells,
     stack_of,
     why_idle,
+    why_older,
 )
 from torchsmith.host.rank import Ranking, rank
 from torchsmith.host.resolve import Capability
@@ -38,6 +39,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     variant: str | None
     slower: bool  # than with the best candidate
     assumptions: tuple[str, ...] = ()  # what must be true for it that the inventory does not say
+    older: str = ""  # their torch is an older one, and why
     why: str = ""  # they have no better one
     create: str = ""  # the cell that would serve them, if no candidate does
 
@@ -158,9 +160,17 @@ class Cover:
             assumptions=()
             if index is None
             else tuple(reason.text for reason in demand.fits[index].assumptions),
+            older=self._why_older(index),
             why=why,
             create=missing.name if missing else "",
         )
+
+    def _why_older(self, index: int | None) -> str:
+        """Why machines get an older torch than the newest of all candidates; empty if they do not."""
+        newest = max(torch_of(cell, self.catalog) for cell in self.cells)
+        if index is None or torch_of(self.cells[index], self.catalog) == newest:
+            return ""
+        return why_older(self.cells[index], self.catalog)
 
     def to_make(self, demand: Demand) -> Cell | None:
         """The cell that would serve what no candidate serves: the same that pick would make."""

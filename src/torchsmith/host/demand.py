@@ -133,9 +133,9 @@ def _seen_by(fit: Compatible, arch: GpuArch) -> Compatible:
     return replace(fit, exact=exact, compatible=() if exact else (arch,), idle=())
 
 
-def _torch(fit: Compatible, catalog: Catalog) -> tuple[int, ...]:
+def torch_of(cell: Cell, catalog: Catalog) -> tuple[int, ...]:
     """The release of torch that a candidate is of; one without a number is the newest."""
-    line = catalog.lines.get(fit.cell.line)
+    line = catalog.lines.get(cell.line)
     return tuple(map(int, re.findall(r"\d+", line.torch))) if line and line.torch else (10**6,)
 
 
@@ -149,11 +149,11 @@ def _demand(
 ) -> Demand:
     """What each candidate costs. One that assumes more of the machine than pick would, or is of an older
     torch, does not serve it, and none costs less than one that pick puts before it."""
-    newest = _torch(picked, catalog) if picked else ()
+    newest = torch_of(picked.cell, catalog) if picked else ()
     able = [
         fit
         for fit in fits
-        if picked and asks_no_more(fit, picked, catalog) and _torch(fit, catalog) >= newest
+        if picked and asks_no_more(fit, picked, catalog) and torch_of(fit.cell, catalog) >= newest
     ]
     able.sort(key=order(catalog, workload))
     isas = known_isas(host.features, host.system, catalog) or {fit.variant.isa for fit in able}

@@ -29,6 +29,7 @@ from torchsmith.matrix import (
     assess,
 )
 from torchsmith.matrix.cells import why_not_built
+from torchsmith.matrix.describe import why_not_newer
 from torchsmith.matrix.expand import isas_with
 
 Holds = Callable[[Variant], bool]  # whether a matrix has a cell
@@ -149,6 +150,13 @@ class Pick(msgspec.Struct, frozen=True):
         used = {arch for variant in self.choice.variants for arch in variant.gpus}
         targets = dict(self.host.targets)
         return tuple(name for name in self.host.non_nvidia_gpus if targets.get(name) not in used)
+
+
+def why_older(cell: Cell, catalog: Catalog) -> str:
+    """What keeps a cell from newer releases of torch; empty if it has the newest."""
+    line = catalog.lines.get(cell.line)
+    why = why_not_newer(cell.variant, line, catalog) if line else ""
+    return f"torch {line.torch}; {why} (torchsmith line list)" if line and why else ""
 
 
 def why_idle(names: Sequence[str], host: Capability, catalog: Catalog) -> str:

@@ -195,12 +195,17 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """The CPU that a GPU is soldered to, where no other fact is about a CPU: Grace of a GH200."""
-    if facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features or not facts.gpus:
+    """The CPU that a GPU is soldered to, such as Grace of a GH200, whichever CPU of its kind a text names."""
+    if facts.cpu_id or facts.features or not facts.gpus:
         return facts
+    stated = facts.microarchitecture
+    named = catalog.cpus.get(stated.value) if stated else None
     for gpu in facts.gpus.value:
-        if cpu := cpu_beside(gpu, catalog):
-            return replace(facts, microarchitecture=Fact(cpu, f"{CATALOG}, by {gpu.label}"))
+        cpu = catalog.cpus.get(cpu_beside(gpu, catalog))
+        other = named and cpu and named.platform != cpu.platform
+        if cpu and (stated is None or stated.prose or (facts.cpu_name and not other)):
+            source = f"{CATALOG}, by {gpu.label}"
+            return replace(facts, microarchitecture=Fact(cpu.name, source), cpu_name=None)
     return facts
 
 

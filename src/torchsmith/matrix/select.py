@@ -12,8 +12,10 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Platform
+from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.gpu_names import host_of_name, product_of_name
 from torchsmith.catalog.names import hardware_hint
-from torchsmith.core.problem import Invalid, NotKnown, did_you_mean
+from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
@@ -36,9 +38,8 @@ class Selector(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, selectors: Iterable[str], catalog: Catalog) -> Selector:
-        """Read words such as `sm120`, `sm9*`, `cpu`, `avx512*`, `package:torchvision`, `!sm110`."""
-        parts = ((part, word) for word in selectors for part in re.split(r"[\s,]+", word) if part)
-        return cls(tuple(_term(part, catalog, selector=word) for part, word in parts))
+        """Read words such as `sm120`, `sm9*`, `cpu`, `RTX 4090`, `package:torchvision`, `!sm110`."""
+        return cls(tuple(term for word in selectors for term in _terms(word, catalog)))
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -103,6 +104,37 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
         "system": [*get_args(Platform), "x86_64", "aarch64"],
         "line": list(catalog.lines),
     }
+
+
+def is_product(word: str, catalog: Catalog) -> bool:
+    """Whether a selector is the name of a GPU product, and not a word of an axis."""
+    try:
+        _words_of_axes(word, catalog)
+    except Problem:
+        return product_of_name(word, catalog) is not None
+    return False
+
+
+def _terms(word: str, catalog: Catalog) -> list[Term]:
+    """A product is its architecture; one that is soldered to a CPU, such as GH200, on that CPU's system."""
+    try:
+        return _words_of_axes(word, catalog)
+    except NotKnown:
+        negated, name = word.startswith("!"), word.removeprefix("!")
+        product = product_of_name(name, catalog)
+        if product is None:
+            raise
+        arch = product.name if isinstance(product, Gfx) else str(product.sm)
+        cpu = catalog.cpus.get(host_of_name(name, catalog))
+        if cpu is None:
+            return [Term("sm", arch, negated)]
+        isas = [isa.name for isa in catalog.isas.values() if isa.platform == cpu.platform]
+        return [Term("name", f"*-{arch}-{isa}", negated) for isa in isas]
+
+
+def _words_of_axes(selector: str, catalog: Catalog) -> list[Term]:
+    parts = filter(None, re.split(r"[\s,]+", selector))
+    return [_term(part, catalog, selector) for part in parts]
 
 
 def _term(word: str, catalog: Catalog, selector: str) -> Term:

@@ -236,12 +236,13 @@ def _print_shortcomings(report: CoverReport) -> None:
     behind = sorted((row for row in report.served if row.why), key=lambda row: -row.machines)
     slower = [row for row in behind if row.variant]
     lost = [row for row in behind if not row.variant]
-    for title, rows in (("slower", slower), ("not served", lost)):
+    older = [row for row in report.served if row.older]
+    for title, rows in (("an older torch", older), ("slower", slower), ("not served", lost)):
         if rows:
             say()
             say(title, "bold")
         for row in rows[:MAX_SHOWN]:
-            say(f"  {row.machines:,} x {row.label}: {row.why}")
+            say(f"  {row.machines:,} x {row.label}: {row.older if rows is older else row.why}")
         if len(rows) > MAX_SHOWN:
             say(f"  {len(rows) - MAX_SHOWN} more (all of them with --json)")
     if report.create:

@@ -33,7 +33,8 @@ from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.resolve import Capability, capability_of, known_isas, may_be
 from torchsmith.host.stock import Stock, rocm_wheel, stock_wheel
 from torchsmith.matrix import Cell, Variant
-from torchsmith.matrix.describe import describe, why_not_newer
+from torchsmith.matrix.describe import describe
+from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
@@ -121,6 +122,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
 
     FORMAT: ClassVar = 3
     host: HostFacts
+    candidates: str  # whose matrix they are from
     machine: str  # in a line
     gpus_known: bool
     served: bool  # a variant runs here, and every GPU has one that uses it
@@ -148,6 +150,11 @@ def pick(request: PickRequest | None = None) -> PickReport:
     request = request or PickRequest()
     opened = request.opened()
     catalog = opened.catalog
+    products = tuple(word for word in request.selectors if is_product(word, catalog))
+    if products:  # a product among the selectors is the machine's GPU
+        selectors = tuple(word for word in request.selectors if word not in products)
+        machine = replace(request.machine, gpu=(*request.machine.gpu, *products))
+        request = replace(request, selectors=selectors, machine=machine)
     facts = request.machine.facts(catalog)
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
@@ -162,6 +169,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
     missing, nearest, impossible = _missing(answer, catalog)
     return PickReport(
         host=answer.facts,
+        candidates=f"candidates: the variants of {opened.source.name}"
+        if opened.root
+        else f"candidates: profile {opened.profile} (there is no torchsmith.toml here)",
         machine=_machine(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
         served=answer.served,
@@ -237,7 +247,7 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         unproved=_not_proved(fit, catalog),
-        older=_why_older(fit.cell, catalog),
+        older=host.why_older(fit.cell, catalog),
         isas=[isa for isa in answer.workload.isas if isa in runnable] if complete else (),
         isa_why=_why_isa(variant, answer, catalog) if complete else "",
         cost=answer.cost(variant, catalog),
@@ -269,13 +279,6 @@ def _not_chosen(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
             yield CandidateRow(fit.variant.name, why)
     for miss in answer.ranking.misses:
         yield CandidateRow(miss.variant.name, "; ".join(map(str, miss.reasons)))
-
-
-def _why_older(cell: Cell, catalog: Catalog) -> str:
-    """Return what keeps a cell from newer releases of torch; empty if it has the newest."""
-    line = catalog.lines.get(cell.line)
-    why = why_not_newer(cell.variant, line, catalog) if line else ""
-    return f"torch {line.torch}; {why} (torchsmith line list)" if line and why else ""
 
 
 def _why_isa(variant: Variant, answer: host.Pick, catalog: Catalog) -> str:
@@ -489,6 +492,7 @@ def run(
 
 def _print_report(report: PickReport) -> None:
     """Print the machine, the choice with its commands, what is missing, and what to use until then."""
+    write(report.candidates, "dim")
     write(report.machine, "dim")
     write()
     if not report.served:  # first a build that uses the GPU, then one that leaves it idle

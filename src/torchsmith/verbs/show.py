@@ -117,17 +117,17 @@ def _variant(name: str, catalog: Catalog) -> Variant:
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     """The GPU that a name means; None if it means none."""
-    from torchsmith.catalog.gpu_names import gpu_by_name
+    from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name
 
     product = gpu_by_name(name, catalog)
     if isinstance(product, Gpu):
-        gpu = product
+        gpu, cpu = product, catalog.cpus.get(host_of_name(name, catalog))
         return GpuReport(
             sm=str(gpu.sm),
             capability=gpu.sm.capability,
             generation=gpu.generation,
             parts=tuple(part for part in gpu.parts if f"{part} {gpu.generation}" not in gpu.parts),
-            systems=gpu.platforms,
+            systems=(str(cpu.platform),) if cpu else gpu.platforms,
             driver=str(gpu.min_driver),
             releases=_builds(gpu, catalog),
             note=gpu.note,
