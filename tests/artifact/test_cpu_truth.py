@@ -341,6 +341,41 @@ def test_copies_that_the_compiler_made_of_a_function_are_dispatch(
     assert within.status == status, within.text
 
 
+# Compiled once per capability, as PyTorch's kernels are; the linker keeps the first copy of `helper`.
+KERNEL = """
+namespace vision {
+inline __attribute__((noinline)) void helper(float *a) { for (int i = 0; i < 256; ++i) a[i] += 1; }
+static __attribute__((noinline, used)) void kernel(float *a) { CALL }
+}
+"""
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("called", [True, False])
+@pytest.mark.parametrize(
+    ("machine", "name", "more"), [("x86_64", "avx2", "avx512"), ("aarch64", "armv8_2", "armv9")]
+)
+def test_a_copy_of_a_dispatched_unit_is_wrong_if_code_outside_dispatch_calls_it(
+    machine: ElfMachine, name: str, more: str, called: bool, work: Path
+) -> None:
+    flags, units = flags_of(name), []
+    for capability, own in (("AVX512", flags_of(more)), ("DEFAULT", flags)):
+        calls = called or capability != "DEFAULT"
+        source = work / f"{name}{called}.cpp.{capability}.cpp"
+        source.write_text(KERNEL.replace("CALL", "helper(a);" if calls else "*a = 1;"))
+        units.append(source.with_suffix(".o"))
+        options = ("-O3", "-mprefer-vector-width=512") if machine == "x86_64" else ("-O3",)
+        visible = ("-fPIC", "-fvisibility-inlines-hidden")  # as PyTorch is compiled
+        checked(f"{TRIPLES[machine]}-g++", *options, *visible, *own, "-c", source, "-o", units[-1])
+    checks = verify(
+        linked(machine, [*units, compiled(machine, flags, work)]),
+        Variant.parse(f"torchvision-python313-cpu-{name}", CATALOG),
+        CATALOG,
+    ).checks
+    found = {check.id: check.status for check in checks if check.id in ("within", "shared")}
+    assert found == ({"within": "wrong"} if called else {"within": "right", "shared": "note"})
+
+
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 def test_features_without_places_are_those_with_places(isa: str, work: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from operator import attrgetter
@@ -18,6 +19,9 @@ from torchsmith.artifact.tables import Table, read_table
 
 MOST_UNNAMED = 64 << 20  # bytes of code between two functions
 NO_NAME = "(no name)"
+X86_BRANCH = re.compile(rb"[\xe8\xe9]")  # CALL and JMP with 32 bits of distance
+AARCH64_BRANCH = re.compile(rb"[\x14-\x17\x94-\x97]")  # the highest byte of B and BL
+DISTANCE = struct.Struct("<i")
 
 # Whose a function is: the package's own; its own too, but kept once for several units, some of them compiled
 # per capability; or without a name.
@@ -116,6 +120,7 @@ class Hit:
     unit: str
     offset: int
     code: bytes
+    caller: str = ""  # of a shared function: one outside dispatch
 
 
 @dataclass
@@ -125,14 +130,14 @@ class Tally:
     functions: int = 0
     undecoded: int = 0
     having: Counter[str] = field(default_factory=Counter)  # functions by feature
-    hits: dict[str, Hit] = field(default_factory=dict)  # the first of each feature
+    hits: dict[str, Hit] = field(default_factory=dict)  # one of each feature; with a caller, if one has any
 
     def join(self, other: Tally) -> None:
         """Add the counts of another library."""
         self.functions += other.functions
         self.undecoded += other.undecoded
         self.having.update(other.having)
-        self.hits = other.hits | self.hits
+        self.hits = other.hits | self.hits | {name: hit for name, hit in other.hits.items() if hit.caller}
 
     @property
     def features(self) -> frozenset[str]:
@@ -155,8 +160,22 @@ class CpuCode:
 
     @property
     def features(self) -> frozenset[str]:
-        """What its own code outside dispatch needs."""
-        return self.group("own").features
+        """What its own code outside dispatch needs, with the shared functions that it is known to call."""
+        called = {name for name, hit in self.group("shared").hits.items() if hit.caller}
+        return self.group("own").features | called
+
+
+def branch_targets(machine: ElfMachine, code: bytes, address: int) -> Iterator[int]:
+    """The places that code calls or jumps to directly, and some that only look so on x86-64."""
+    if machine == "x86_64":
+        for match in X86_BRANCH.finditer(code, 0, max(0, len(code) - 4)):
+            end = match.end()
+            yield address + end + 4 + DISTANCE.unpack_from(code, end)[0]
+        return
+    for match in AARCH64_BRANCH.finditer(code[3::4]):
+        at = 4 * match.start()
+        distance = int.from_bytes(code[at : at + 4], "little") & 0x3FFFFFF
+        yield address + at + 4 * (distance - (distance << 1 & 0x4000000))
 
 
 def scan(machine: ElfMachine, code: bytes) -> dict[str, Use]:
@@ -199,6 +218,7 @@ class _CodeScan:
         self.complete = True
         self.left = sum(section.size for section in elf.sections if section.holds_code)  # bytes to read
         self.groups: dict[CodeGroup, Tally] = {}
+        self.shared: dict[int, tuple[Function, tuple[str, ...]]] = {}  # by address, with features
 
     def _group(self, row: Function, symbol: SymbolFacts) -> CodeGroup | None:
         """Whose code a function is; None if it is another project's, or chosen at run time."""
@@ -224,6 +244,7 @@ class _CodeScan:
             for at, size in self._gaps(self.rows if named else []):
                 self.complete &= size <= MOST_UNNAMED
                 self._count("unnamed", at, min(size, MOST_UNNAMED))
+        self._find_callers()
         return CpuCode(
             machine=self.elf.machine,
             stripped=self.functions.stripped,
@@ -240,9 +261,29 @@ class _CodeScan:
         tally.functions += 1
         tally.undecoded += undecoded
         tally.having.update(features)
+        if group == "shared" and row is not None and features:
+            self.shared[row.address] = row, features
         for feature in features:
             if feature not in tally.hits:
                 tally.hits[feature] = self._hit(feature, code, row)
+
+    def _find_callers(self) -> None:
+        """For each feature that only shared functions need, one of them that runs outside dispatch."""
+        needed = self.groups.get("own", Tally()).features
+        wanted = {feature for _, features in self.shared.values() for feature in features} - needed
+        if not wanted or not self.complete:
+            return  # functions that overlap could be read for ever
+        for row, symbol in zip(self.rows, self.symbols, strict=True):
+            if self._group(row, symbol) != "own":
+                continue
+            code = self.elf.source.read(*place_of(self.elf, row))
+            for target in self.shared.keys() & set(branch_targets(self.elf.machine, code, row.address)):
+                function, features = self.shared[target]
+                body = self.elf.source.read(*place_of(self.elf, function))
+                for feature in wanted.intersection(features):
+                    hit = self._hit(feature, body, function)
+                    self.groups["shared"].hits[feature] = replace(hit, caller=self.functions.name(row))
+                wanted.difference_update(features)
 
     def _hit(self, feature: str, code: bytes, row: Function | None) -> Hit:
         use = scan(self.elf.machine, code)[feature]

@@ -137,20 +137,21 @@ def _within(code: CpuCode, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iter
         if (features := sorted(tally.features - within))
     }
     undecoded = sum(tally.undecoded for tally in code.groups.values())
-    if "own" in beyond and not chooses:
-        names, hit = beyond["own"]
-        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(hit)}"
-        yield Check("within", "wrong", text, crashing_cpus(hit.feature, isa, catalog))
-    elif beyond and chooses:
+    shared = (hit for feature, hit in code.group("shared").hits.items() if feature not in within)
+    called = next((hit for hit in shared if hit.caller), None)
+    if beyond and chooses:
         names, hit = next(iter(beyond.values()))
         text = f"some of its code needs {names}, beyond {isa.name}: {location(hit)}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
-    elif "shared" in beyond:
-        names, hit = beyond["shared"]
-        text = f"functions that the linker may have taken from dispatched units need {names}: {location(hit)}"
-        hint = f"who calls them is not known; {crashing_cpus(hit.feature, isa, catalog)}"
-        yield Check("within", "unjudged", text, hint)
-    elif beyond:
+    elif "own" in beyond:
+        names, hit = beyond["own"]
+        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(hit)}"
+        yield Check("within", "wrong", text, crashing_cpus(hit.feature, isa, catalog))
+    elif called:
+        text = "code outside dispatch calls a function that the linker took from a dispatched unit:"
+        text += f" {location(called)}, called by {clipped(called.caller)}"
+        yield Check("within", "wrong", text, crashing_cpus(called.feature, isa, catalog))
+    elif "unnamed" in beyond:
         names, hit = beyond["unnamed"]
         text = f"code without names needs {names}; whether it is dispatched is not known: {location(hit)}"
         yield Check("within", "unjudged", text)
@@ -159,10 +160,12 @@ def _within(code: CpuCode, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iter
     elif not code.complete:
         yield Check("within", "unjudged", "not all of its functions could be read")
     else:
-        read = code.group("own").functions
-        yield Check(
-            "within", "right", f"none of {read} functions outside dispatch needs more than {isa.name}"
-        )
+        text = f"none of {code.group('own').functions} functions outside dispatch needs more than {isa.name}"
+        yield Check("within", "right", text)
+    if "shared" in beyond and not called and not chooses:
+        names, hit = beyond["shared"]
+        text = f"functions that the linker may have taken from dispatched units need {names}: {location(hit)}"
+        yield Check("shared", "note", text, "no code outside dispatch was found to call them")
 
 
 def location(hit: Hit) -> str:
