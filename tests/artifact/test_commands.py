@@ -30,37 +30,28 @@ def one(command: str, file: str = "/s/a.cpp") -> CompileCommand:
 
 
 @pytest.mark.parametrize(
-    ("command", "compiler", "flags", "host", "targets"),
+    ("command", "compiler", "flags", "targets"),
     [
-        (CXX, "c++", {"-mavx512f", "-O3", "-fPIC", "-std=gnu++17"}, set(), []),
-        (f"cd /b && {CXX}", "c++", {"-mavx512f"}, set(), []),
-        (f"/nix/store/x/bin/ccache {CXX}", "c++", {"-mavx512f"}, set(), []),
-        (f"LD=1 {CXX}", "c++", {"-mavx512f"}, set(), []),
-        (CXX.replace("-DX=1", '-DX="a b"'), "c++", {"-mavx512f"}, set(), []),
-        (NVCC, "nvcc", {"-O3"}, {"-fPIC"}, ["90"]),
-        (f"{NVCC} -gencode arch=compute_90a,code=sm_90a", "nvcc", {"-O3"}, {"-fPIC"}, ["90", "90a"]),
-        (NVCC.replace("-gencode ", "--generate-code="), "nvcc", {"-O3"}, {"-fPIC"}, ["90"]),
-        (NVCC.replace("code=sm_90", "code=[compute_90,sm_90]"), "nvcc", {"-O3"}, {"-fPIC"}, ["90"]),
-        (f"{NVCC} -mavx2", "nvcc", {"-O3"}, {"-fPIC", "-mavx2"}, ["90"]),
-        (f"{NVCC} -Xcompiler=-mavx2,-mfma", "nvcc", {"-O3"}, {"-mavx2", "-mfma"}, ["90"]),
-        ("nvcc -arch=sm_90 -c k.cu -o k.o -Xcompiler -fPIC", "nvcc", set(), {"-fPIC"}, ["90"]),
+        (CXX, "c++", {"-mavx512f", "-O3", "-fPIC", "-std=gnu++17"}, []),
+        (f"cd /b && {CXX}", "c++", {"-mavx512f"}, []),
+        (f"/nix/store/x/bin/ccache {CXX}", "c++", {"-mavx512f"}, []),
+        (f"LD=1 {CXX}", "c++", {"-mavx512f"}, []),
+        (CXX.replace("-DX=1", '-DX="a b"'), "c++", {"-mavx512f"}, []),
+        (NVCC, "nvcc", {"-O3"}, ["90"]),
+        (f"{NVCC} -gencode arch=compute_90a,code=sm_90a", "nvcc", {"-O3"}, ["90", "90a"]),
+        (NVCC.replace("-gencode ", "--generate-code="), "nvcc", {"-O3"}, ["90"]),
+        (NVCC.replace("code=sm_90", "code=[compute_90,sm_90]"), "nvcc", {"-O3"}, ["90"]),
+        (f"{NVCC} -mavx2", "nvcc", {"-O3"}, ["90"]),
+        (f"{NVCC} -Xcompiler=-mavx2,-mfma", "nvcc", {"-O3"}, ["90"]),
+        ("nvcc -arch=sm_90 -c k.cu -o k.o -Xcompiler -fPIC", "nvcc", set(), ["90"]),
     ],
 )
-def test_a_command_is_read(
-    command: str, compiler: str, flags: set[str], host: set[str], targets: list[str]
-) -> None:
+def test_a_command_is_read(command: str, compiler: str, flags: set[str], targets: list[str]) -> None:
     found = object_command(one(command))
     assert found is not None
     assert found.compiler == compiler
     assert flags <= set(found.flags)
-    assert host <= set(found.host_flags)
     assert [str(target) for target in found.targets] == targets
-
-
-def test_without_the_option_nvcc_hands_nothing_on() -> None:
-    found = object_command(one(f"{NVCC} -mavx2".replace("-forward-unknown-to-host-compiler ", "")))
-    assert found is not None
-    assert "-mavx2" not in found.host_flags
 
 
 @pytest.mark.parametrize("command", ["", "cmake -E touch x", "/usr/bin/c++ a.o -o b.so", '"'])
@@ -94,21 +85,18 @@ def test_flags_are_held_against_the_name(tmp_path: Path) -> None:
         "cpu-flags": "right",
         "gpu-flags": "right",
         "gpu-code": "unjudged",
-        "host-half": "note",
     }
     assert checks(tmp_path, CXX.replace(ISA, ""), NVCC)["cpu-flags"] == "wrong"
     assert checks(tmp_path, CXX, CXX.replace(ISA, ""), NVCC)["cpu-flags"] == "note"
     assert checks(tmp_path, CXX, NVCC.replace("90", "80"))["gpu-flags"] == "wrong"
     assert checks(tmp_path, CXX, f"{NVCC} -gencode arch=compute_80,code=sm_80")["gpu-flags"] == "wrong"
     assert checks(tmp_path, CXX)["gpu-flags"] == "wrong"
-    handed = f"{NVCC} -Xcompiler={','.join(ISA.split())}"
-    assert "host-half" not in checks(tmp_path, CXX, handed)
 
 
 def test_compilers_are_counted_with_their_flags(tmp_path: Path) -> None:
     cxx, nvcc = uses(read_commands(written(tmp_path, CXX, f"{CXX} -msse4", NVCC)))
     assert (cxx.compiler, cxx.objects, cxx.flags["-mavx512f"], cxx.flags["-msse4"]) == ("c++", 2, 2, 1)
-    assert (nvcc.objects, nvcc.host_flags) == (1, {"-fPIC": 1})
+    assert (nvcc.objects, nvcc.flags["-O3"]) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"file": 1}]'])

@@ -1,4 +1,4 @@
-"""Compile commands of a configured tree: which flags reached which compiler, and nvcc's host compiler."""
+"""Compile commands of a configured tree: which flags reached which compiler."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
 REPORTED = re.compile(r"^-(m(?!d$|md$|f$|t$|q$)|O|std=|f(PIC|openmp|lto)|g\d?$)")
 QUOTING = re.compile(r"""["'\\]""")
-# nvcc takes these itself; what it does not know it hands on where -forward-unknown-to-host-compiler is given.
-NVCC_OWN = re.compile(r"^-(O\d|std=|g$|G$|c$|o$|x$|I|D|U|isystem|gencode|arch|code|M|l|L|-)")
 
 
 class CompileCommand(msgspec.Struct, frozen=True):
@@ -52,7 +50,6 @@ class CompilerUse:
     compiler: str
     objects: int
     flags: dict[str, int]
-    host_flags: dict[str, int]  # that nvcc passes to the host compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,6 @@ class ObjectCommand:
     source: str
     compiler: str
     flags: tuple[str, ...]
-    host_flags: tuple[str, ...]
     targets: tuple[GpuTarget, ...]  # of nvcc
 
     @property
@@ -95,7 +91,6 @@ def object_command(entry: CompileCommand) -> ObjectCommand | None:
         source=printable(entry.file),
         compiler=compiler,
         flags=tuple(flag for flag in arguments if REPORTED.match(flag)),
-        host_flags=tuple(_host_flags(arguments)) if nvcc else (),
         targets=tuple(_targets(arguments)) if nvcc else (),
     )
 
@@ -108,25 +103,16 @@ def _compiling(argv: Sequence[str]) -> Sequence[str]:
 
 def _expanded(arguments: Sequence[str]) -> list[str]:
     """nvcc's long options by their short names, and `option=value` as two words where it may be either."""
-    long = {"--compiler-options": "-Xcompiler", "--generate-code": "-gencode", "--gpu-architecture": "-arch"}
+    long = {"--generate-code": "-gencode", "--gpu-architecture": "-arch"}
     expanded: list[str] = []
     for argument in arguments:
         name, sign, value = argument.partition("=")
         name = long.get(name, name)
-        if sign and name in ("-Xcompiler", "-gencode", "-arch", "-code"):
+        if sign and name in ("-gencode", "-arch", "-code"):
             expanded += [name, value]
         else:
             expanded.append(long.get(argument, argument))
     return expanded
-
-
-def _host_flags(arguments: Sequence[str]) -> Iterable[str]:
-    forwards = any(word.lstrip("-") == "forward-unknown-to-host-compiler" for word in arguments)
-    for previous, word in pairwise(["", *arguments]):
-        if previous == "-Xcompiler":
-            yield from (flag for flag in word.split(",") if REPORTED.match(flag))
-        elif forwards and not previous.startswith("-X") and REPORTED.match(word) and not NVCC_OWN.match(word):
-            yield word
 
 
 def _targets(arguments: Sequence[str]) -> Iterable[GpuTarget]:
@@ -152,7 +138,6 @@ def uses(commands: Iterable[ObjectCommand]) -> list[CompilerUse]:
             compiler,
             len(objects),
             _counts(command.flags for command in objects),
-            _counts(command.host_flags for command in objects),
         )
         for compiler, objects in sorted(by_compiler.items(), key=lambda item: -len(item[1]))
     ]

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, NamedTuple, get_args
+from typing import IO, Literal, get_args
 
 from torchsmith.artifact.known import Owners, Role
 from torchsmith.artifact.source import (
@@ -83,7 +83,7 @@ class Contents:
     other_bytes: int = 0
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)  # what was left out
-    others: dict[str, Path | None] = field(default_factory=dict)  # places of other files, by file name
+    places: dict[str, Path | None] = field(default_factory=dict)  # of files that are not libraries
 
 
 @contextmanager
@@ -100,19 +100,11 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
             yield _wheel(path, archive, status.st_size, owners)
     else:
         with open_file(path):  # refuses what is no regular file
-            item = Item(printable(path.name), status.st_size, lambda: open_file(path), path.resolve())
+            item = Item(printable(path.name), status.st_size, partial(open_file, path), path.resolve())
         if GPU_FILES.search(item.name):
             yield Contents(path, "library", owners, gpu_files=[item])
         else:
             yield Contents(path, "library", owners, [item])
-
-
-class _FolderFile(NamedTuple):
-    """A regular file below a folder, under the name that says most about it."""
-
-    name: str
-    path: Path
-    size: int
 
 
 def _folder(root: Path, owners: Owners) -> Contents:
@@ -122,7 +114,7 @@ def _folder(root: Path, owners: Owners) -> Contents:
     top, files, linked = root.resolve(), 0, 0
     own_store = above_store(top)
     seen: set[tuple[int, int, Package | None]] = set()
-    regular: dict[tuple[int, int], _FolderFile] = {}
+    regular: dict[tuple[int, int], tuple[str, Path, int]] = {}  # under the name that says most
     folders = [("", root, False)]
     while folders:
         prefix, folder, outside = folders.pop()
@@ -161,16 +153,19 @@ def _folder(root: Path, owners: Owners) -> Contents:
                     folders.append((f"{name}/", path, leads_out))
             elif stat.S_ISREG(status.st_mode):
                 known = regular.get(inode)
-                if known is None or ROLES.index(owners.role_of(name)) < ROLES.index(
-                    owners.role_of(known.name)
-                ):
-                    regular[inode] = _FolderFile(name, path, status.st_size)
+                if known is None or _rank(name, owners) < _rank(known[0], owners):
+                    regular[inode] = name, path, status.st_size
             elif LIBRARY.search(name):
                 contents.faults.append(f"{name} is not a regular file")
-    for file in regular.values():
-        _file(contents, file)
+    for name, path, size in regular.values():
+        item = Item(name, size, partial(open_file, path), path.resolve())
+        _add(contents, item, partial(_beginning, path), counted=owners.package_of(name) is not None)
     contents.libraries.sort(key=lambda item: item.name)
     return contents
+
+
+def _rank(name: str, owners: Owners) -> int:
+    return ROLES.index(owners.role_of(name))
 
 
 def content_kind(beginning: bytes) -> ContentKind:
@@ -183,6 +178,11 @@ def content_kind(beginning: bytes) -> ContentKind:
     return "gpu" if machine in GPU_MACHINES else "library" if kind == SHARED else ""
 
 
+def _beginning(path: Path, most: int) -> bytes:
+    with open_file(path) as part:
+        return part.read(0, min(part.size, most))
+
+
 def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[str, Path]]:
     try:
         names = sorted(os.listdir(folder), reverse=True)
@@ -193,33 +193,29 @@ def _entries(prefix: str, folder: Path, contents: Contents) -> Iterator[tuple[st
         yield f"{prefix}{printable(name)}", folder / name
 
 
-def _file(contents: Contents, file: _FolderFile) -> None:
-    name, path, size = file
-    by_name = bool(LIBRARY.search(name))
-    owned = contents.owners.package_of(name) is not None
-    kind: ContentKind = "library" if by_name else "gpu" if GPU_FILES.search(name) else ""
-    most = MOST_TEXT if TEXTS.search(name) else MAGIC_BYTES
-    if not kind and (owned or most == MOST_TEXT or ".so" in name):
+def _add(contents: Contents, item: Item, read: Callable[[int], bytes], *, counted: bool = True) -> None:
+    """Sort a file in, by its name or else by its first bytes; the rest of an environment is not `counted`."""
+    name, kind, text = item.name, _kind_by_name(item.name), TEXTS.search(item.name)
+    if not kind and (counted or text or ".so" in name):
         try:
-            with open_file(path) as part:
-                beginning = part.read(0, min(part.size, most))
+            beginning = read(MOST_TEXT if text else MAGIC_BYTES)
             kind = content_kind(beginning)
-            if most == MOST_TEXT:
-                _add_text(contents, name, beginning)
+            if text and len(contents.texts) < MOST_TEXTS:
+                contents.texts[name] = beginning.decode("utf-8", "replace")
         except Problem as fault:
-            if owned:
+            if counted:
                 contents.faults.append(f"{name}: {fault.message}")
-    if kind:
-        item = Item(name, size, lambda: open_file(path), path.resolve(), by_content=not by_name)
-        (contents.libraries if kind == "library" else contents.gpu_files).append(item)
-    if kind != "library":
-        contents.others[name.rpartition("/")[2]] = path
-        contents.other_bytes += size if owned else 0  # the rest of an environment does not count
+    if kind == "library":
+        contents.libraries.append(replace(item, by_content=not LIBRARY.search(name)))
+        return
+    if kind == "gpu":
+        contents.gpu_files.append(item)
+    contents.places[PurePosixPath(name).name] = item.place
+    contents.other_bytes += item.size if counted else 0
 
 
-def _add_text(contents: Contents, name: str, beginning: bytes) -> None:
-    if len(contents.texts) < MOST_TEXTS:
-        contents.texts[name] = beginning.decode("utf-8", "replace")
+def _kind_by_name(name: str) -> ContentKind:
+    return "library" if LIBRARY.search(name) else "gpu" if GPU_FILES.search(name) else ""
 
 
 def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> Contents:
@@ -229,30 +225,8 @@ def _wheel(path: Path, archive: zipfile.ZipFile, size: int, owners: Owners) -> C
     _refuse_bombs(members, size)
     contents.faults += _bad_names(members)
     for member in members:
-        name = printable(member.filename)
-        item = Item(name, member.file_size, partial(_open_member, archive, member))
-        if LIBRARY.search(name):
-            contents.libraries.append(item)
-            continue
-        if GPU_FILES.search(name):
-            contents.other_bytes += member.file_size
-            contents.gpu_files.append(item)
-            continue
-        try:
-            beginning = _read_member(archive, member, MOST_TEXT if TEXTS.search(name) else MAGIC_BYTES)
-        except Damaged as fault:
-            contents.faults.append(f"{name}: {fault.message}")
-            beginning = b""
-        kind = content_kind(beginning)
-        if kind == "library":
-            contents.libraries.append(replace(item, by_content=True))
-            continue
-        contents.other_bytes += member.file_size
-        contents.others[PurePosixPath(name).name] = None
-        if kind == "gpu":
-            contents.gpu_files.append(item)
-        elif TEXTS.search(name):
-            _add_text(contents, name, beginning)
+        item = Item(printable(member.filename), member.file_size, partial(_open_member, archive, member))
+        _add(contents, item, partial(_read_member, archive, member))
     contents.libraries.sort(key=lambda item: item.name)
     return contents
 

@@ -156,7 +156,7 @@ def holds_symbol(elf: Elf, symbol: str) -> bool:
     return any(wanted in elf.strings_of(table) for table in tables)
 
 
-def provided(elf: Elf, links: Links, provider: Provider) -> str:
+def linked_as(elf: Elf, links: Links, provider: Provider) -> str:
     """How a library is provided: the name that is linked to, "linked in", or an empty string."""
     for needed in links.needed:
         if needed.startswith(provider.library):
@@ -167,7 +167,7 @@ def provided(elf: Elf, links: Links, provider: Provider) -> str:
 def blas_of(elf: Elf, links: Links) -> str:
     """The linear algebra library behind a library, and how it is there."""
     for name, provider in known().blas.items():
-        how = provided(elf, links, provider)
+        how = linked_as(elf, links, provider)
         if how:
             return f"{name} ({how})"
     return ""

@@ -19,13 +19,13 @@ from torchsmith.artifact.identity import (
     StatedToolkit,
     blas_of,
     is_portable,
-    provided,
+    linked_as,
     pythons_of,
     released_as,
     toolkits_of,
     versions_of,
 )
-from torchsmith.artifact.known import Owners, Role, is_bundled, is_others, known
+from torchsmith.artifact.known import Owners, Role, is_bundled, is_third_party, known
 from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.readers import containers_of, containers_of_file
@@ -308,7 +308,7 @@ def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     if names.cpu_code in library.name:
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):
-        library.magma = provided(elf, library.links, known().magma)
+        library.magma = linked_as(elf, library.links, known().magma)
     if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
         library.cpu = cpu_code(elf, library.name, spaces)
 
@@ -341,14 +341,14 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         remarks=contents.remarks,
         unknown=[
             *(library.name for library in libraries if library.role == "unknown"),
-            *_needed_others(own, contents),
+            *_needed_files(own, contents),
         ],
     )
 
 
-def _needed_others(own: Sequence[Library], contents: Contents) -> list[str]:
+def _needed_files(own: Sequence[Library], contents: Contents) -> list[str]:
     """Files of the artifact that its own libraries load, and that are no package's by their place or name."""
-    owners, places = contents.owners, dict(contents.others)
+    owners, places = contents.owners, dict(contents.places)
     for item in contents.libraries:
         if owners.role_of(item.name) == "other":
             places[PurePosixPath(item.name).name] = item.place
@@ -357,7 +357,7 @@ def _needed_others(own: Sequence[Library], contents: Contents) -> list[str]:
     return [
         name
         for name in needed
-        if name in places and not is_others(name) and _output(_resolved(places[name])) in outputs
+        if name in places and not is_third_party(name) and _output(_resolved(places[name])) in outputs
     ]
 
 

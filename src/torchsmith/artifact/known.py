@@ -28,7 +28,7 @@ class LibraryNames(Table, frozen=True):
     optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
-    others: tuple[str, ...]
+    third_party: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
     vendor: tuple[str, ...]
@@ -67,10 +67,10 @@ def is_bundled(name: str) -> bool:
     return any(part.endswith(".libs") for part in name.split("/"))
 
 
-def is_others(name: str) -> bool:
+def is_third_party(name: str) -> bool:
     """Whether a library is known as one of others, by its name."""
     names = known().names
-    return name.startswith((*names.vendor, *names.brought, *names.system, *names.driver, *names.others))
+    return name.startswith((*names.vendor, *names.brought, *names.system, *names.driver, *names.third_party))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,11 @@ class Owners:
             return "own"
         if package is not None:
             return (
-                "own" if not path.name.startswith("lib") else "bundled" if is_others(path.name) else "unknown"
+                "own"
+                if not path.name.startswith("lib")
+                else "bundled"
+                if is_third_party(path.name)
+                else "unknown"
             )
         return "bundled" if is_bundled(name) else "other"
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.commands import ObjectCommand
-from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.features import closure
-from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.source import Damaged, open_file
 from torchsmith.catalog import Catalog, Isa, Sm
@@ -20,20 +15,17 @@ from torchsmith.core.text import counted, some_of
 from torchsmith.matrix.variant import Variant
 
 MOST_NAMES = 3
-DISPATCHED = re.compile(r"\.(?!DEFAULT)[A-Z][A-Z0-9]+\.c(pp)?\.o$")  # chosen at run time, so of any set
 
 
 def check_objects(
     folder: Path, commands: Sequence[ObjectCommand], variant: Variant, catalog: Catalog
 ) -> list[Check]:
-    """What a sample shows of a build: the code in its objects, and the commands of all."""
+    """What a sample shows of a build: the GPU code in its objects, and the commands of all."""
     isa, checks = catalog.isas.get(variant.isa), list[Check]()
     if isa is not None:
-        spaces = Owners.of(catalog).spaces_of(variant.package)
-        checks += [*_cpu_flags(commands, isa), *_cpu_code(folder, isa, spaces)]
+        checks += _cpu_flags(commands, isa)
     if variant.sm is not None:
         checks += _gpu_flags(commands, variant.sm)
-        checks += _host_half(commands, isa) if isa is not None else ()
     if variant.arch:
         checks += _gpu_code(folder, variant.arch)
     return checks
@@ -56,33 +48,6 @@ def _cpu_flags(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
     else:
         reached = f"{len(plain) - len(without)} of {len(plain)} units of the CPU"
         yield Check("cpu-flags", "note", f"{flags} reached {reached}, not {_names(without)}")
-
-
-def _cpu_code(folder: Path, isa: Isa, spaces: OwnSpaces) -> Iterator[Check]:
-    """What the functions of undispatched objects need of a CPU, against the instruction set."""
-    functions, beyond, used = 0, set[str](), set[str]()
-    for path in sorted(folder.rglob("*.o")):
-        if DISPATCHED.search(path.name):
-            continue
-        try:
-            with open_file(path) as source:
-                elf = read_elf(source)
-                if elf.machine == "x86_64" and not iced.INSTALLED:
-                    yield Check("cpu-code", "unjudged", iced.MISSING)
-                    return
-                code = cpu_code(elf, path.name, spaces)
-        except Damaged:
-            continue  # reported with its GPU code
-        functions += sum(tally.functions for tally in code.groups.values())
-        needs = {feature for tally in code.groups.values() for feature in tally.features}
-        beyond |= needs - closure(code.machine, isa.features)
-        used |= needs
-    features = ", ".join(sorted(used)) or "nothing beyond the oldest CPU"
-    if beyond:
-        yield Check("cpu-code", "wrong", f"the sample needs {', '.join(sorted(beyond))} beyond {isa.name}")
-    elif functions:
-        text = f"the sample ({counted(functions, 'function')}) uses {features}, within {isa.name}"
-        yield Check("cpu-code", "right", text)
 
 
 def _gpu_flags(commands: Sequence[ObjectCommand], sm: Sm) -> Iterator[Check]:
@@ -124,15 +89,6 @@ def _gpu_code(folder: Path, arch: str) -> Iterator[Check]:
     else:
         text = f"{', '.join(sorted(targets))} in {counted(holding, 'object')}, the name says {arch}"
         yield Check("gpu-code", "wrong", text)
-
-
-def _host_half(commands: Sequence[ObjectCommand], isa: Isa) -> Iterator[Check]:
-    """What nvcc hands to the CPU's compiler: CXXFLAGS do not get there."""
-    cuda = [command for command in commands if command.cuda]
-    without = [command for command in cuda if not set(isa.flags) <= set(command.host_flags)]
-    if without:
-        text = f"the CPU's half of {len(without)} of {len(cuda)} CUDA units is compiled without"
-        yield Check("host-half", "note", f"{text} {' '.join(isa.flags)}: nvcc gets no CXXFLAGS")
 
 
 def _names(commands: Sequence[ObjectCommand]) -> str:

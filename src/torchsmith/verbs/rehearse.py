@@ -246,12 +246,8 @@ def _print_rehearsal(rehearsal: Rehearsed) -> None:
 
 
 def _flags(use: CompilerUse) -> str:
-    def listed(flags: dict[str, int]) -> str:
-        parts = [
-            flag if count == use.objects else f"{flag} ({count})"
-            for flag, count in list(flags.items())[:FLAGS_SHOWN]
-        ]
-        return " ".join(parts) or "none of note"
-
-    host = f"; to the CPU's compiler {listed(use.host_flags)}" if use.compiler == "nvcc" else ""
-    return f"{use.compiler}: {counted(use.objects, 'object')}, {listed(use.flags)}{host}"
+    parts = [
+        flag if count == use.objects else f"{flag} ({count})"
+        for flag, count in list(use.flags.items())[:FLAGS_SHOWN]
+    ]
+    return f"{use.compiler}: {counted(use.objects, 'object')}, {' '.join(parts) or 'none of note'}"
