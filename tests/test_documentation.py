@@ -26,7 +26,9 @@ INSTALLS = (
 ANSWERS = tuple(f"torchsmith {one}" for one in ("pick", "doctor", "show", "audit", "plan", "apply"))
 MACHINE = "--gpu none --cpu " + ("zen4" if platform.machine() == "x86_64" else "neoverse-n1")
 ONE_CELL = [  # in a Nix store and with a nixpkgs of its own
-    ". ../tools/small-world.sh",
+    "mkdir nix && printf 'sandbox = false\\nbuild-users-group =\\nsubstitute = false\\n' > nix/nix.conf",
+    'export TORCHSMITH_NIXPKGS=sample NIX_CONF_DIR="$PWD/nix" NIX_STORE_DIR="$PWD/nix/store"',
+    'export NIX_STATE_DIR="$PWD/nix/state" NIX_LOG_DIR="$PWD/nix/log"',
     f'torchsmith init . --cell "$(torchsmith pick --names {MACHINE})"',
     "torchsmith apply",
 ]
@@ -65,12 +67,16 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
-def answered(line: str) -> str:
+def answered(line: str, shell: str) -> str:
     """Exit code 1 of a verb that answers a question is an answer too."""
-    return f"{line} || [ $? = 1 ]" if line.startswith(ANSWERS) else line
+    status = "$status" if shell == "fish" else "$?"
+    line = f"{line} || [ {status} = 1 ]" if line.startswith(ANSWERS) else line
+    return f"{line} || exit 1" if shell == "fish" else line
 
 
-def typed(lines: list[str], folder: Path, prefix: Sequence[str] = (), **more: str) -> None:
+def typed(
+    lines: list[str], folder: Path, prefix: Sequence[str] = (), shell: str = "bash", **more: str
+) -> None:
     """Type lines into one shell that stops at the first failure."""
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("TORCHSMITH", "NIX_"))},
@@ -78,9 +84,10 @@ def typed(lines: list[str], folder: Path, prefix: Sequence[str] = (), **more: st
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         **more,
     }
-    script = "\n".join(["set -eu", *map(answered, lines)])
+    start = [] if shell == "fish" else ["set -eu"]
+    script = "\n".join([*start, *(answered(line, shell) for line in lines)])
     done = subprocess.run(
-        [*prefix, "bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
+        [*prefix, shell, "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
 
@@ -98,14 +105,16 @@ def test_the_commands_of_the_readme_run(clone: Path) -> None:
 
 
 @pytest.mark.needs("nix")
-def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
+@pytest.mark.needs("shells")
+@pytest.mark.parametrize("shell", ["dash", "fish"])
+def test_the_commands_of_the_tutorial_run(shell: str, clone: Path) -> None:
     prefix = ordinary() if shells_may_start(sys.executable) else ()
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         place = Path(shutil.move(clone, f"{folder}/clone"))
         if prefix:  # root gives the clone to the user who reads the tutorial
             for path in (place.parent, place, *place.rglob("*")):
                 os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-        typed(commands("docs/tutorial.md"), place, prefix, GIT_CONFIG_SYSTEM="/dev/null")
+        typed(commands("docs/tutorial.md"), place, prefix, shell, GIT_CONFIG_SYSTEM="/dev/null")
         results = place.parent.glob(".local/state/torchsmith/workspaces/tutorial-*/results/*")
         assert {result.name.split("-")[0] for result in results} == {"pytorch"}
 
