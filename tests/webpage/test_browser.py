@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.cli.conftest import Call
 from tests.webpage.conftest import Open, write_page
 from tests.webpage.test_answers import picked
 from torchsmith.core.state import state_folder
@@ -147,6 +148,29 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
     expect(page.locator(".story:target")).to_contain_text("out of memory")
     page.click(".story:target .close")
     expect(page.locator(".story:target")).to_have_count(0)
+
+
+def test_an_example_is_answered_at_once_and_the_bar_shows_what_is_built(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx512")
+    expect(page.locator("#gpu optgroup").first).to_have_attribute("label", re.compile("^NVIDIA "))
+    assert page.locator(".bar rect").count() == 2  # failed, generated
+    expect(page.locator(".headline")).to_have_text("0 of 44 built, 132 recipes, torch 2.10, CUDA 13.0")
+
+
+def test_a_page_of_a_profile_offers_commands_that_work(
+    open_page: Open, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("page", "-p", "seed", "-o", "page.html").code == 0
+    page = open_page(tmp_path / "page.html")
+    name = "pytorch-python313-cuda13_0-sm89-avx512"
+    make = f"torchsmith init mine --cell {name} && torchsmith apply -w mine"
+    assert page.locator("#answer code").first.inner_text() == f"{make} && torchsmith build -w mine {name}"
+    page.click(f"a[href='#cell-{name}']")
+    assert page.locator(".story.open code").first.inner_text().startswith(make)
+    for command in make.split(" && "):
+        assert call(*command.split()[1:]).code == 0
 
 
 def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:

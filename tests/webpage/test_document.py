@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -152,6 +153,41 @@ def test_a_build_counts_until_its_recipe_changes(builds: Path) -> None:
     assert cells(builds)[FIRST].state == "edited"
     assert any("changed" in why for why in cells(builds)[FIRST].why)
     record.close()
+
+
+def test_a_recipe_that_failed_and_was_restored_shows_its_earlier_build(builds: Path) -> None:
+    from torchsmith.nix.prepare import source_hash
+
+    generated(builds)
+    right, output = recipe(builds).read_text(), "/nix/store/x-torch"
+    with closing(open_record(builds)) as record:
+        source = source_hash(recipe(builds))
+        record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", source=source, outputs=(output,)))
+        record.note_verdict(
+            VerificationRow(output=output, name=FIRST, ok=True, derivation="/nix/store/x.drv")
+        )
+        recipe(builds).write_text(right.replace("2.10.0", "2.10.1"))
+        run = record.start_run("nix", (), {})
+        failed = JobRow(
+            run=run, key="/nix/store/y.drv", name=FIRST, package="torch", gpu=True, system="x86_64-linux",
+            targets=(), state="waiting",
+        )  # fmt: skip
+        record.add_jobs([failed])
+        record.job_started(run, failed.key, 4)
+        record.job_ended(run, failed.key, Attempt(state="failed", error="no"))
+        record.end_run(run, "failed")
+    assert cells(builds)[FIRST].state == "failed"
+    recipe(builds).write_text(right)
+    assert cells(builds)[FIRST].state == "verified"
+    assert cells(builds)[FIRST].build is None
+
+
+def test_the_headline_counts_what_is_built(builds: Path) -> None:
+    generated(builds)
+    assert html.headline(document(builds)) == "0 of 3 built, 6 recipes, torch 2.10, CUDA 13.0"
+    with closing(open_record(builds)) as record:
+        record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", outputs=("/nix/store/x",)))
+    assert html.headline(document(builds)).startswith("1 of 3 built")
 
 
 def test_companions_share_the_torch_of_their_cell(builds: Path) -> None:

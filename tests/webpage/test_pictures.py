@@ -83,9 +83,10 @@ def test_a_gpu_uses_its_own_code_else_the_newest_that_runs_else_ptx() -> None:
     assert used(75) == []
 
 
-def test_ticks_are_round_and_clipping_keeps_both_ends() -> None:
+def test_ticks_are_round_and_labels_are_cut_between_words() -> None:
     assert ticks(10, 5) == [0, 2, 4, 6, 8, 10]
-    assert clipped("pytorch-sm90-avx2", 70) == "pyto…-avx2"
+    assert clipped("pytorch-sm90-avx2", 100) == "pytorch-sm90…"
+    assert clipped("pytorch", 30).endswith("…")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ class Environment(msgspec.Struct, frozen=True):
 
 # A workspace on another machine that has Nix.
 IN_A_WORKSPACE = Environment(nix=True, flox=False, folder=".")
+WITHOUT_ONE = Environment(nix=True, flox=False)
 
 
 def detect_environment(root: Path | None, org: str) -> Environment:

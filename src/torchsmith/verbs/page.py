@@ -20,7 +20,7 @@ from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.webpage.collect import PageInput, collect, pickable
 from torchsmith.webpage.document import PageReport
-from torchsmith.webpage.html import GENERATOR, counts_of
+from torchsmith.webpage.html import GENERATOR, headline
 from torchsmith.webpage.html import page as html
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
@@ -78,7 +78,7 @@ def run(*, request: PageRequest, json: JsonOption = False) -> None:
     document = page(replace(request, output=output), Terminal())
     if output is not None:
         size = f"{output.stat().st_size / 1024:.0f} KiB"
-        (tell if json else write)(f"{output}, {size}: {counts_of(document)}")
+        (tell if json else write)(f"{output}, {size}: {headline(document)}")
     if json:
         print_json(document)
 

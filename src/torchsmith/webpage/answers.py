@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.catalog.facts import Gfx
-from torchsmith.host.commands import IN_A_WORKSPACE, build_commands
+from torchsmith.host.commands import IN_A_WORKSPACE, WITHOUT_ONE, Environment, build_commands
 from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Compatible, Ranking, check_cell, order
 from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
@@ -75,8 +75,9 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     )
 
 
-def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
-    """The answer to every question as the script looks it up: `table[GPU][kind of CPU][driver][use]`."""
+def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True) -> dict[str, Any]:
+    """The answer to every question as the script looks it up: `table[GPU][kind of CPU][driver][use]`.
+    Commands are those in the workspace, or make one first."""
     everything = list(cells)
     own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
@@ -117,7 +118,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog) -> dict[str, Any]:
         "table": table,
         "answers": unique.all,
         "words": texts.all,
-        "commands": _commands(own),
+        "commands": _commands(own, IN_A_WORKSPACE if in_workspace else WITHOUT_ONE),
     }
 
 
@@ -148,12 +149,9 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
     ]
 
 
-def _commands(own: Iterable[Cell]) -> list[str]:
+def _commands(own: Iterable[Cell], here: Environment) -> list[str]:
     """How to have a variant, with {name} for its name."""
     cell = next(iter(own), None)
     if cell is None:
         return []
-    return [
-        command.replace(cell.name, "{name}")
-        for command in build_commands(cell.variant, IN_A_WORKSPACE).values()
-    ]
+    return [command.replace(cell.name, "{name}") for command in build_commands(cell.variant, here).values()]

@@ -53,7 +53,7 @@ def collect(request: PageInput) -> PageReport:
     past = read_past(request.root, notes)
     known = list(_Cells(request, recipes, findings, past).all())
     return PageReport(
-        title=request.root.resolve().name if request.workspace.root or recipes else "the default matrix",
+        title=request.root.resolve().name if request.workspace.root or recipes else "",
         made=request.made,
         version=__version__,
         profile=request.workspace.profile if request.with_matrix else "",
@@ -62,6 +62,7 @@ def collect(request: PageInput) -> PageReport:
         shared=tuple(_shared(request.graph, recipes.values(), request.workspace.catalog)),
         runs=past.runs,
         history=tuple(revisions(request.root, [repository.root for repository in repositories])),
+        in_workspace=bool(request.workspace.root or recipes),
         cover=request.cover,
         notes=tuple(notes),
     )

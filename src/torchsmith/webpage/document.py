@@ -166,5 +166,6 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     shared: tuple[SharedBuild, ...]
     runs: tuple[PageRun, ...]
     history: tuple[PageRevision, ...]
+    in_workspace: bool = True  # otherwise a profile is shown, and commands start with init
     cover: PageCover | None = None  # of a fleet that was named
     notes: tuple[str, ...] = ()  # what could not be read, and why

@@ -42,12 +42,12 @@ class Picture:
 
 
 def clipped(text: str, pixels: float, letter: float = LETTER_WIDTH) -> str:
-    """Return a text that fits, without its middle if it is too long."""
+    """Return a text that fits: of one that is too long as many whole parts as there is room for."""
     limit = max(1, int(pixels / letter))
     if len(text) <= limit:
         return text
-    head = (limit - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+    parts = re.match(r"(.*)[ ,-]", text[:limit])
+    return f"{parts[1].rstrip(' ,-') if parts else text[: limit - 1]}…"
 
 
 def short(name: str) -> str:

@@ -35,7 +35,7 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
         ],
         "shared": [[build.kind, build.name, int(build.sure), build.users] for build in document.shared],
         "products": products(catalog),
-        "mine": answers(wanted, catalog),
+        "mine": answers(wanted, catalog, in_workspace=document.in_workspace),
     }
 
 

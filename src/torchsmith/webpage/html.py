@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell
 from torchsmith.webpage.document import STATES, CellState, PageCell, PageReport
@@ -20,6 +21,7 @@ from torchsmith.webpage.views import views
 GENERATOR = "torchsmith"
 MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
 MAX_GRID_ROWS = 16  # that the style has a height for
+BUILT: tuple[CellState, ...] = ("published", "verified", "built")
 FEW_OTHERS = 24  # other recipes are listed at once up to this number
 Numbers = Mapping[str, int]  # of cells, by name
 LinksByName = Mapping[str, Markup]  # of cells, by name
@@ -41,7 +43,7 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
         tag("meta", name="generator", content=f"{GENERATOR} {document.version}"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{document.title}: PyTorch builds"),
+        tag("title", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
         tag("style", Markup(style)),
     )
     mine, *others = views(document, catalog)
@@ -72,27 +74,61 @@ def _header(document: PageReport, sections: Sequence[tuple[str, str]]) -> Markup
     links = [tag("a", title, href=f"#{name}") for name, title in sections]
     return tag(
         "header",
-        tag("h1", "PyTorch builds"),
-        tag("p", counts_of(document), class_="about"),
+        tag("h1", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
+        tag("p", headline(document), class_="headline"),
+        _bar(document),
         [tag("p", note, class_="note") for note in document.notes],
-        tag("nav", links, aria_label="Views"),
         tag("ul", chips, class_="chips", aria_label="States"),
+        tag("nav", links, aria_label="Views"),
     )
 
 
-def counts_of(document: PageReport) -> str:
-    """`builds: 132 variants (44 cells, 3 packages), 4 other recipes, profile seed`."""
-    variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
-    cells = {(*_table_key(cell), cell.sm, cell.isa) for cell in variants}
-    packages = {cell.package for cell in variants}
-    other = sum(not cell.package for cell in document.cells)
-    what = f"{counted(len(cells), 'cell')}, {counted(len(packages), 'package')}"
+def headline(document: PageReport) -> str:
+    """`0 of 36 built, 108 recipes, torch 2.10, CUDA 13.0`."""
+    cells = _torch_cells(document)
+    built = sum(cell.state in BUILT for cell in cells)
+    recipes = sum(bool(cell.file) for cell in document.cells if cell.package)
+    other = 0 if cells else len(document.cells)
+    lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
+    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit})
+    cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
+    if len(cudas) > 1:
+        toolkits = [
+            f"CUDA {cudas[0]} to {cudas[-1]}",
+            *(name for name in toolkits if not name.startswith("CUDA")),
+        ]
     parts = [
-        f"{counted(len(variants), 'variant')} ({what})",
+        f"{built} of {len(cells)} built" if cells else "",
+        counted(recipes, "recipe") if recipes else "no recipes yet" if cells else "",
         counted(other, "other recipe") if other else "",
-        f"profile {document.profile}" if document.profile else "",
+        f"torch {', '.join(lines)}" if lines else "",
+        ", ".join(toolkits),
     ]
-    return f"{document.title}: {', '.join(filter(None, parts))}"
+    return ", ".join(filter(None, parts))
+
+
+def _torch_cells(document: PageReport) -> list[PageCell]:
+    """The cells that can be built, each in its first package, which is torch where there is one."""
+    variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
+    cells = grouped(((*_table_key(cell), cell.sm, cell.isa), cell) for cell in variants)
+    return [own[0] for own in cells.values()]
+
+
+def _bar(document: PageReport) -> Markup | None:
+    """How far the matrix is: a segment for each state, the best first."""
+    cells = _torch_cells(document)
+    counts = Counter(cell.state for cell in cells)
+    states = [state for state in dict.fromkeys((*BUILT, *STATES)) if counts[state]]
+    segments, start = [], 0.0
+    for state in states:
+        width = 100 * counts[state] / len(cells)
+        about = tag("title", f"{STATES[state][1]}: {counts[state]} of {len(cells)}")
+        place = {"x": f"{start:.2f}", "y": "0", "width": f"{width:.2f}", "height": "4"}
+        segments.append(tag("rect", about, class_=f"b-{state}", **place))
+        start += width
+    label = ", ".join(f"{STATES[state][1]} {counts[state]}" for state in states)
+    box = {"viewBox": "0 0 100 4", "preserveAspectRatio": "none"}
+    return tag("svg", segments, class_="bar", role="img", aria_label=label, **box) if cells else None
 
 
 def _table_key(cell: PageCell) -> tuple[str, ...]:

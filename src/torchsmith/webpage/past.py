@@ -73,6 +73,15 @@ class PagePast:
         if job and job.state == "running" and job.run == self.alive:
             return CellPast("building", (), job.key, build=build)
         later = built is None or (job is not None and (job.ended or 0) > built.at)
+        if (
+            later
+            and built
+            and job
+            and job.key != built.derivation
+            and not _changed(recipe, built, derivation)
+        ):
+            later = False  # another text of the recipe failed, and this one is what was built before
+            build = None
         if job and job.state in ("failed", "skipped") and later:
             why = job.error or ("what it needs failed" if job.state == "skipped" else "")
             derivation = job.key if job.key.endswith(".drv") else ""

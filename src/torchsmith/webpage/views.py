@@ -42,21 +42,21 @@ def _mine(catalog: Catalog, archs: Collection[str]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`."""
     offered = offer((), catalog)
     gpus = [
-        tag("optgroup", [tag("option", part, value=gpu.name) for part in gpu.parts or (gpu.title,)],
-            label=f"{gpu.name}: {gpu.title}")
-        for gpu in offered.gpus
+        tag("optgroup", [_option(part, gpu.name, gpu.name in archs) for part in gpu.parts or (gpu.title,)],
+            label=f"NVIDIA {gpu.title} ({gpu.name})")
+        for gpu in reversed(offered.gpus)
     ]  # fmt: skip
     amd = [
         tag("option", f"{gfx.name}: {gfx.title}", value=gfx.name)
         for gfx in catalog.gfx.values()
         if gfx.name in archs
     ]
-    cpus = grouped((str(cpu.platform), tag("option", cpu.title, value=cpu.name)) for cpu in offered.cpus)
+    cpus = grouped((str(cpu.platform), _option(cpu.title, cpu.name)) for cpu in offered.cpus)
     choices = {
         "gpu": ("GPU", (
             tag("option", "none of these", value=NO_GPU),
-            tag("optgroup", amd, label="AMD") if amd else None,
             gpus,
+            tag("optgroup", amd, label="AMD") if amd else None,
         )),
         "cpu": ("CPU", [
             tag("optgroup", tag("option", f"another or unknown, {system}", value=system),
@@ -70,16 +70,24 @@ def _mine(catalog: Catalog, archs: Collection[str]) -> Child:
         tag("div", tag("label", label, for_=name), tag("select", options, id=name))
         for name, (label, options) in choices.items()
     ]
+    ask = tag("button", "Show my build", type="button", id="ask", class_="go")
     form = tag(
         "div",
-        tag("div", boxes, class_="boxes"),
-        tag("button", "Show my build", type="button", id="ask", class_="go"),
+        tag("div", tag("div", boxes, class_="boxes"), ask),
         tag("div", id="answer", role="status"),
-        class_="js",
+        class_="js mine",
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
     about = "Another GPU, a Mac, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
+
+
+EXAMPLES = ("RTX 4090", "zen4")  # what is chosen at first, if the matrix has it
+
+
+def _option(text: str, value: str, known: bool = True) -> Markup:
+    selected = "" if known and (text in EXAMPLES or value in EXAMPLES) else None
+    return tag("option", text, value=value, selected=selected)
 
 
 FEW_RECIPES = 60  # more are drawn behind a click

@@ -3,6 +3,7 @@
   const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const data = await new Response(stream).json();
+  const mine = data.mine;
 
   // An element; text is always text, never markup.
   const make = (name, attributes, ...children) => {
@@ -270,7 +271,7 @@
     const name = quoted(cell.n);
     title("Commands");
     if (cell.s === "impossible") parts.push(command(`torchsmith show ${name}`));
-    else if (!cell.f) parts.push(command("torchsmith apply"), command(`torchsmith show ${name}`));
+    else if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), command(`torchsmith show ${name}`));
     else {
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
       parts.push(command(`torchsmith verify ${name}`));
@@ -326,7 +327,6 @@
   open();
 
   // ---- which one is mine? ----
-  const mine = data.mine;
   const box = (name) => document.getElementById(name);
   const offerDrivers = () => {
     const drivers = mine.drivers[box("gpu").value] || [];
@@ -350,7 +350,7 @@
     const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const title = name ? [make("h3", {}, linkTo(name))] : [];
-    const commands = name ? mine.commands.map((words) => command(words.replace("{name}", name))) : [];
+    const commands = name ? mine.commands.map((words) => command(words.replaceAll("{name}", name))) : [];
     const asked = ["torchsmith pick", mine.systems.includes(cpu) ? `--system ${cpu}` : `--cpu ${cpu}`, `--gpu ${gpu}`];
     if (driver) asked.push(`--driver ${driver}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
@@ -360,5 +360,6 @@
       command([...asked, "--explain"].join(" "))
     );
   });
+  box("ask").click(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
