@@ -94,6 +94,15 @@ def test_a_container_without_the_target_is_counted(tmp_path: Path) -> None:
     assert (check(report, "gpu").status, found.verdict, found.none, found.total) == ("wrong", "partly", 1, 2)
 
 
+@pytest.mark.parametrize(("others", "status"), [(4, "right"), (5, "wrong")])
+def test_the_four_kernels_that_nccl_has_for_one_target_alone_are_not_missing(
+    tmp_path: Path, others: int, status: str
+) -> None:
+    nccl = [[elves.entry(100, flags=FAMILY)]] * others
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(*[[elves.entry(90)]] * 9, *nccl)})
+    assert check(judged(path, "pytorch-python313-cuda13_0-sm90-avx2"), "gpu").status == status
+
+
 def test_ptx_alone_is_compiled_at_first_start(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90, kind=1)])})
     report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")

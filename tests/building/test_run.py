@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, Outcome, Tell
@@ -201,9 +202,12 @@ def test_secrets_of_the_environment_are_replaced_by_their_names() -> None:
 
 def test_cores_follow_from_memory() -> None:
     machine = Machine(cores=32, memory_gb=48, store_gb=500, scratch_gb=500, one_disk=True)
-    assert share_out(machine, 3.0, Resources()) == Share(2, 8, 48), "16 cores each would take 96 GB"
-    assert share_out(machine, 3.0, Resources(jobs=1)).cores == 16
-    assert share_out(machine, 0.5, Resources(4, 16, 8)).cores == 4
+    row = structs.replace(builtin_catalog().estimates["pytorch-gpu"], unit_gb=3.0, largest_gb=6.0)
+    assert (row.memory_gb(1), row.memory_gb(7), row.compilers_within(24)) == (6, 24, 7)
+    assert share_out(machine, row, Resources()) == Share(2, 7, 48), "16 cores each would take 102 GB"
+    assert share_out(machine, row, Resources(jobs=1)).cores == 15
+    assert share_out(machine, row, Resources(4, 16, 8)).cores == 1, "one compiler, whatever it takes"
+    assert share_out(machine, None, Resources()).cores == 16
 
 
 def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_core: float) -> list[str]:

@@ -31,7 +31,7 @@ def job(key: str, isa: str = "", recipes: tuple[str, ...] = ()) -> Job:
 
 def plan(*jobs: Job) -> BuildPlan:
     expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="a guess")
-    return BuildPlan(jobs, {job.key: expected for job in jobs}, Share(1, 1, 1.0), per_core_gb=1.0)
+    return BuildPlan(jobs, {job.key: expected for job in jobs}, Share(1, 1, 1.0), largest_gb=1.0)
 
 
 def shown(view: LiveView) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
+from torchsmith.building import plan
+from torchsmith.catalog import builtin_catalog
 from torchsmith.verbs.doctor import _ccache, examine
 from torchsmith.workspace.load import open_workspace
 
@@ -43,6 +45,17 @@ def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: py
     assert "time" in found["git"].found
     assert found["Flox"].found == "broken"
     assert {found[name].health for name in ("git", "Flox", "Nix")} == {"does not work"}
+
+
+@pytest.mark.parametrize(("memory", "health"), [(10.0, "warning"), (11.0, "works")])
+def test_the_memory_of_a_torch_is_that_of_the_cores_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: float, health: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan, "this_machine", lambda: plan.Machine(2, memory, 100, 100, True))
+    [found] = [one for one in examine(open_workspace(None), seconds=0.5) if one.name == "memory"]
+    assert 10 < builtin_catalog().estimates["pytorch-gpu"].memory_gb(2) <= 11
+    assert found.health == health
 
 
 @pytest.mark.needs("nix")

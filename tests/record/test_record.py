@@ -145,7 +145,7 @@ def test_a_figure_that_was_never_measured_is_called_a_guess() -> None:
     assert cpu.seconds == pytest.approx(1384, rel=0.01), "as it was measured"
     vision = expect(Work("v", "torchvision", gpu=True, system="x86_64-linux"), [], catalog, 2)
     assert vision.seconds * 2 == pytest.approx(11 * 60, rel=0.02), "core minutes"
-    assert (cpu.guesses, cpu.steps) == (("memory_gb", "build_gb"), 6454)
+    assert (cpu.guesses, cpu.steps) == (("build_gb",), 6454)
     gpu = expect(GPU_TORCH, [], catalog, 16)
     assert (gpu.basis, gpu.guesses[0], gpu.steps) == ("a guess", "seconds", 7689)
     rocm = expect(replace(GPU_TORCH, estimated=False), [], catalog, 16)
@@ -154,11 +154,13 @@ def test_a_figure_that_was_never_measured_is_called_a_guess() -> None:
         assert bool(row.measured) or row.unproved, f"{row.name} neither measured nor called unproved"
 
 
-def test_half_the_cores_take_twice_the_time_and_half_the_memory() -> None:
-    whole = expect(GPU_TORCH, [], builtin_catalog(), 16)
-    half = expect(GPU_TORCH, [], builtin_catalog(), 8)
+def test_half_the_cores_take_twice_the_time_and_the_memory_of_eight_units_less() -> None:
+    catalog = builtin_catalog()
+    row = catalog.estimates["pytorch-gpu"]
+    whole, half = (expect(GPU_TORCH, [], catalog, cores) for cores in (16, 8))
     assert half.seconds == 2 * whole.seconds
-    assert half.memory_gb == whole.memory_gb / 2
+    assert whole.memory_gb - half.memory_gb == pytest.approx(8 * row.unit_gb)
+    assert expect(GPU_TORCH, [], catalog, 1).memory_gb == row.largest_gb
 
 
 def test_builds_on_record_count_in_core_seconds() -> None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from torchsmith.artifact.container import CodeEntry, CodeKind, Container
 from torchsmith.artifact.fatbin import RELOCATABLE
+from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog, Gpu, GpuTarget
 from torchsmith.catalog.axes import CodeTarget, NamedTarget
 from torchsmith.catalog.facts import Gfx
@@ -110,9 +111,13 @@ def target_names(rows: Iterable[TargetRow]) -> list[str]:
 
 
 def launched(containers: Iterable[Container]) -> list[Container]:
-    """The containers that the run time loads; what was linked into others is never launched itself."""
+    """The containers that the run time loads on every GPU; what was linked into others is never launched
+    itself, and what NCCL has for one target alone on no other."""
     holding = [container for container in containers if container.entries]
-    return [container for container in holding if container.section != RELOCATABLE] or holding
+    loaded = [container for container in holding if container.section != RELOCATABLE] or holding
+    nccl = known().nccl
+    rest = [part for part in loaded if not all(str(entry.target) in nccl.targets for entry in part.entries)]
+    return rest if rest and len(loaded) - len(rest) <= nccl.containers else loaded
 
 
 def services(

@@ -19,6 +19,13 @@ class Provider(Table, frozen=True):
     symbol: str
 
 
+class FixedCode(Table, frozen=True):
+    """Containers that a library linked in holds for these targets alone, whatever a build is for."""
+
+    targets: tuple[str, ...]
+    containers: int
+
+
 class LibraryNames(Table, frozen=True):
     """Beginnings of library names."""
 
@@ -51,6 +58,7 @@ class Known(Table, frozen=True):
     names: LibraryNames
     releases: dict[str, ReleasePatterns]
     blas: dict[str, Provider]
+    nccl: FixedCode
     magma: Provider
 
 

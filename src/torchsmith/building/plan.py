@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Estimate
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
+from torchsmith.core.process import usable_cores
 from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.errors import Cause
@@ -22,7 +23,7 @@ from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.store import StoreOptions, dry_run
 from torchsmith.nix.tool import Nix
 from torchsmith.record import Expected, Past, expect
-from torchsmith.record.estimate import memory_per_core
+from torchsmith.record.estimate import hungriest
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace
 
@@ -38,7 +39,7 @@ class BuildPlan:
     jobs: tuple[Job, ...]
     expected: Mapping[str, Expected]  # by the key of the job
     share: Share
-    per_core_gb: float  # memory for each compiler
+    largest_gb: float  # memory of the largest compile unit
     recipes: tuple[str, ...] = ()  # all that were selected
     present: tuple[str, ...] = ()  # in the store already
     fetched: tuple[str, ...] = ()  # in a binary cache
@@ -144,10 +145,10 @@ def plan_with_flox(
 def _plan(
     jobs: Sequence[Job], catalog: Catalog, past: Sequence[Past], machine: Machine, resources: Resources
 ) -> BuildPlan:
-    per_core = memory_per_core(catalog, [job.work for job in jobs])
-    share = share_out(machine, per_core, resources)
+    largest = hungriest(catalog, [job.work for job in jobs])
+    share = share_out(machine, largest, resources)
     expected = {job.key: expect(job.work, past, catalog, share.cores) for job in jobs}
-    return BuildPlan(tuple(jobs), expected, share, per_core)
+    return BuildPlan(tuple(jobs), expected, share, largest.largest_gb if largest else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def this_machine(store: Path = Path("/nix/store")) -> Machine:
     """Measured now; a container's own limits count."""
     store, scratch = _existing(store), _existing(Path(os.environ.get("TMPDIR", "/tmp")))
     return Machine(
-        len(os.sched_getaffinity(0)),
+        usable_cores(),
         min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_memory()) / GIB,
         shutil.disk_usage(store).free / GIB,
         shutil.disk_usage(scratch).free / GIB,
@@ -196,12 +197,12 @@ class Share:
     memory_gb: float  # for all jobs together
 
 
-def share_out(machine: Machine, per_core_gb: float, resources: Resources) -> Share:
+def share_out(machine: Machine, hungriest: Estimate | None, resources: Resources) -> Share:
     """Divide cores and memory; each job has at most as many compilers as its memory serves."""
     all_cores = resources.cores or machine.cores
     all_memory = resources.memory_gb or machine.memory_gb
     side_by_side = resources.jobs or max(1, all_cores // TYPICAL_CORES)
-    served = int(all_memory / side_by_side / per_core_gb) if per_core_gb else all_cores
+    served = hungriest.compilers_within(all_memory / side_by_side) if hungriest else all_cores
     return Share(side_by_side, max(1, min(all_cores // side_by_side, served)), all_memory)
 
 
@@ -210,15 +211,15 @@ def _size(gb: float) -> str:
     return f"{gb:.0f} GB" if gb >= 1 else f"{gb * 1024:.1f} MB"
 
 
-def require_room(machine: Machine, share: Share, expected: Sequence[Expected], per_core_gb: float) -> None:
+def require_room(machine: Machine, share: Share, expected: Sequence[Expected], largest_gb: float) -> None:
     """Raise MissingRequirement if memory or disk does not suffice."""
     if not expected:
         return
-    if share.memory_gb < per_core_gb * share.jobs:
+    if share.memory_gb < largest_gb * share.jobs:
         raise MissingRequirement(
-            f"memory does not suffice: one compiler for each of {counted(share.jobs, 'job')} needs "
-            f"{per_core_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
-            hint="fewer --jobs, another builder, or your own memory_gb in catalog/estimates.toml",
+            f"memory does not suffice: the largest unit of each of {counted(share.jobs, 'job')} needs "
+            f"{largest_gb * share.jobs:.1f} GB, there are {share.memory_gb:.1f} GB",
+            hint="fewer --jobs, another builder, or your own largest_gb in catalog/estimates.toml",
         )
     store = sum(cost.store_gb for cost in expected)
     largest = sorted((cost.build_gb for cost in expected), reverse=True)

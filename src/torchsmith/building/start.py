@@ -312,7 +312,7 @@ def _checked(plan: BuildPlan, request: BuildSpec, machine: Machine, builders: Se
     here = not builders or any(not builder.address for builder in builders)
     try:
         if here and not request.small:
-            require_room(machine, plan.share, list(plan.expected.values()), plan.per_core_gb)
+            require_room(machine, plan.share, list(plan.expected.values()), plan.largest_gb)
         if builders:
             require_able(builders, plan.jobs)
     except MissingRequirement as problem:

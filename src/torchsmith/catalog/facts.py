@@ -493,13 +493,22 @@ class Estimate(Entry, frozen=True, kw_only=True):
     gpu_share: float = 0.0  # of the hours: objects that every cell of one GPU has alike
     isa_share: float = 0.0  # objects that every cell of one instruction set has alike
     cores: int
-    memory_gb: float  # while it builds
+    unit_gb: float  # memory of a compile unit: the mean of their peaks, weighted by their time
+    largest_gb: float  # of the largest unit
     build_gb: float  # disk while it builds
     store_gb: float  # what stays, without the dependencies it shares with other variants
     steps: int = 0  # of the compiler's own count; 0: not known
     pnames: str = ""  # a pattern of the derivations' pnames; empty: they are known by their recipe alone
     variable: str = ""  # that only these derivations set
     measured: tuple[Figure, ...] = ()  # the figures that `source` measured; every other one is a guess
+
+    def memory_gb(self, compilers: int) -> float:
+        """The memory of a build with so many compilers at once: the largest unit beside usual ones."""
+        return self.largest_gb + (compilers - 1) * self.unit_gb
+
+    def compilers_within(self, memory_gb: float) -> int:
+        """How many compilers fit into so much memory, one at least."""
+        return 1 + max(0, int((memory_gb - self.largest_gb) / self.unit_gb))
 
 
 class SampledObject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.core.process import usable_cores
 from torchsmith.core.text import counted, some_of
 from torchsmith.matrix import Variant
 from torchsmith.matrix.estimate import estimate_of
@@ -27,21 +28,23 @@ class Cost(msgspec.Struct, frozen=True):
             return "not estimated"
         unknown = counted(len(self.not_estimated), "build")
         missing = f"; {unknown} not estimated: {some_of(self.not_estimated)}" if self.not_estimated else ""
+        cores = counted(self.cores, "core")
         return (
-            f"about {self.hours:.1f} h on {self.cores} cores with {self.memory_gb:.0f} GB of memory;"
+            f"about {self.hours:.1f} h on {cores} with {self.memory_gb:.0f} GB of memory;"
             f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
         )
 
 
 def cost_of(variants: Sequence[Variant], catalog: Catalog) -> Cost:
-    """Return the cost of these variants together."""
+    """Return the cost of these variants together, on the cores of this machine."""
+    cores = usable_cores()
     rows = [estimate_of(variant, catalog) for variant in variants]
     known = [row for row in rows if row is not None]
     missing = (variant.name for variant, row in zip(variants, rows, strict=True) if row is None)
     return Cost(
-        hours=sum((row.hours for row in known), 0.0),
-        cores=max((row.cores for row in known), default=0),
-        memory_gb=max((row.memory_gb for row in known), default=0.0),
+        hours=sum((row.hours * row.cores / cores for row in known), 0.0),
+        cores=cores if known else 0,
+        memory_gb=max((row.memory_gb(cores) for row in known), default=0.0),
         build_gb=max((row.build_gb for row in known), default=0.0),
         store_gb=sum((row.store_gb for row in known), 0.0),
         not_estimated=tuple(missing),

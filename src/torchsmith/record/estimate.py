@@ -66,7 +66,7 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     """The same build's median on record, or its rehearsal's, else those of its kind, else the catalog's."""
     row = estimate_row(catalog, work.package, work.gpu)
     share = cores / row.cores
-    figures = row.memory_gb * share, row.build_gb, row.store_gb
+    figures = row.memory_gb(cores), row.build_gb, row.store_gb
     guesses = tuple(name for name in ("memory_gb", "build_gb", "store_gb") if name not in row.measured)
     same = [build for build in past if build.name == work.name and build.system == work.system]
     kind = [
@@ -104,7 +104,7 @@ def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:
     return next((row for row in rows if row.package == package), catalog.estimates[OTHER])
 
 
-def memory_per_core(catalog: Catalog, works: Iterable[Work]) -> float:
-    """GB that the hungriest of these builds takes for each compiler that runs."""
-    rows = [estimate_row(catalog, work.package, work.gpu) for work in works]
-    return max((row.memory_gb / row.cores for row in rows), default=0.0)
+def hungriest(catalog: Catalog, works: Iterable[Work]) -> Estimate | None:
+    """The figures of the build with the largest compile unit; None if there is no build."""
+    rows = (estimate_row(catalog, work.package, work.gpu) for work in works)
+    return max(rows, key=lambda row: (row.largest_gb, row.unit_gb), default=None)

@@ -244,7 +244,7 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
         f"{counted(len(plan.jobs), 'job')}, {duration(sum(known))} of work one after the other{without};"
         f" {plan.share.jobs} at once with {counted(plan.share.cores, 'core')} each; "
         f"{sum(cost.store_gb for cost in costs):.0f} GB of store, {scratch:.0f} GB to build in, "
-        f"{plan.per_core_gb:.1f} GB of memory for each compiler"
+        f"{plan.largest_gb:.1f} GB of memory for the largest compile unit"
     )
 
 
