@@ -183,7 +183,7 @@ def test_what_differs_in_its_name_alone_is_rehearsed_once() -> None:
 
 def figures(counts: dict[str, int], seconds: dict[str, list[float]], named: float = 0.0) -> RehearsalFigures:
     compiled = [
-        SampledUnit(f"{kind}{index}.o", f"{kind}{index}.cpp", kind, f"drawn {kind}", one)
+        SampledUnit(f"{kind}{index}.o", f"{kind}{index}.cpp", kind, "", one)
         for kind, all_ in seconds.items()
         for index, one in enumerate(all_)
     ]

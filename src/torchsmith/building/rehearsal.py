@@ -41,13 +41,13 @@ class SampledUnit(msgspec.Struct, frozen=True):
     output: str
     source: str
     kind: str
-    why: str
+    why: str  # empty: it was drawn from its kind
     cpu_seconds: float
 
     @property
     def drawn(self) -> bool:
         """Whether it was drawn at random: only these are typical of their kind."""
-        return self.why.startswith("drawn ")
+        return not self.why
 
 
 class RehearsalFigures(msgspec.Struct, frozen=True):

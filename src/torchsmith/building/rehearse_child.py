@@ -89,7 +89,8 @@ def kind_of(row: dict[str, str], dispatched: str) -> str:
 
 
 def chosen(rows: ObjectRows, sample: dict[str, Any]) -> dict[str, str]:
-    """The objects to compile, and why: those that the sample names, and some of each kind, evenly spread."""
+    """The objects to compile: those that the sample names, with the reason, and some of each kind, evenly
+    spread, without one."""
     why: dict[str, str] = {}
     for wanted in sample["objects"]:
         matching = sorted(output for output in rows if re.search(wanted["pattern"], output))
@@ -98,11 +99,11 @@ def chosen(rows: ObjectRows, sample: dict[str, Any]) -> dict[str, str]:
     kinds: dict[str, list[str]] = {}
     for output in sorted(rows):
         kinds.setdefault(kind_of(rows[output], sample["dispatched"]), []).append(output)
-    for kind, outputs in kinds.items():
+    for outputs in kinds.values():
         count = min(sample["draw"], len(outputs))
         for place in range(count):
             output = outputs[(2 * place + 1) * len(outputs) // (2 * count)]
-            why[output] = f"drawn {kind}"
+            why[output] = ""
     return why
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from torchsmith.cli.fields import Param
 from torchsmith.cli.group import Group
 from torchsmith.cli.request import Request
-from torchsmith.core.problem import Usage, did_you_mean, nearest
+from torchsmith.core.problem import Usage, nearest
 
 HELP = ("--help", "-h")
 
@@ -230,11 +230,10 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
             return
         if not letters:
             return
-    hint = did_you_mean(
-        word.partition("=")[0], [option for option in options if option.startswith("--")], 0.6
-    )
-    hint = hint if hint.startswith("did") else f"{command.called} --help lists them"
-    raise Usage(f"unknown option {word.partition('=')[0]}", hint=hint)
+    unknown = word.partition("=")[0]
+    near = nearest(unknown, [option for option in options if option.startswith("--")], 0.6)
+    hint = f"did you mean {near}?" if near else f"{command.called} --help lists them"
+    raise Usage(f"unknown option {unknown}", hint=hint)
 
 
 def _place(

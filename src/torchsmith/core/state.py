@@ -68,15 +68,19 @@ def abandoned_states() -> list[Path]:
     return [file.parent for file in folders if not os.path.isdir(file.read_bytes().rstrip(b"\n"))]
 
 
-def unused_state(root: Path) -> str:
-    """A sentence on records in the workspace itself, which are not used; empty if there are none, or if the
+def unused_state(root: Path) -> Path | None:
+    """The folder of records in the workspace itself, which are not used; None if there are none, or if the
     workspace has a record of its own by now."""
     theirs = root / IN_WORKSPACE
     if not any(os.path.lexists(theirs / name) for name in ("record.sqlite", "journal.json")):
-        return ""
-    if (state_folder(root) / "record.sqlite").exists():
-        return ""
-    return f"{theirs} is not used: its records may be another's; torchsmith doctor --accept-state {theirs}"
+        return None
+    return None if (state_folder(root) / "record.sqlite").exists() else theirs
+
+
+def unused_note(root: Path) -> str:
+    """A sentence on records that are not used; empty if there are none."""
+    theirs = unused_state(root)
+    return f"{theirs} is not used; torchsmith doctor --accept-state {theirs} takes it over" if theirs else ""
 
 
 def accept_state(root: Path, place: Path) -> Path:

@@ -360,7 +360,8 @@ def _state(root: Path) -> Iterator[HealthCheck]:
         yield HealthCheck("state", "does not work", problem.message, problem.hint)
         return
     unused = unused_state(root)
-    yield _good("state", not unused, unused.partition(";")[0] or str(folder), unused.partition("; ")[2])
+    found = f"{unused} is not used: its records may be another's" if unused else str(folder)
+    yield _good("state", unused is None, found, f"torchsmith doctor --accept-state {unused}")
     if abandoned := abandoned_states():
         found = f"{counted(len(abandoned), 'workspace')} moved or deleted; results stay in the store"
         todo = f"rm -r {shlex.join(map(str, abandoned))}, or --accept-state with a workspace's old folder"

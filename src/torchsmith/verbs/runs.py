@@ -127,7 +127,7 @@ def _print_run(report: RunsReport, workspace: Path | None) -> None:
     for job in jobs:
         facts = [duration(job.seconds) if job.seconds else "", job.builder, job.error]
         write(f"{_state(job)}{job.name}{_joined(facts)}")
-        if job.state == "done" and job.outputs and not job.name.endswith(" more"):
+        if job.state == "done" and job.outputs and len(job.targets) < 2:
             if job.outputs[0] in missing:
                 write(f"        {job.outputs[0]} is no longer in the store", "yellow")
             else:
