@@ -19,7 +19,7 @@ from typing import Any
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.load import DATA, PROBED
 from torchsmith.cli.nix_options import read_trees
-from torchsmith.core.toml_write import table_text
+from torchsmith.core.toml_edit import table_text
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix, find_nix
 

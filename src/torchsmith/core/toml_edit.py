@@ -1,4 +1,4 @@
-"""Change values in a TOML file; comments, order and spelling of everything else stay."""
+"""Write TOML, and change values in a TOML file: comments, order and spelling of everything else stay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsmith.core.problem import Invalid
+
+MAX_WIDTH = 100  # columns of a list; a longer one has a line for each of its values
+
+
+class Inline(dict[str, Any]):
+    """A table in one line: {owner = "pytorch", repo = "audio"}."""
+
+
+def table_text(table: Mapping[str, Any]) -> str:
+    """A table as TOML, plain values before the tables in it."""
+    import tomlkit
+
+    return tomlkit.dumps(_item(table))
+
+
+def _item(value: Any) -> Any:
+    import tomlkit
+
+    if isinstance(value, Inline):
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table
+    if isinstance(value, Mapping):
+        return {key: _item(item) for key, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    items = [_item(item) for item in value]
+    if any(type(item) is dict for item in items):
+        return items
+    array = tomlkit.array()
+    array.extend(items)
+    return array.multiline(len(array.as_string()) > MAX_WIDTH)
 
 
 def set_string(text: str, path: Sequence[str], value: str) -> str:

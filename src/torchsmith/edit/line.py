@@ -17,7 +17,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
-from torchsmith.core.toml_write import table_text
+from torchsmith.core.toml_edit import table_text
 from torchsmith.edit.pin import (
     FactTable,
     Move,

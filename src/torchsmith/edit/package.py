@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,6 @@ from torchsmith.core.problem import (
 )
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, set_list, set_string
-from torchsmith.core.toml_write import value_text
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
 from torchsmith.edit.proposal import Proposal, proposed
 from torchsmith.matrix import Variant
@@ -87,7 +87,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
     requested = _requested(workspace)
     if taken.name not in requested:
-        hint = f"name it in {workspace.source.name}: packages = {value_text([*requested, taken.name])}"
+        hint = f"name it in {workspace.source.name}: packages = {json.dumps([*requested, taken.name])}"
     else:
         removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
         hint = f"it is in this workspace{removal}"

@@ -18,7 +18,7 @@ from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import write_atomic
 from torchsmith.core.problem import Where
 from torchsmith.core.text import some_of
-from torchsmith.core.toml_write import Inline, table_text
+from torchsmith.core.toml_edit import Inline, table_text
 from torchsmith.matrix import Cell
 from torchsmith.nix.evaluate import TREE_HINT, EvalResult, Evaluate, EvaluationRequest
 from torchsmith.nix.fetch import fetch_tree, nixpkgs_address, tree_for

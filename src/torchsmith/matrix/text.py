@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from torchsmith.core.toml_write import table_text
+from torchsmith.core.toml_edit import table_text
 from torchsmith.matrix.expand import Cell
 from torchsmith.matrix.variant import Accelerator
 

@@ -30,7 +30,7 @@ from torchsmith.core.problem import (
     did_you_mean,
 )
 from torchsmith.core.text import counted, grouped
-from torchsmith.core.toml_write import table_text
+from torchsmith.core.toml_edit import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
