@@ -1,9 +1,12 @@
 """The catalog that ships hangs together."""
 
+from copy import copy
+
+import msgspec
 import pytest
 
 from torchsmith.catalog import Catalog, builtin_catalog
-from torchsmith.catalog.check import faults_of
+from torchsmith.catalog.check import PATTERNS, REFERENCES, faults_of
 from torchsmith.catalog.load import Layer
 
 
@@ -48,3 +51,27 @@ def test_a_limit_that_can_never_hold_is_a_fault(limit: str, fault: str) -> None:
     [found] = faults_of(Catalog([*builtin_catalog().layers, layer]))
     assert (found.file, found.path) == ("pins", ("6a030d5", "limits", "x"))
     assert fault in str(found)
+
+
+@pytest.mark.parametrize(("file", "field", "known", "what"), REFERENCES)
+def test_a_name_that_refers_to_nothing_is_a_fault(file: str, field: str, known: str, what: str) -> None:
+    catalog = copy(builtin_catalog())
+    table = getattr(catalog, file)
+    name, entry = next((name, entry) for name, entry in table.items() if getattr(entry, field))
+    old = getattr(entry, field)
+    new = "nothing" if isinstance(old, str) else {"x": "nothing"} if isinstance(old, dict) else ("nothing",)
+    catalog.__dict__[file] = {**table, name: msgspec.structs.replace(entry, **{field: new})}
+    places = [
+        (fault.file, fault.path) for fault in faults_of(catalog) if f"unknown {what} nothing" in fault.text
+    ]
+    assert places == [(file, (str(name), field))]
+
+
+@pytest.mark.parametrize(("file", "field"), PATTERNS)
+def test_a_pattern_that_cannot_be_read_is_a_fault(file: str, field: str) -> None:
+    catalog = copy(builtin_catalog())
+    table = getattr(catalog, file)
+    name, entry = next(iter(table.items()))
+    new = "(" if isinstance(getattr(entry, field), str) else ("(",)
+    catalog.__dict__[file] = {**table, name: msgspec.structs.replace(entry, **{field: new})}
+    assert (file, (str(name), field)) in [(fault.file, fault.path) for fault in faults_of(catalog)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
-from torchsmith.catalog.facts import SOURCE, Cpu, Gpu, Line, LineBuild, Pin
+from torchsmith.catalog.facts import SOURCE, Gpu, Line, LineBuild, Pin
 from torchsmith.catalog.load import DATA, Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
@@ -18,6 +18,34 @@ from torchsmith.core.problem import Invalid, Problem, did_you_mean
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*(\.[A-Za-z_][A-Za-z0-9_'-]*)*")
 PACKAGE_NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z0-9_]+)*")
+# Fields whose values are names of entries: the file, the field, the file of those entries, and what they are.
+REFERENCES = (
+    ("cpus", "isas", "isas", "instruction set"),
+    ("errors", "gives_way_to", "errors", "error"),
+    ("gpus", "cpus", "cpus", "CPU"),
+    ("gpus", "superchips", "cpus", "CPU"),
+    ("instances", "cpu", "cpus", "CPU"),
+    ("isas", "features", "features", "feature"),
+    ("lines", "packages", "packages", "package"),
+    ("lines", "pythons", "pythons", "Python"),
+    ("pins", "cudas", "cuda", "CUDA"),
+    ("pins", "pythons", "pythons", "Python"),
+    ("wheels", "gfx", "gfx", "target"),
+    ("workloads", "isas", "isas", "instruction set"),
+)
+# Fields whose values are patterns.
+PATTERNS = (
+    ("cpus", "products"),
+    ("errors", "pattern"),
+    ("gfx", "chips"),
+    ("gfx", "parts"),
+    ("gpus", "chips"),
+    ("gpus", "spelled"),
+    ("instances", "pattern"),
+    ("retired", "chips"),
+    ("retired", "parts"),
+    ("retired", "spelled"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,17 @@ def check(catalog: Catalog) -> None:
 
 def faults_of(catalog: Catalog) -> Iterator[Fault]:
     """Every broken reference and every fact that contradicts another."""
+    for file, field, known, what in REFERENCES:
+        for name, values in _values(catalog, file, field):
+            text = f"{name} names an unknown {what}"
+            yield from _unknown(file, (name, field), text, values, getattr(catalog, known))
+    for file, field in PATTERNS:
+        for name, values in _values(catalog, file, field):
+            for value in values:
+                try:
+                    re.compile(str(value))
+                except re.error as fault:
+                    yield Fault(file, (name, field), f"{name}: {value!r} is not a pattern: {fault}")
     yield from _hardware_faults(catalog)
     yield from _attr_faults(catalog)
     for pin in catalog.pins.values():
@@ -70,17 +109,19 @@ def faults_of(catalog: Catalog) -> Iterator[Fault]:
     for line in catalog.lines.values():
         yield from _line_faults(line, catalog)
     for error in catalog.errors.values():
-        try:
-            re.compile(error.pattern)
-        except re.error as fault:
-            at = (error.name, "pattern")
-            yield Fault("errors", at, f"{error.name} has a pattern that cannot be read: {fault}")
-        for unknown in set(error.gives_way_to) - catalog.errors.keys():
-            text = f"{error.name} gives way to an unknown {unknown}"
-            yield Fault("errors", (error.name, "gives_way_to"), text)
         if error.policy == "retry" and error.sure != "certain":
             text = f'{error.name} is retried, but its certainty is not "certain"'
             yield Fault("errors", (error.name, "policy"), text)
+
+
+def _values(catalog: Catalog, file: str, field: str) -> Iterator[tuple[str, list[object]]]:
+    """A field of each entry of a file, as a list."""
+    for key, entry in getattr(catalog, file).items():
+        value = getattr(entry, field)
+        values = (
+            value.values() if isinstance(value, Mapping) else (value,) if isinstance(value, str) else value
+        )
+        yield str(key), [one for one in values or () if one != ""]
 
 
 def _attr_faults(catalog: Catalog) -> Iterator[Fault]:
@@ -104,76 +145,34 @@ def _is_set_of(cuda: CudaVersion, attr: str) -> bool:
 
 def _hardware_faults(catalog: Catalog) -> Iterator[Fault]:
     for cpu in catalog.cpus.values():
-        yield from _cpu_faults(cpu, catalog)
+        for isa in (catalog.isas[name] for name in cpu.isas if name in catalog.isas):
+            if isa.platform != cpu.platform:
+                text = f"{cpu.name} is {cpu.platform}, but {isa.name} is {isa.platform}"
+                yield Fault("cpus", (cpu.name, "isas"), text)
     for isa in catalog.isas.values():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", isa.name):
             yield Fault("isas", (isa.name,), f"{isa.name!r} cannot be part of a file name")
-        for feature in sorted(isa.features - set(catalog.features)):
-            yield Fault("isas", (isa.name, "features"), f"{isa.name} names an unknown feature {feature}")
-    for workload in catalog.workloads.values():
-        what = f"{workload.name} names an unknown instruction set"
-        yield from _unknown("workloads", (workload.name, "isas"), what, workload.isas, catalog.isas)
     listed: dict[str, Gpu] = {}
     for gpu in catalog.gpus.values():
-        what = f"{gpu.name} names an unknown CPU"
-        yield from _unknown("gpus", (gpu.name, "cpus"), what, gpu.cpus, catalog.cpus)
-        yield from _unknown("gpus", (gpu.name, "superchips"), what, gpu.superchips.values(), catalog.cpus)
         for field, parts in (("parts", gpu.parts), ("vgpus", gpu.vgpus)):
             for part in parts:
                 other = listed.setdefault(part.lower(), gpu)
                 if other is not gpu:
                     text = f"{part} is listed for {other.name} and for {gpu.name}"
                     yield Fault("gpus", (gpu.name, field), text, "a part has one architecture")
-
     for instance in catalog.instances.values():
-        what = f"{instance.name} names an unknown CPU"
-        known = [instance.cpu] if instance.cpu else []
-        yield from _unknown("instances", (instance.name, "cpu"), what, known, catalog.cpus)
         if not instance.cpu and instance.system is None:
             text = f"{instance.name} says neither its CPU nor its system"
             yield Fault("instances", (instance.name,), text, 'system = "x86_64-linux"')
-    for wheel in catalog.wheels.values():
-        what = f"{wheel.name} names an unknown target"
-        yield from _unknown("wheels", (wheel.name, "gfx"), what, wheel.gfx, catalog.gfx)
-    yield from _pattern_faults(catalog)
-
-
-def _pattern_faults(catalog: Catalog) -> Iterator[Fault]:
-    """Patterns that cannot be read."""
-    patterns: list[tuple[str, str, str, Sequence[str]]] = [
-        *(("cpus", cpu.name, "products", cpu.products) for cpu in catalog.cpus.values()),
-        *(("instances", name, "pattern", (entry.pattern,)) for name, entry in catalog.instances.items()),
-    ]
-    for gpu in catalog.gpus.values():
-        patterns += [("gpus", gpu.name, field, getattr(gpu, field)) for field in ("spelled", "chips")]
-    for old in catalog.retired.values():
-        fields = ("parts", "spelled", "chips")
-        patterns += [("retired", str(old.sm), field, getattr(old, field)) for field in fields]
-    for gfx in catalog.gfx.values():
-        patterns += [("gfx", gfx.name, field, getattr(gfx, field)) for field in ("parts", "chips")]
-    for file, name, field, texts in patterns:
-        for text in texts:
-            try:
-                re.compile(text)
-            except re.error as fault:
-                yield Fault(file, (name, field), f"{name}: {text!r} is not a pattern: {fault}")
 
 
 def _unknown(
-    file: str, at: tuple[str | int, ...], what: str, names: Collection[str], known: Collection[str]
+    file: str, at: tuple[str | int, ...], what: str, names: Iterable[object], known: Collection[object]
 ) -> Iterator[Fault]:
     """Names that refer to nothing."""
     for name in names:
         if name not in known:
-            yield Fault(file, at, f"{what} {name}", did_you_mean(name, known))
-
-
-def _cpu_faults(cpu: Cpu, catalog: Catalog) -> Iterator[Fault]:
-    at = (cpu.name, "isas")
-    yield from _unknown("cpus", at, f"{cpu.name} names an unknown instruction set", cpu.isas, catalog.isas)
-    for isa in (catalog.isas[name] for name in cpu.isas if name in catalog.isas):
-        if isa.platform != cpu.platform:
-            yield Fault("cpus", at, f"{cpu.name} is {cpu.platform}, but {isa.name} is {isa.platform}")
+            yield Fault(file, at, f"{what} {name}", did_you_mean(str(name), map(str, known)))
 
 
 def package_faults(catalog: Catalog) -> Iterator[Problem]:
@@ -258,10 +257,6 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
 
 
 def _pin_faults(pin: Pin, catalog: Catalog) -> Iterator[Fault]:
-    for field, own, known in (("cudas", pin.cudas, catalog.cuda), ("pythons", pin.pythons, catalog.pythons)):
-        for value in own:
-            if value not in known:
-                yield Fault("pins", (pin.name, field), f"{pin.name}: {field} has an unknown {value}")
     for what, default, own in (
         ("CUDA", pin.default_cuda, pin.cudas),
         ("Python", pin.default_python, pin.pythons),
@@ -289,11 +284,6 @@ def _line_faults(line: Line, catalog: Catalog) -> Iterator[Fault]:
     for field, listed in (("packages", line.packages), ("pythons", line.pythons)):
         if listed is not None and not listed:
             yield Fault("lines", (line.name, field), f"{line.name} builds nothing: {field} is empty")
-    what = f"{line.name} builds an unknown"
-    yield from _unknown("lines", (line.name, "packages"), what, line.packages or (), catalog.packages)
-    for python in line.pythons:
-        if python not in catalog.pythons:
-            yield Fault("lines", (line.name, "pythons"), f"{line.name} names an unknown Python {python}")
     builds: list[tuple[CudaVersion | None, LineBuild]] = [(None, line.cpu)] if line.cpu else []
     for text, build in line.cuda.items():
         try:
