@@ -24,13 +24,13 @@ class Axis:
     to compare. It is not a struct or a dataclass: decoders take it for text, not for a table."""
 
     _made: ClassVar[dict[tuple[Any, ...], Any]]
-    _names: ClassVar[tuple[str, ...]]
+    _names: ClassVar[tuple[str, ...]] = ()
     _values: tuple[Any, ...]
     _hash: int
 
     def __init_subclass__(cls) -> None:
         cls._made = {}
-        cls._names = tuple(cls.__annotations__)
+        cls._names += tuple(cls.__annotations__)
 
     def __new__(cls, *values: Any) -> Self:
         values += tuple(getattr(cls, name) for name in cls._names[len(values) :])
@@ -68,14 +68,18 @@ def _match(pattern: str, text: str, expected: str) -> re.Match[str]:
     return match
 
 
-class CudaVersion(Axis):
-    """A CUDA toolkit release, such as 13.0."""
+class MinorVersion(Axis):
+    """A release of two numbers."""
 
     major: int
     minor: int
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
+
+
+class CudaVersion(MinorVersion):
+    """A CUDA toolkit release, such as 13.0."""
 
     @property
     def slug(self) -> str:
@@ -98,14 +102,8 @@ class BackendVersion(Axis):
         return self.number
 
 
-class PythonVersion(Axis):
+class PythonVersion(MinorVersion):
     """A Python release, such as 3.13."""
-
-    major: int
-    minor: int
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
 
     @property
     def slug(self) -> str:

@@ -41,7 +41,7 @@ class PlainView:
     def tell(self, event: events.Event | events.Tick) -> None:
         text = self._text(event)
         if text:
-            tell(text, whole=True)
+            tell(text, wrap=False)
 
     def _text(self, event: events.Event | events.Tick) -> str:
         match event:

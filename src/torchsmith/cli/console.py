@@ -40,12 +40,12 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 
 
 def write(
-    text: str = "", style: str = "", stream: TextIO | None = None, *, hang: int = 2, whole: bool = False
+    text: str = "", style: str = "", stream: TextIO | None = None, *, hang: int = 2, wrap: bool = True
 ) -> None:
-    """Print a line. On a narrow terminal it is broken between words, and continued `hang` columns further in;
-    with `whole` it is not broken."""
+    """Print a line. On a narrow terminal it is broken between words, and continued `hang` columns further in,
+    unless `wrap` is off."""
     stream = stream or sys.stdout
-    room = None if whole else width(stream)
+    room = width(stream) if wrap else None
     for line in text.split("\n"):
         for part in wrapped(line, room, hang):
             _put(paint(part, style, stream), stream)
@@ -62,9 +62,9 @@ def _put(line: str, stream: TextIO) -> None:
         stream.write(line.encode(known, "replace").decode(known) + "\n")
 
 
-def tell(text: str, style: str = "", *, hang: int = 2, whole: bool = False) -> None:
+def tell(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
     """Print a line to stderr."""
-    write(text, style, sys.stderr, hang=hang, whole=whole)
+    write(text, style, sys.stderr, hang=hang, wrap=wrap)
 
 
 def warn(text: str) -> None:
@@ -117,7 +117,7 @@ def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
     """Print a quoted line, with a bar in front of each of its parts."""
     columns = width(sys.stdout if line is write else sys.stderr)
     for part in wrapped(text, columns and columns - len(bar)):
-        line(bar + part, style, whole=True)
+        line(bar + part, style, wrap=False)
 
 
 Painted = str | tuple[str, str]  # a text, or a text and its style
@@ -132,7 +132,7 @@ def columns(
 ) -> None:
     """Print rows in columns; see `laid_out`."""
     for line in laid_out(rows, styles, room=width(), right=right, broken=broken):
-        write(line, whole=True)
+        write(line, wrap=False)
 
 
 def table(
@@ -220,14 +220,14 @@ class Foot:
             self._lines, self._drawn = list(lines), time.monotonic()
             for line in lines:
                 fits = _seen(line) < self.room  # a line that the terminal broke could not be erased
-                tell(line if fits else PAINTED.sub("", line)[: self.room - 1], whole=True)
+                tell(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
             sys.stderr.flush()
 
     def above(self, line: str) -> None:
         """Print a permanent line above those at the bottom."""
         lines = self._lines
         self._erase()
-        tell(line, whole=True)
+        tell(line, wrap=False)
         if lines:
             self.draw(*lines)
 
@@ -330,7 +330,7 @@ def next_step(
     room = width(sys.stderr)
     if room and len(f"next: {line}{aside}") > room:
         aside = aside and f"\n      # {why}"
-    tell(paint("next: ", "cyan", sys.stderr) + line + aside, whole=True)
+    tell(paint("next: ", "cyan", sys.stderr) + line + aside, wrap=False)
 
 
 def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:
@@ -351,4 +351,4 @@ COMMAND_LINE = "\n" + " " * 10  # a shell reads on after &&
 def print_commands(commands: Mapping[str, str]) -> None:
     """Print commands to copy: each step on a line of its own, not broken."""
     for label, command in commands.items():
-        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{COMMAND_LINE}')}", whole=True)
+        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{COMMAND_LINE}')}", wrap=False)

@@ -58,7 +58,7 @@ def _tail(example: str) -> None:
 
 def _text(line: str) -> None:
     for part in wrapped(line, _room()):
-        write(part, whole=True)
+        write(part, wrap=False)
 
 
 def _room() -> int:
@@ -108,7 +108,7 @@ def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
     room = _room()
     inside = room - 4
     column = min(max(len(name) for name, _ in rows), MAX_NAME_COLUMNS)
-    write(paint(f"╭─ {title} " + "─" * (room - len(title) - 5) + "╮", "dim"), whole=True)
+    write(paint(f"╭─ {title} " + "─" * (room - len(title) - 5) + "╮", "dim"), wrap=False)
     for name, about in rows:
         lines = wrapped(about, inside - column - 2)
         heads = [name] if len(name) <= column else []
@@ -118,10 +118,10 @@ def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
         for number, line in enumerate(lines):
             head = heads[0] if number == 0 else ""
             _framed(f"{head:<{column}}  {line}", inside, len(head))
-    write(paint("╰" + "─" * (room - 2) + "╯", "dim"), whole=True)
+    write(paint("╰" + "─" * (room - 2) + "╯", "dim"), wrap=False)
 
 
 def _framed(text: str, inside: int, bold: int) -> None:
     side = paint("│", "dim")
     line = f"{text:<{inside}}"
-    write(f"{side} {paint(line[:bold], 'cyan')}{line[bold:]} {side}", whole=True)
+    write(f"{side} {paint(line[:bold], 'cyan')}{line[bold:]} {side}", wrap=False)

@@ -254,7 +254,7 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
         print_diagnosis(diagnosis, name, tell)
         if users := report.above.get(name):
             tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
-        tell(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", whole=True)
+        tell(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", wrap=False)
     if report.skipped:
         tell(f"skipped, because a dependency failed: {', '.join(report.skipped)}")
     for name, why in report.wrong.items():
@@ -272,10 +272,10 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     """Where builds are, and what is done with them next."""
     tell("results, kept from garbage collection:")
     for path in list(results.values())[:MAX_SHOWN]:
-        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", whole=True)
+        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", wrap=False)
     first, place = next(iter(results.items()))
     if len(results) > MAX_SHOWN:
-        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", whole=True)
+        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", wrap=False)
     # Of several, publish finds out which are ready.
     publish = [["publish", *(results if len(results) == 1 else ())]]
     org = open_workspace(request.workspace).settings.org
@@ -285,4 +285,4 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     if steps:
         tell("next:")
     for step in steps:
-        tell(f"  {command(*step, workspace=request.workspace)}", whole=True)
+        tell(f"  {command(*step, workspace=request.workspace)}", wrap=False)
