@@ -38,7 +38,12 @@ SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 SKIPPED = ("annotation", "returns", "decorator_list")
 # Tests of these packages reach what has few tests of its own.
-ALSO = {"api": ("cli", "api"), "cli": ("cli",), "edit": ("edit", "cli"), "repair": ("repair", "building")}
+ALSO = {
+    "verbs": ("cli", "api"),
+    "cli": ("cli", "api"),
+    "edit": ("edit", "cli"),
+    "repair": ("repair", "building"),
+}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Names go both ways, and every old spelling can still be read."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from msgspec.structs import replace
 from torchsmith.catalog import CudaVersion, PythonVersion, Sm, builtin_catalog
 from torchsmith.catalog.load import SHIPPED, Catalog, Layer
 from torchsmith.matrix import BadName, CpuOnly, Cuda, Flavor, Rejected, Variant, assess, pname, read_name
+from torchsmith.matrix.variant import package_name
 
 CATALOG = builtin_catalog()
 targets = st.one_of(
@@ -163,3 +166,13 @@ def test_a_package_of_the_catalog_in_use_is_a_name() -> None:
         assert Variant.parse(name, catalog).package.name == package
         assert Variant.parse(name, catalog).name == name
         assert Variant.try_parse(name, CATALOG) is None
+
+
+def test_a_recipe_is_named_after_its_file_or_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert package_name("pkgs/pytorch-mine.nix") == "pytorch-mine"
+    assert package_name(Path("pkgs/pytorch-mine/default.nix")) == "pytorch-mine"
+    (tmp_path / "pytorch-here").mkdir()
+    monkeypatch.chdir(tmp_path / "pytorch-here")
+    assert package_name("default.nix") == "pytorch-here"
