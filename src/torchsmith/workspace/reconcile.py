@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_regular
 from torchsmith.core.problem import CannotRead, Exit, TooLarge
 from torchsmith.core.text import counted
-from torchsmith.matrix import Flavor, package_name, try_read
+from torchsmith.matrix import Flavor, Variant, package_name
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
@@ -60,7 +61,8 @@ def reconcile(
     that torchsmith does not manage are skipped unread."""
     reconcilers = [_Reconciler(workspace, repo, adopt, check, prune) for repo in repos]
     changes = (change for reconciler in reconcilers for change in reconciler.changes())
-    return [replace(change, phase=phase_of(change, workspace.catalog)) for change in changes]
+    wanted = {cell.name: cell.variant for cell in workspace.matrix.cells}
+    return [replace(change, phase=phase_of(change, workspace.catalog, wanted)) for change in changes]
 
 
 @dataclass(frozen=True)
@@ -289,16 +291,18 @@ class _Reconciler:
                     yield self._edited(change)
 
 
-def phase_of(change: Change, catalog: Catalog) -> Phase:
-    """When a change is written: deletions first, then recipes by what they are for."""
+def phase_of(change: Change, catalog: Catalog, wanted: Mapping[str, Variant] = MappingProxyType({})) -> Phase:
+    """When a change is written: deletions first, then recipes by what they are for. The names of `wanted`
+    need not be read."""
     if change.kind == "delete":
         return "clean up"
-    reading = try_read(package_name(change.path), catalog) if change.recipe else None
-    if reading is None:
+    name = package_name(change.path)
+    variant = (wanted.get(name) or Variant.try_parse(name, catalog)) if change.recipe else None
+    if variant is None:
         return "everything else"
-    if reading.variant.toolkit is None:
+    if variant.toolkit is None:
         return "CPU only"
-    isa = catalog.isas.get(reading.variant.isa)
+    isa = catalog.isas.get(variant.isa)
     return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
 
 
