@@ -18,6 +18,10 @@ PICTURES = {
 COLOURS = {"31": "#e06c75", "32": "#98c379", "33": "#e5c07b", "36": "#56b6c2"}
 WIDE, HIGH, EDGE = 8.4, 19, 16
 COLUMNS = 92
+# Costs are those of the machine that builds: the same in every picture, wherever it is drawn.
+START = (
+    "import os; os.sched_getaffinity = lambda _: range(16)\nfrom torchsmith import __main__; __main__.entry()"
+)
 CODE = re.compile(r"\x1b\[([\d;]*)m")
 
 
@@ -55,7 +59,7 @@ def _run(words: list[str]) -> str:
         empty = Path(folder, "here")
         empty.mkdir()
         env = {"PATH": str(nix.parent), "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "HOME": folder}
-        argv = [sys.executable, "-m", "torchsmith", *words]
+        argv = [sys.executable, "-c", START, *words]
         keep = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         done = subprocess.run(argv, cwd=empty, env=env | keep, capture_output=True, text=True, check=False)
         return done.stdout
