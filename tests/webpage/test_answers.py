@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from torchsmith.catalog.names import cpu_of_name
 from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.webpage.answers import NO_GPU, Offer, answer_lines, answers, offer
+from torchsmith.webpage.answers import MAC, NO_GPU, Offer, answer_lines, answers, offer
 from torchsmith.workspace.load import Workspace, open_workspace
 
 opened = cache(open_workspace)
@@ -39,50 +40,81 @@ def picked(machine: dict[str, str], workload: str, profile: str) -> tuple[str, l
     return answer_lines(answer.host, answer.ranking)
 
 
-def questions(offered: Offer) -> Iterator[tuple[tuple[str, str, str, str], dict[str, str]]]:
-    """Every question (GPU, CPU, driver, use), and the machine that it describes."""
-    names = (*(gpu.name for gpu in offered.gpus), *(gfx.name for gfx in offered.gfx))
-    for gpu in (NO_GPU, *names):
-        for cpu, machine in offered.processors():
-            for driver in ("", *map(str, offered.drivers.get(gpu, ()))):
-                for workload in offered.workloads:
-                    yield (gpu, cpu, driver, workload), machine | {"gpu": gpu, "driver": driver}
+Question = tuple[str, str, str, str]  # product, CPU, driver, use
 
 
-def looked_up(table: dict[str, Any], gpu: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
+def questions(offered: Offer) -> Iterator[tuple[Question, dict[str, str]]]:
+    """Every question, and the options that describe its machine."""
+    for product in offered.products:
+        for cpus in offered.machines(product).values():
+            for cpu, words in cpus.items():
+                for driver in ("", *map(str, product.drivers)):
+                    for workload in offered.workloads:
+                        yield (product.key, cpu, driver, workload), words | {"driver": driver}
+
+
+def looked_up(table: dict[str, Any], key: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
     """What the script shows."""
-    place = table["drivers"][gpu].index(driver) + 1 if driver else 0
-    number = table["table"][gpu][table["cpus"][cpu]][place][table["workloads"].index(workload)]
-    name, lines = table["answers"][number]
+    place = table["products"][key]["drivers"].index(driver) + 1 if driver else 0
+    cpus, rows = table["table"][key]
+    name, lines = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
     return name, [table["words"][line] for line in lines]
 
 
-@pytest.mark.parametrize("profile", ["plan", "rocm", pytest.param("wide", marks=pytest.mark.long)])
+@pytest.mark.parametrize("profile", ["plan", "rocm", pytest.param("every", marks=pytest.mark.long)])
 def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     cells, catalog = workspace(profile).matrix.cells, workspace(profile).catalog
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
     own = stack_of((), cells, catalog).cells(cells)
     kept: dict[Any, tuple[str, list[str]]] = {}
-    for (gpu, cpu, driver, workload), machine in questions(offer(cells, catalog)):
-        host = host_of(tuple(machine.items()), profile)
+    for question, machine in questions(offer(cells, catalog)):
+        host, workload = host_of(tuple(machine.items()), profile), question[-1]
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
             kept[host, workload] = answer_lines(host, ranking)
             if len(kept) % SAMPLE == 0:
                 assert kept[host, workload] == picked(machine, workload, profile)
-        assert looked_up(table, gpu, cpu, driver, workload) == kept[host, workload], (gpu, cpu, driver)
+        assert looked_up(table, *question) == kept[host, workload], question
     assert len(kept) > 500
     assert len({name for name, _ in kept.values()}) > 20
+
+
+def test_only_machines_that_exist_are_offered_and_each_gets_its_own_build() -> None:
+    cells, catalog = workspace("every").matrix.cells, workspace("every").catalog
+    offered = offer(cells, catalog)
+    machines = {product.key: offered.machines(product) for product in offered.products}
+    assert machines["GH200"] == {"aarch64-linux": {"neoverse_v2": {"cpu": "neoverse_v2", "gpu": "GH200"}}}
+    assert machines["sm61"].keys() == {"x86_64-linux"}
+    assert {"m1", "m4"} <= machines[MAC]["aarch64-darwin"].keys()
+    assert "GH200" not in next(product.names for product in offered.products if product.key == "sm90")
+    table = answers(cells, catalog)
+    assert looked_up(table, "GH200", "neoverse_v2", "", "general")[0].endswith("-sm90-armv9")
+    assert looked_up(table, MAC, "m3", "", "general")[0].endswith("-darwin-mps")
 
 
 def test_what_is_offered_covers_the_catalog() -> None:
     cells, catalog = workspace("wide").matrix.cells, workspace("wide").catalog
     offered = offer(cells, catalog)
-    gpus = {gpu for (gpu, _, _, _), _ in questions(offered)}
-    assert gpus == {NO_GPU, *(gpu.name for gpu in catalog.gpus.values())}
-    assert {cpu.name for cpu in offered.cpus} == {cpu.name for cpu in catalog.cpus.values() if not cpu.mac}
-    for gpu in offered.gpus:
-        assert offered.drivers[gpu.name][0] == gpu.min_driver
+    keys = {product.key for product in offered.products}
+    superchips = {part for gpu in catalog.gpus.values() for part in gpu.superchips}
+    assert keys == {NO_GPU, MAC, *(gpu.name for gpu in catalog.gpus.values()), *superchips}
+    listed = {
+        cpu for product in offered.products for cpus in offered.machines(product).values() for cpu in cpus
+    }
+    assert listed >= catalog.cpus.keys()
+    for product in offered.products:
+        if gpu := next((gpu for gpu in catalog.gpus.values() if gpu.name == product.key), None):
+            assert product.drivers[0] == gpu.min_driver
+
+
+def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:
+    catalog = workspace("plan").catalog
+    for cpu in catalog.cpus.values():
+        for name in cpu.examples:
+            assert cpu_of_name(name, catalog) == cpu
+    label, maker = answers((), catalog)["cpus"]["zen4"]
+    assert maker == "AMD"
+    assert label.startswith("Ryzen 9 7950X, EPYC 9654 (")
 
 
 def test_a_matrix_without_cells_says_that_nothing_runs() -> None:

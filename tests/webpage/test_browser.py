@@ -205,6 +205,24 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
         assert f"torchsmith pick --cpu {cpu} --gpu {gpu}" in commands[-1]
 
 
+def test_the_boxes_offer_only_machines_that_exist(open_page: Open, tmp_path: Path) -> None:
+    page = open_page(write_page(tmp_path, tmp_path / "page.html", "every"))
+    for product, systems, built in (
+        ("GH200", ["aarch64-linux"], "sm90-armv9"),
+        ("mac", ["aarch64-darwin"], "mps"),
+    ):
+        page.select_option("#gpu", product)
+        assert page.locator("#system option").all_text_contents() == systems
+        page.click("#ask")
+        expect(page.locator("#answer h3")).to_have_text(re.compile(f"{built}$"))
+    page.select_option("#gpu", "sm89")
+    page.select_option("#system", "x86_64-linux")
+    makers = page.locator("#cpu optgroup").evaluate_all("all => all.map(group => group.label)")
+    assert makers == ["Intel", "AMD", "Hygon"]
+    page.select_option("#system", "aarch64-linux")
+    assert page.locator("#cpu option[value=zen4]").count() == 0
+
+
 @pytest.mark.parametrize(
     ("size", "scheme"), [("phone", "light"), ("tablet", "dark"), ("wide", "light"), ("wide", "dark")]
 )

@@ -195,6 +195,7 @@ class Cpu(Entry, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()  # vendor/family/model[/stepping] or implementer/part, with ranges such as 5-7
     also_called: tuple[str, ...] = ()  # names that people use for it
     products: tuple[str, ...] = ()  # patterns of product names, whatever their case
+    examples: tuple[str, ...] = ()  # product names that lead to it
     system: str = ""  # of a machine of which the CPU alone is known; empty: the platform
 
     @property

@@ -101,7 +101,7 @@ def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | I
         if not exact:
             text = f"it needs a {target.arch} GPU, which the machine does not have"
             case.contra.append(Reason("gpu", text))
-        case.pro.extend(f"{arch} runs its own code" for arch in exact)
+        case.pro.extend(f"native code for {arch}" for arch in exact)
         if backend.driver:
             case.assumptions.append(Reason("driver", backend.condition(str(target.version))))
     uses_gpu = bool(exact + compatible)
@@ -147,7 +147,7 @@ def _check_gpus(
     exact = tuple(sm for sm in host.sms if sm == target.sm)
     compatible: list[Sm] = []
     refused: list[str] = []
-    case.pro.extend(f"{sm} runs its own code" for sm in exact)
+    case.pro.extend(f"native code for {sm}" for sm in exact)
     for sm in host.sms:
         if sm in exact:
             continue
@@ -246,7 +246,7 @@ def rank(
     host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload, *, able: bool = False
 ) -> Ranking:
     """Check every cell for a machine and order the answers; `able`: those that run alone."""
-    checked = _able(host, cells, catalog) if able else cells
+    checked = possible(host, cells, catalog) if able else cells
     verdicts = [check_cell(host, cell, catalog) for cell in checked]
     fits = [verdict for verdict in verdicts if isinstance(verdict, Compatible)]
     misses = [] if able else [verdict for verdict in verdicts if isinstance(verdict, Incompatible)]
@@ -255,7 +255,7 @@ def rank(
     return Ranking(tuple(fits), tuple(misses))
 
 
-def _able(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Iterator[Cell]:
+def possible(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Iterator[Cell]:
     """The cells worth checking: of another system, or for GPUs of another major, none ever runs."""
     majors = {sm.major for sm in host.sms or ()}
     for cell in cells:

@@ -214,17 +214,6 @@ def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
     return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
 
 
-def beside_gpu(host: Capability, gpu: Gpu, catalog: Catalog) -> Capability:
-    """A machine with what a GPU says of it: that it cannot be there, and the CPU that it comes with."""
-    cpu = catalog.cpus.get(_only_cpu(gpu.sm, catalog))
-    if cpu is not None and host.system not in (None, cpu.platform):
-        return replace(host, conflict=f"{gpu.name} exists only on {cpu.platform}")
-    if cpu is None or host.features is not None:
-        return host
-    features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
-    return replace(host, features=features, system=str(cpu.platform))
-
-
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A CPU that is known by name alone has what the catalog says; one that was read has what it shows."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None

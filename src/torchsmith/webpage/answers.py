@@ -1,27 +1,29 @@
 """Answers to "which one is mine?": what `pick` chooses for every machine that the page offers.
 
-The page's script looks an answer up and shows it. A machine with several kinds of GPU, or one known by its
-reports, is a question for `torchsmith pick`.
+Only machines that exist are offered: a product, the systems that have it, and their CPUs. The page's script
+looks an answer up and shows it. A machine with several kinds of GPU, or one known by its reports, is a
+question for `torchsmith pick`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
-from torchsmith.catalog.facts import Gfx
 from torchsmith.host.commands import IN_A_WORKSPACE, WITHOUT_ONE, Environment, build_commands
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Compatible, Ranking, check_cell, order
-from torchsmith.host.resolve import Capability, beside_gpu, capability_of, resolve
+from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possible
+from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.matrix import Cell
 
-NO_GPU = "none"
+NO_GPU, MAC = "none", "mac"
+EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
+MAKERS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon"}  # all others are Arm's
 T = TypeVar("T", bound=Hashable)
 
 
@@ -39,87 +41,135 @@ class Interner(Generic[T]):
         return list(self._places)
 
 
-class Offer(msgspec.Struct, frozen=True):
-    """What a reader can choose from; every combination of a choice each has an answer."""
+class Product(msgspec.Struct, frozen=True):
+    """GPUs that have the same answers, and the machines that they are found in."""
 
-    gpus: tuple[Gpu, ...]  # and none at all
-    gfx: tuple[Gfx, ...]  # AMD's, of which the matrix has builds
-    cpus: tuple[Cpu, ...]
-    systems: tuple[str, ...]  # for a reader who does not know the CPU
-    drivers: dict[str, tuple[DriverVersion, ...]]  # by GPU, the oldest first; and unknown
+    key: str
+    group: str  # under which they are listed
+    names: tuple[str, ...]
+    gpu: str  # as --gpu takes it; empty: the GPU of a Mac
+    systems: tuple[str, ...]
+    cpu: str = ""  # the only one that they come with
+    drivers: tuple[DriverVersion, ...] = ()  # between which answers can differ, the oldest first
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a reader can choose from."""
+
+    products: tuple[Product, ...]
+    cpus: dict[str, Cpu]
     workloads: tuple[str, ...]
 
-    def processors(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Every choice of a CPU by its value, and the option that states it."""
-        yield from ((system, {"system": system}) for system in self.systems)
-        yield from ((cpu.name, {"cpu": cpu.name}) for cpu in self.cpus)
+    def machines(self, product: Product) -> dict[str, dict[str, dict[str, str]]]:
+        """The machines of a product by system and CPU, and the options that state them. The system itself is
+        the value of a CPU that is not listed."""
+        return {system: dict(self._cpus(product, system)) for system in product.systems}
+
+    def _cpus(self, product: Product, system: str) -> Iterator[tuple[str, dict[str, str]]]:
+        gpu = {"gpu": product.gpu} if product.gpu else {}
+        if not product.cpu:
+            yield system, {"system": system} | gpu
+        for cpu in self.cpus.values():
+            if (cpu.system or cpu.platform) == system and product.cpu in ("", cpu.name):
+                yield cpu.name, {"cpu": cpu.name} | gpu
 
 
 def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
-    """What the page offers for a matrix: drivers between which answers can differ, and no Macs."""
+    """What the page offers for a matrix; of AMD's GPUs those that it has builds for."""
     cells = list(cells)
     archs = {cell.variant.arch for cell in cells}
     toolkits = [catalog.cuda[cuda] for cuda in {cell.variant.cuda for cell in cells} if cuda in catalog.cuda]
     steps = {toolkit.min_driver for toolkit in toolkits}
     steps |= {toolkit.native_driver for toolkit in toolkits if toolkit.native_driver}
+    linux, rocm, mps = (catalog.backends[name].systems for name in ("cpu", "rocm", "mps"))
     return Offer(
-        gpus=tuple(catalog.gpus.values()),
-        gfx=tuple(gfx for gfx in catalog.gfx.values() if gfx.name in archs),
-        cpus=tuple(cpu for cpu in catalog.cpus.values() if not cpu.mac),
-        systems=tuple(dict.fromkeys(str(isa.platform) for isa in catalog.isas.values())),
-        drivers={
-            gpu.name: tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
-            for gpu in catalog.gpus.values()
-        },
+        products=(
+            Product(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
+            *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
+            *(
+                Product(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
+                for gfx in catalog.gfx.values()
+                if gfx.name in archs
+            ),
+            Product(MAC, "Apple", ("Mac with Apple silicon",), "", mps),
+        ),
+        cpus=catalog.cpus,
         workloads=tuple(catalog.workloads),
     )
 
 
+def _nvidia(gpu: Gpu, steps: Iterable[DriverVersion], catalog: Catalog) -> Iterator[Product]:
+    """The cards of an architecture together, and each product that is soldered to a CPU."""
+    group = f"NVIDIA {gpu.title} ({gpu.name})"
+    drivers = tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
+    cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
+    only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
+    yield Product(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
+    for part, cpu in gpu.superchips.items():
+        yield Product(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
+
+
 def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True) -> dict[str, Any]:
-    """The answer to every question as the script looks it up: `table[GPU][kind of CPU][driver][use]`.
-    Commands are those in the workspace, or make one first."""
+    """The answer to every question as the script looks it up.
+
+    `table[product]` has a number for each CPU, and for each number `[driver][use]`; the first driver is an
+    unknown one. Commands are those in the workspace, or make one first.
+    """
     everything = list(cells)
     own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
     offered = offer(own, catalog)
-    kinds: Interner[Capability] = Interner()
-    facts = ((name, stated_facts(catalog, "the page", **cpu)) for name, cpu in offered.processors())
-    cpus = {name: kinds(capability_of(resolve(own, catalog))) for name, own in facts}
     texts: Interner[str] = Interner()
     unique: Interner[tuple[str, tuple[int, ...]]] = Interner()
-
     by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
 
-    def by_workload(host: Capability, able: Sequence[Cell]) -> Iterator[int]:
+    def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
         fits = _fits(host, able, catalog)
         for key in by_use:
             name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
             yield unique((name, tuple(map(texts, lines))))
 
-    def by_kind(gpus: tuple[Gpu, ...], *gfx: str) -> Iterator[list[list[int]]]:
-        targets = tuple((name, name) for name in gfx)
-        known = Capability(sms=tuple(gpu.sm for gpu in gpus), non_nvidia_gpus=gfx, targets=targets)
-        drivers = [None, *(driver for gpu in gpus for driver in offered.drivers[gpu.name])]
-        # What does not run on a less known machine does not run on a better known one.
-        with_gpu = [fit.cell for fit in _fits(known, own, catalog)]
-        for kind in kinds.all:
-            host = replace(kind, sms=known.sms, non_nvidia_gpus=known.non_nvidia_gpus, targets=known.targets)
-            for gpu in gpus:
-                host = beside_gpu(host, gpu, catalog)
-            able = [fit.cell for fit in _fits(host, with_gpu, catalog)]
-            yield [list(by_workload(replace(host, driver=driver), able)) for driver in drivers]
+    def of_product(product: Product) -> tuple[dict[str, int], list[list[list[int]]]]:
+        hosts: Interner[Capability] = Interner()
+        cpus = {
+            cpu: hosts(capability_of(resolve(stated_facts(catalog, "the page", **words), catalog)))
+            for machines in offered.machines(product).values()
+            for cpu, words in machines.items()
+        }
+        rows = []
+        for host in hosts.all:
+            # What does not run on a less known machine does not run on a better known one.
+            able = [fit.cell for fit in _fits(host, possible(host, own, catalog), catalog)]
+            drivers = (None, *product.drivers)
+            rows.append([list(by_workload(replace(host, driver=driver), able)) for driver in drivers])
+        return cpus, rows
 
-    table = {NO_GPU: list(by_kind(()))} | {gpu.name: list(by_kind((gpu,))) for gpu in offered.gpus}
-    table |= {gfx.name: list(by_kind((), gfx.name)) for gfx in offered.gfx}
     return {
-        "drivers": offered.drivers,
+        "products": {
+            product.key: {
+                "gpu": product.gpu,
+                "drivers": product.drivers,
+                "systems": {system: list(cpus) for system, cpus in offered.machines(product).items()},
+            }
+            for product in offered.products
+        },
+        "cpus": {cpu.name: [_label(cpu), _maker(cpu)] for cpu in offered.cpus.values()},
         "workloads": offered.workloads,
-        "cpus": cpus,
-        "systems": offered.systems,
-        "table": table,
+        "table": {product.key: of_product(product) for product in offered.products},
         "answers": unique.all,
         "words": texts.all,
         "commands": _commands(own, IN_A_WORKSPACE if in_workspace else WITHOUT_ONE),
+        "example": EXAMPLE_CPU,
     }
+
+
+def _label(cpu: Cpu) -> str:
+    """A CPU by products that have it."""
+    return f"{', '.join(cpu.examples)} ({cpu.title})" if cpu.examples else cpu.title
+
+
+def _maker(cpu: Cpu) -> str:
+    vendor = cpu.ids[0].partition("/")[0] if cpu.ids else ""
+    return "Apple" if cpu.mac else MAKERS.get(vendor, "Arm")
 
 
 def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:

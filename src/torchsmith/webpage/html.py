@@ -46,7 +46,7 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
         tag("title", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
         tag("style", Markup(style)),
     )
-    mine, *others = views(document, catalog)
+    mine, *others = views(document, catalog, cells)
     articles = join(stories(document, catalog))
     few = len(document.cells) <= MANY_CELLS
     folded = articles if few else tag("p", f"The stories of {len(document.cells)} cells need JavaScript.")

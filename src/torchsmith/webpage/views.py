@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import counted, grouped
+from torchsmith.matrix import Cell
 from torchsmith.webpage import pictures
-from torchsmith.webpage.answers import NO_GPU, offer
+from torchsmith.webpage.answers import EXAMPLE, offer
 from torchsmith.webpage.document import PageReport, SharedBuild
 from torchsmith.webpage.draw import NARROW, WIDTH, Picture
 from torchsmith.webpage.markup import Child, Markup, tag
@@ -17,9 +18,9 @@ from torchsmith.webpage.markup import Child, Markup, tag
 PageView = tuple[str, str, Child]
 
 
-def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
-    """Those that have something to show: name, title, content."""
-    yield "mine", "Which one is mine?", _mine(catalog, {cell.sm for cell in document.cells})
+def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Iterator[PageView]:
+    """Those that have something to show: name, title, content. `wanted`: the cells that can be picked."""
+    yield "mine", "Which one is mine?", _mine(catalog, wanted)
     if document.runs:
         runs = [drawn(partial(pictures.run_picture, run), f"Run {run.id}") for run in document.runs]
         yield "timeline", "Timeline", runs
@@ -38,34 +39,24 @@ def views(document: PageReport, catalog: Catalog) -> Iterator[PageView]:
         yield "history", "History", (picture, _history(document))
 
 
-def _mine(catalog: Catalog, archs: Collection[str]) -> Child:
-    """Boxes to choose a machine in, and how to ask `pick`."""
-    offered = offer((), catalog)
-    gpus = [
-        tag("optgroup", [_option(part, gpu.name, gpu.name in archs) for part in gpu.parts or (gpu.title,)],
-            label=f"NVIDIA {gpu.title} ({gpu.name})")
-        for gpu in reversed(offered.gpus)
-    ]  # fmt: skip
-    amd = [
-        tag("option", f"{gfx.name}: {gfx.title}", value=gfx.name)
-        for gfx in catalog.gfx.values()
-        if gfx.name in archs
-    ]
-    cpus = grouped((str(cpu.platform), _option(cpu.title, cpu.name)) for cpu in offered.cpus)
+def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
+    """Boxes to choose a machine in, and how to ask `pick`; the script fills those that depend on another."""
+    cells = list(wanted)
+    archs = {cell.variant.arch for cell in cells}
+    offered = offer(cells, catalog)
+    groups = grouped(
+        (product.group, _option(name, product.key, selected=name == EXAMPLE and product.key in archs))
+        for product in offered.products
+        for name in product.names
+    )
+    gpus = [tag("optgroup", options, label=group) if group else options for group, options in groups.items()]
     choices = {
-        "gpu": ("GPU", (
-            tag("option", "none of these", value=NO_GPU),
-            gpus,
-            tag("optgroup", amd, label="AMD") if amd else None,
-        )),
-        "cpu": ("CPU", [
-            tag("optgroup", tag("option", f"another or unknown, {system}", value=system),
-                cpus.get(system, ()), label=system)
-            for system in offered.systems
-        ]),
-        "driver": ("NVIDIA driver", tag("option", "unknown", value="")),
-        "workload": ("Use", [tag("option", name, value=name) for name in offered.workloads]),
-    }  # fmt: skip
+        "gpu": ("GPU", gpus),
+        "system": ("System", ()),
+        "cpu": ("CPU", ()),
+        "driver": ("NVIDIA driver", ()),
+        "workload": ("Use", [_option(name, name) for name in offered.workloads]),
+    }
     boxes = [
         tag("div", tag("label", label, for_=name), tag("select", options, id=name))
         for name, (label, options) in choices.items()
@@ -78,16 +69,12 @@ def _mine(catalog: Catalog, archs: Collection[str]) -> Child:
         class_="js mine",
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
-    about = "Another GPU, a Mac, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
+    about = "Another GPU, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
-EXAMPLES = ("RTX 4090", "zen4")  # what is chosen at first, if the matrix has it
-
-
-def _option(text: str, value: str, known: bool = True) -> Markup:
-    selected = "" if known and (text in EXAMPLES or value in EXAMPLES) else None
-    return tag("option", text, value=value, selected=selected)
+def _option(text: str, value: str, *, selected: bool = False) -> Markup:
+    return tag("option", text, value=value, selected="" if selected else None)
 
 
 FEW_RECIPES = 60  # more are drawn behind a click

@@ -328,30 +328,48 @@
 
   // ---- which one is mine? ----
   const box = (name) => document.getElementById(name);
-  const offerDrivers = () => {
-    const drivers = mine.drivers[box("gpu").value] || [];
+  const machine = () => mine.products[box("gpu").value];
+  const put = (name, options) => {
+    box(name).replaceChildren(...options);
+    box(name).disabled = box(name).querySelectorAll("option").length < 2;
+  };
+  const offerCpus = () => {
+    const system = box("system").value;
+    const makers = new Map();
+    for (const value of machine().systems[system]) {
+      const [label, maker] = mine.cpus[value] || ["another or unknown", ""];
+      makers.set(maker, [...(makers.get(maker) || []), make("option", { value }, label)]);
+    }
+    put("cpu", [...makers].flatMap(([maker, options]) => (maker ? [make("optgroup", { label: maker }, ...options)] : options)));
+    if (machine().systems[system].includes(mine.example)) box("cpu").value = mine.example;
+  };
+  const offerMachines = () => {
+    put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
+    offerCpus();
+    const drivers = machine().drivers;
     const until = (place) => {
       const next = drivers[place + 1];
       if (!next) return " or newer";
       return /^\d+$/.test(next) ? ` to ${next - 1}` : ` or newer, but older than ${next}`;
     };
     const options = drivers.map((driver, place) => make("option", { value: driver }, driver + until(place)));
-    box("driver").replaceChildren(make("option", { value: "" }, "unknown"), ...options.reverse());
-    box("driver").disabled = !drivers.length;
+    put("driver", [make("option", { value: "" }, drivers.length ? "unknown" : "none"), ...options.reverse()]);
   };
-  box("gpu").addEventListener("change", offerDrivers);
-  offerDrivers();
+  box("gpu").addEventListener("change", offerMachines);
+  box("system").addEventListener("change", offerCpus);
+  offerMachines();
   box("ask").addEventListener("click", () => {
-    const [gpu, cpu, driver, workload] = ["gpu", "cpu", "driver", "workload"].map((name) => box(name).value);
-    const place = driver ? mine.drivers[gpu].indexOf(driver) + 1 : 0;
-    const number = mine.table[gpu][mine.cpus[cpu]][place][mine.workloads.indexOf(workload)];
-    const [name, lines] = mine.answers[number];
+    const [gpu, system, cpu, driver, workload] = ["gpu", "system", "cpu", "driver", "workload"].map((name) => box(name).value);
+    const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
+    const [cpus, rows] = mine.table[gpu];
+    const [name, lines] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
     const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, mine.words[line])));
     const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const title = name ? [make("h3", {}, linkTo(name))] : [];
     const commands = name ? mine.commands.map((words) => command(words.replaceAll("{name}", name))) : [];
-    const asked = ["torchsmith pick", mine.systems.includes(cpu) ? `--system ${cpu}` : `--cpu ${cpu}`, `--gpu ${gpu}`];
+    const asked = ["torchsmith pick", cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
+    if (machine().gpu) asked.push(`--gpu ${machine().gpu}`);
     if (driver) asked.push(`--driver ${driver}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
