@@ -126,10 +126,6 @@ class Catalog:
         lines = (line for line in self.lines.values() if line.torch and not line.flavor)
         return sorted(lines, key=lambda line: version_key(line.torch), reverse=True)
 
-    def usual_isa(self, platform: str) -> facts.Isa:
-        """The instruction set to assume on a platform if nothing states one."""
-        return next(isa for isa in self.isas.values() if isa.usual and isa.platform == platform)
-
     def parts_on(self, gpu: facts.Gpu, parts: Iterable[str], *systems: str) -> tuple[str, ...]:
         """Those of a GPU's parts that machines of these systems have: some sit beside an ARM CPU only."""
         elsewhere = {part for part, cpu in gpu.superchips.items() if self.cpus[cpu].platform not in systems}
