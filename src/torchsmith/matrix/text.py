@@ -20,7 +20,7 @@ def matrix_text(cells: Sequence[Cell], about: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class AxesProduct:
     """Axes whose product has cells that are wanted, and no other."""
 
     line: str
@@ -40,13 +40,13 @@ class Product:
         return table_text({"matrix": [block]})
 
 
-def products_of(cells: Iterable[Cell]) -> list[Product]:
+def products_of(cells: Iterable[Cell]) -> list[AxesProduct]:
     """Cells as few products: what is equal but for one axis is put together, one axis after another."""
     products = []
     for cell in sorted(cells, key=lambda cell: cell.variant.sort_key):
         variant = cell.variant
         other = isinstance(variant.target, Accelerator)
-        product = Product(
+        product = AxesProduct(
             line=cell.line,
             prefix=variant.release is not None,
             packages=(variant.package.name,),
@@ -62,9 +62,9 @@ def products_of(cells: Iterable[Cell]) -> list[Product]:
     return products
 
 
-def _merged(products: Iterable[Product], axis: str) -> list[Product]:
+def _merged(products: Iterable[AxesProduct], axis: str) -> list[AxesProduct]:
     """Products that differ in one axis alone, as one; without GPUs no product has a place on their axis."""
-    alike: dict[Product, dict[str, None]] = {}
+    alike: dict[AxesProduct, dict[str, None]] = {}
     for product in products:
         values: tuple[str, ...] = getattr(product, axis)
         rest = replace(product, **{axis: ()}) if values else product  # type: ignore[arg-type]
