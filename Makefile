@@ -80,7 +80,7 @@ $(VENV)/.docs-installed: $(VENV)/.installed
 
 site: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "written: site/index.html (its search needs a server: python3 -m http.server -d site)"
+	@echo "written: site/index.html"
 
 check: lint
 	$(BIN)/python -m tools.pages --check

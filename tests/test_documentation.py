@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.anybody import NOBODY, ordinary, shells_may_start
 
@@ -172,3 +173,20 @@ def test_every_link_between_pages_leads_to_a_page_and_a_heading() -> None:
 def slug(title: str) -> str:
     """The anchor that the site gives a heading."""
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+
+
+def test_the_site_is_found_and_searched_from_the_disk() -> None:
+    class Loader(yaml.SafeLoader):
+        """Reads settings that come from the environment as nothing."""
+
+    Loader.add_constructor("!ENV", lambda loader, node: None)
+    site = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
+    assert len(site["nav"]) <= 12
+    assert "offline" in site["plugins"]
+    served = [
+        *site["extra"]["polyfills"],
+        *site["extra_css"],
+        site["theme"]["logo"],
+        site["theme"]["favicon"],
+    ]
+    assert all((ROOT / "docs" / name).is_file() for name in served)

@@ -25,7 +25,8 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
         file = f"json/{schema_name(name)}"
         number = "" if name in WITHOUT_FORMAT else getattr(kind, "FORMAT", 1)
         about = "" if name in WITHOUT_FORMAT else inspect.cleandoc(kind.__doc__ or "")
-        rows.append([f"[`{name} --json`]({file})", number, " ".join(about.split())])
+        first = re.split(r"(?<=\.)\s", " ".join(about.split()))[0]
+        rows.append([f"[`{name} --json`]({file})", number, first])
         pages[f"docs/{file}"] = json.dumps(document_schema(name, kind), indent=1) + "\n"
     index = table(["document", "format", "about"], rows)
     return {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n## Documents\n{index}\n", **pages}

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from pathlib import Path
 
 import torchsmith
-from tools.verb_pages import about_of
 from torchsmith.catalog import Catalog
-from torchsmith.cli.panels import VERBS
 from torchsmith.core.problem import Problem
 from torchsmith.repair.diagnose import diagnose_log
 from torchsmith.workspace.readmes import table
 
 PACKAGE = Path(torchsmith.__file__).parent
 LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"
-SHOWN = 4  # lines of logs for an error
+SHOWN = 1  # lines of logs for an error
 
 
 def exit_page(note: str) -> str:
-    """What every exit code means, and what 1 means for each verb."""
-    rows = []
-    for verb in VERBS:
-        sentences = re.split(r"(?<=\.) ", " ".join(about_of(verb).split()))
-        about = [sentence for sentence in sentences if "exit code" in sentence.lower()]
-        if about:
-            rows.append([f"`{verb}`", " ".join(about)])
+    """What every exit code and every code of an error means."""
     return f"""{note}
 # Exit codes
 
@@ -41,10 +32,7 @@ def exit_page(note: str) -> str:
 
 If several things fail, the exit code is 3 only if all of them failed for that reason, else 1.
 
-What 1 means for each verb. Every verb also ends with the exit code of its [error](#kinds-of-errors): verbs
-that are not listed end with 0, 2 or 3, and with 1 only if they refuse something.
-
-{table(["verb", "exit code"], rows)}
+The page of each [verb](verbs.md) says what 1 means for it.
 
 ## Kinds of errors
 
@@ -78,15 +66,13 @@ def errors_page(catalog: Catalog, note: str) -> str:
     """Known build errors: lines of logs that show each, what happened, why, and the fix."""
     parts = [
         f"{note}\n# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
-        " Search this page for a line of yours: those shown are of logs that the tests read. The pattern"
-        " below is the regular expression that tells. A workspace adds its own in `catalog/errors.toml`.\n"
+        " A workspace adds its own in `catalog/errors.toml`.\n"
     ]
     seen = telling_lines(catalog)
     for error in catalog.errors.values():
         lines = "\n".join(seen.get(error.name, ())[:SHOWN])
         shown = f"```text\n{lines}\n```\n" if lines else ""
-        parts.append(f"## {error.title}\n{shown}\n{error.cause}\n\n**Fix:** {error.fix}\n")
-        parts.append(f"`{error.name}`, {error.sure}: `` {error.pattern} ``\n")
+        parts.append(f"## {error.title}\n{shown}\n{error.cause} **Fix:** {error.fix}\n")
     return "\n".join(parts)
 
 

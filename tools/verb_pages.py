@@ -14,6 +14,11 @@ from torchsmith.cli.parser import Command, Parameter
 from torchsmith.workspace.readmes import table
 
 WIDTH = 80
+EVERYWHERE = {  # options that the index explains once
+    "--json": "print JSON ([documents](json.md))",
+    "--workspace": "a torchsmith.toml or its folder; by default the nearest one in or above this folder",
+    "--profile": "use this profile: real, seed, wide, or one of your own",
+}
 
 
 def module_of(verb: str) -> ModuleType:
@@ -81,7 +86,8 @@ def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:
     """An index of the verbs, and for each a page with its options, its example and its JSON."""
     names = list(documents)
     pages = {f"docs/verbs/{verb}.md": _verb_page(verb, note, names) for verb in VERBS}
-    parts = [f"{note}\n# Verbs\n"]
+    common = "; ".join(f"`{name}`: {about}" for name, about in EVERYWHERE.items())
+    parts = [f"{note}\n# Verbs\n\n`torchsmith VERB --help` prints a verb's page. Most verbs take {common}.\n"]
     for panel, (contrast, verbs) in PANELS.items():
         parts.append(f"## {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
         rows = [[f"[`{verb}`](verbs/{verb}.md)", _first_sentence(verb)] for verb in verbs]
@@ -123,7 +129,8 @@ def _command(command: Command) -> str:
     about = _markdown(command.run.__doc__)
     usage = " ".join((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)))
     rows = [[f"`{argument.metavar}`", _cell(argument)] for argument in arguments]
-    rows += [[f"`{option_names(option)}`", _cell(option)] for option in options]
+    own = [option for option in options if not EVERYWHERE.keys() & option.switches.keys()]
+    rows += [[f"`{option_names(option)}`", _cell(option)] for option in own]
     parts = [about, f"```text\n{usage}\n```", f"Example:\n\n```text\n{command.example}\n```"]
     if rows:
         parts.append(table(["option", "what it does"], rows))

@@ -91,7 +91,7 @@ def described(parameter: Parameter) -> str:
     if parameter.required and parameter.param.kind == "Option":
         more.append("required")
     if parameter.many and parameter.param.kind == "Option":
-        more.append("may be given again")
+        more.append("repeatable")
     if parameter.param.envvar:
         more.append(f"else ${parameter.param.envvar}")
     return parameter.param.help + (f" [{'; '.join(more)}]" if more else "")

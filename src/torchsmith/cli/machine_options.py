@@ -25,7 +25,7 @@ class MachineOptions(Request):
         Option(
             "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
             " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol, kubectl or Ansible, or"
-            " torchsmith pick --facts --json. May be given several times.",
+            " torchsmith pick --facts --json.",
             metavar="FILE",
         ),
     ] = ()

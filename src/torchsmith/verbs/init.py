@@ -51,7 +51,7 @@ class InitRequest(Request):
         tuple[str, ...],
         Option(
             "--for",
-            "Every build for this GPU, by product or architecture; repeatable.",
+            "Every build for this GPU, by product or architecture.",
             metavar="GPU",
             autocompletion=complete_gpus,
         ),
