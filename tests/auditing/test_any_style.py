@@ -25,7 +25,7 @@ def judged(root: Path, **files: str) -> AuditReport:
         path = root / f"{name.replace('__', '/').replace('_', '-')}.nix"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return audit((root,), jobs=1)
+    return audit((root,))
 
 
 def told(report: AuditReport) -> list[str]:
@@ -41,7 +41,7 @@ def only(report: AuditReport, rule: str) -> Finding:
 @pytest.mark.parametrize("name", ["default", "pytorch-cuda", "torch.overlay", "0-torch"])
 def test_names_of_files_that_flox_does_not_build_are_nobodys_business(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.nix").write_text("final: prev: { torch = prev.torch; }\n")
-    assert told(audit((tmp_path,), jobs=1)) == []
+    assert told(audit((tmp_path,))) == []
 
 
 def test_a_file_is_named_after_its_folder_also_where_that_is_the_one_we_are_in(
@@ -180,7 +180,7 @@ def test_only_files_with_a_word_of_torch_or_cuda_are_parsed(
         return read_recipe(path, **more)
 
     monkeypatch.setattr("torchsmith.auditing.run.read_recipe", read)
-    assert audit((tmp_path,), jobs=1).searched == 41
+    assert audit((tmp_path,)).searched == 41
     assert parsed == ["overlay.nix"]
 
 
@@ -316,4 +316,4 @@ def test_files_and_strings_that_are_called_torch_concern_it(
     text: str, concerned: int, tmp_path: Path
 ) -> None:
     (tmp_path / "file.nix").write_text(text)
-    assert audit((tmp_path,), jobs=1).concerned == concerned
+    assert audit((tmp_path,)).concerned == concerned

@@ -107,11 +107,11 @@ def test_rules_are_chosen_by_id_or_by_its_start(repo: Path, audited: Audit) -> N
 def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
     file = repo / ".flox/pkgs" / BROKEN
     file.write_text(file.read_text().replace("    url =", "    # torchsmith: ignore TS201\n    url ="))
-    rules = {one.rule for one in audit((repo,), jobs=1).findings}
+    rules = {one.rule for one in audit((repo,)).findings}
     assert "TS201" not in rules
     assert "TS301" in rules
     file.write_text("# torchsmith: ignore-file\n" + file.read_text())
-    report = audit((file,), jobs=1)
+    report = audit((file,))
     assert report.findings == ()
     assert report.silenced > 5
 
@@ -212,19 +212,6 @@ def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], c
     assert (told.code, error["code"], words[-1] in error["message"]) == (2, code, True)
 
 
-def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "wide"\npackages = ["pytorch"]\n')
-    apply(ApplyRequest(workspace=tmp_path, git=False))
-    for index, file in enumerate(sorted((tmp_path / "build-pytorch/.flox/pkgs").glob("*.nix"))):
-        if index % 7 == 0:
-            file.write_text(
-                file.read_text().partition("\n")[2].replace("export CFLAGS", "export USE_MKL=0 CFLAGS")
-            )
-    one, many = (audit((tmp_path,), jobs=jobs) for jobs in (1, 2))
-    assert one == many
-    assert len(one.of(Severity.WARNING)) > 20
-
-
 def test_a_choice_is_checked_against_the_rules() -> None:
     assert choose(["TS4", "TS501"], [], None) == RuleSelection(("TS4", "TS501"))
     with pytest.raises(NotKnown, match="X"):
@@ -264,7 +251,7 @@ def test_evaluation_takes_the_forms_that_the_text_rules_made(
         return form
 
     monkeypatch.setattr(Normalizer, "of", counted)
-    audit((tmp_path,), jobs=1)
+    audit((tmp_path,))
     assert len(made) == len(set(made)) > 20
 
 
@@ -348,7 +335,7 @@ def test_every_setting_of_the_audit_does_what_it_says(name: str, repo: Path) -> 
     said = []
     for settings in ("", f"[audit]\n{written}\n"):
         choice.write_text(f"format = 1\n{settings}")
-        said.append({f"{one.rule} {one.severity}" for one in audit((repo,), jobs=1).findings})
+        said.append({f"{one.rule} {one.severity}" for one in audit((repo,)).findings})
     before, after = said
     assert gone <= before - after
     assert come <= after - before

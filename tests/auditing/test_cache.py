@@ -49,7 +49,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def kept(root: Path) -> AuditReport:
-    return audit((root,), jobs=1, cached=True)
+    return audit((root,), cached=True)
 
 
 def recipe_of(root: Path) -> Path:
@@ -65,7 +65,7 @@ def test_an_unchanged_repository_is_not_judged_again(workspace: Path, judged: li
     judged.clear()
     assert kept(workspace) == first
     assert judged == []
-    assert audit((workspace,), jobs=1) == first
+    assert audit((workspace,)) == first
 
 
 def test_the_same_files_named_from_another_folder_are_not_judged_again(
@@ -78,7 +78,7 @@ def test_the_same_files_named_from_another_folder_are_not_judged_again(
     monkeypatch.chdir(workspace)
     here = kept(Path())
     assert judged == []
-    assert here == audit((Path(),), jobs=1)
+    assert here == audit((Path(),))
     assert any(one.where.file == str(file.relative_to(workspace)) for one in here.findings)
 
 

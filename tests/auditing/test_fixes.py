@@ -26,7 +26,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def rules(repo: Path, *, fix: bool = False) -> list[str]:
-    request = AuditRequest(paths=(str(repo),), jobs=1, cache=False, fix=fix, select=("TS6", "TS96"))
+    request = AuditRequest(paths=(str(repo),), cache=False, fix=fix, select=("TS6", "TS96"))
     return [finding.rule for finding in audit(request).findings if finding.severity.value != "note"]
 
 
@@ -90,6 +90,6 @@ def test_whoever_watches_is_told_of_each_file(repo: Path) -> None:
             totals.append(total)
             return nullcontext(seen.append)
 
-    audit(AuditRequest(paths=(str(repo),), jobs=1, cache=False), Counting())
+    audit(AuditRequest(paths=(str(repo),), cache=False), Counting())
     assert totals == [len(seen)]
     assert [Path(name).stem for name in seen] == [NAME]

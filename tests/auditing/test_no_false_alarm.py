@@ -70,7 +70,7 @@ isa = {quoted(isas)}
 
 
 def alarms(root: Path, **more: bool) -> list[Finding]:
-    report = audit((root,), jobs=1, **more)  # type: ignore[arg-type]
+    report = audit((root,), **more)  # type: ignore[arg-type]
     return [one for one in report.findings if one.severity is not Severity.NOTE]
 
 

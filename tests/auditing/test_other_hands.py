@@ -50,7 +50,7 @@ CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
 
 
 def judged(folder: Path, **more: object) -> AuditReport:
-    return audit((folder,), jobs=1, **more)  # type: ignore[arg-type]
+    return audit((folder,), **more)  # type: ignore[arg-type]
 
 
 def spoken(report: AuditReport, folder: Path) -> set[str]:

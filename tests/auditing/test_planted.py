@@ -143,7 +143,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def spoken(root: Path) -> set[tuple[str, str]]:
-    found = audit((root,), jobs=1).findings
+    found = audit((root,)).findings
     return {
         (one.rule, one.where.file.removeprefix(f"{root}/"))
         for one in found

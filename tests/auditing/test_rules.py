@@ -208,7 +208,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def found(path: Path, **more: object) -> dict[str, list[Finding]]:
-    report = audit((path,), jobs=1, **more)  # type: ignore[arg-type]
+    report = audit((path,), **more)  # type: ignore[arg-type]
     rules: dict[str, list[Finding]] = {}
     for one in report.findings:
         rules.setdefault(one.rule, []).append(one)
@@ -364,7 +364,7 @@ def write_example(rule: str, kind: str, root: Path) -> None:
 def test_the_example_of_a_rule_raises_it_and_its_correction_does_not(rule: str, tmp_path: Path) -> None:
     for kind, raised in (("wrong", True), ("right", False)):
         write_example(rule, kind, tmp_path / kind)
-        report = audit((tmp_path / kind,), choice=RuleSelection(strict=True), jobs=1)
+        report = audit((tmp_path / kind,), choice=RuleSelection(strict=True))
         assert (rule in {one.rule for one in report.findings}) is raised, kind
 
 

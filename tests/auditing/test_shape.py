@@ -50,7 +50,7 @@ def workspace(root: Path, shape: str = "structured") -> Path:
 
 
 def rules(file: Path) -> set[str]:
-    found = audit((file,), jobs=1).findings
+    found = audit((file,)).findings
     return {one.rule for one in found} & {"TS851", "TS852", "TS853"}
 
 
@@ -103,7 +103,7 @@ def test_audit_with_nix_says_why_a_recipe_stops_on_a_pin_that_nobody_asked(tmp_p
     shutil.copytree(MINI, tree)
     chosen = (tree / "default.nix").read_text().replace('release ? "6a030d5"', 'release ? "2026-11"')
     (tree / "default.nix").write_text(chosen)
-    found = audit((file,), jobs=1, evaluate=True, trees={"default": tree}).findings
+    found = audit((file,), evaluate=True, trees={"default": tree}).findings
     [stopped] = [one for one in found if one.rule == "TS003"]
     assert "USE_NNPACK" in stopped.message
     assert "export" in stopped.message

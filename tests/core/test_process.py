@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -16,19 +14,6 @@ import pytest
 from torchsmith.core.problem import Failed
 from torchsmith.core.process import ChildProcess, run
 
-POOL = """
-import sys, time
-from torchsmith.core.process import worker_pool
-
-def prepare(): pass
-def work(number):
-    open(f"{sys.argv[1]}/{number}", "w").write(str(__import__("os").getpid()))
-    time.sleep(600)
-
-if __name__ == "__main__":
-    with worker_pool(2, prepare) as pool:
-        list(pool.map(work, range(2)))
-"""
 WORKER = """
 import sys, time
 from torchsmith.core.process import ChildProcess, run
@@ -66,30 +51,6 @@ def ended(numbers: list[int]) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone ends children with parents")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
-def test_workers_of_a_pool_end_with_their_parent_and_hold_no_output(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    script, folder = tmp_path / "pool.py", tmp_path / "workers"
-    script.write_text(POOL)
-    folder.mkdir()
-    parent = subprocess.Popen(
-        [sys.executable, script, folder],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup hands on that it is ignored
-    )
-    assert parent.stdout is not None
-    workers = started(folder, 2)
-    os.kill(parent.pid, number)
-    assert parent.wait(30) != 0
-    readable, _, _ = select.select([parent.stdout], [], [], 30)
-    assert readable, "somebody still holds what the parent wrote to"
-    assert parent.stdout.read() == b""
-    assert ended(workers)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone ends children with parents")
 @pytest.mark.parametrize("kind", ["child", "run"])
 def test_a_program_that_only_works_for_us_ends_when_we_are_killed(tmp_path: Path, kind: str) -> None:
     script, folder = tmp_path / "worker.py", tmp_path / "workers"
@@ -100,12 +61,6 @@ def test_a_program_that_only_works_for_us_ends_when_we_are_killed(tmp_path: Path
     parent.kill()
     parent.wait()
     assert ended(workers)
-
-
-def test_every_pool_of_processes_is_such_a_one() -> None:
-    source = Path(__file__).parents[2] / "src/torchsmith"
-    pools = [file for file in source.rglob("*.py") if "ProcessPoolExecutor(" in file.read_text()]
-    assert [str(file.relative_to(source)) for file in pools] == ["core/process.py"]
 
 
 def test_every_child_is_started_in_one_place() -> None:
@@ -159,24 +114,3 @@ def test_a_child_answers_lines_and_says_when_it_cannot() -> None:
         child.ask(b"one", 0.2)
     with pytest.raises(Failed):
         ChildProcess(["/nowhere/program"])
-
-
-SPAWNS = """
-import multiprocessing, sys
-from torchsmith.core.process import worker_pool
-
-if __name__ == "__main__":
-    multiprocessing.set_start_method("spawn")
-    with worker_pool(1, print) as pool:
-        assert list(pool.map(abs, [-1])) == [1]
-"""
-
-
-def test_nor_does_a_worker_that_is_a_new_python(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    for name in ("multiprocessing", "functools"):
-        (tmp_path / f"here/{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
-    (tmp_path / "script.py").write_text(SPAWNS)
-    done = run([sys.executable, tmp_path / "script.py"], cwd=tmp_path / "here", timeout=60)
-    assert done.ok, done.stderr
-    assert not (tmp_path / "ran").exists()

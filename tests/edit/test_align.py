@@ -51,7 +51,7 @@ def test_what_is_missing_can_be_created_and_is_right(apart: Path) -> None:
     written = align_repositories((apart,), create=True).written
     assert len(written) == 2
     assert align_repositories((apart,)).missing == 0
-    report = audit(tuple(written), jobs=1)
+    report = audit(tuple(written))
     assert report.of(Severity.ERROR, Severity.WARNING) == []
     assert 'version = "0.25.0"' in next(path for path in written if "vision" in path.name).read_text()
 

@@ -65,7 +65,7 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     text = (workspace / f"build-pytorch/.flox/pkgs/{name}.nix").read_text()
     assert '"2.29.1"' in text
     assert "pytorch229-" in text
-    errors = audit((workspace,), jobs=1).of(Severity.ERROR)
+    errors = audit((workspace,)).of(Severity.ERROR)
     assert {one.rule for one in errors} == {"TS901"}  # empty hashes, which fix-hashes learns
 
 

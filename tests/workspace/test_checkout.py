@@ -188,12 +188,12 @@ def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:
         chosen = [one.name for one in choose(words, opened, lines).recipes]
         assert len(chosen) == count
         assert sorted(chosen) == sorted(cell.name for cell in opened.select(words).cells)
-        assert audit((lines,), selectors=tuple(words), jobs=1).recipes == count
+        assert audit((lines,), selectors=tuple(words)).recipes == count
     assert sum(change.recipe for change in plan_workspace(lines).changes) == 6
 
 
 def test_a_file_beside_a_default_nix_is_no_recipe(lines: Path) -> None:
-    report = audit((lines,), jobs=1)
+    report = audit((lines,))
     assert not {one.rule for one in report.findings} & {"TS011", "TS953", "TS003"}
 
 
@@ -201,5 +201,5 @@ def test_what_looks_like_a_path_is_one_though_nothing_lies_there(tmp_path: Path)
     for word in ("./nowhere", "../nowhere", f"{tmp_path}/nowhere"):
         assert split([word, "sm90"]) == ((Path(word),), ("sm90",))
     with pytest.raises(NotFound) as caught:
-        audit((tmp_path / "nowhere",), jobs=1)
+        audit((tmp_path / "nowhere",))
     assert caught.value.message == f"no such folder: {tmp_path}/nowhere"

@@ -3,7 +3,6 @@ repositories."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
-from torchsmith.core.process import find, worker_pool
+from torchsmith.core.process import find
 from torchsmith.core.text import grouped
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
@@ -31,8 +30,6 @@ from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
 from torchsmith.workspace.search import mentioned
 
-MIN_FILES_FOR_POOL = 150  # below this, starting processes costs more than they save
-MIN_CHUNK, MAX_CHUNK = 24, 500  # files that a process is given at a time
 ALL_RULES = RuleSelection()
 Stepper = Callable[[int], AbstractContextManager[Callable[[str], None]]]
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
@@ -87,7 +84,6 @@ def audit(
     choice: RuleSelection = ALL_RULES,
     evaluate: bool = False,
     trees: Mapping[str, Path] | None = None,
-    jobs: int = 0,
     selectors: Sequence[str] = (),
     cached: bool = False,
     steps: Stepper = _unwatched,
@@ -95,9 +91,9 @@ def audit(
     """Check everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them.
 
-    `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `jobs`: processes; 0 is one
-    for each processor. `cached`: unchanged files are not checked again. `steps` gets the number of
-    files to check, and its function the name of each.
+    `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision.
+    `cached`: unchanged files are not checked again. `steps` gets the number of files to check, and its
+    function the name of each.
     """
     try:
         workspace = workspace_of(paths, ruled_by)
@@ -127,8 +123,8 @@ def audit(
     checked = {task: earlier for _, task in work if cache and (earlier := cache.checked(task))}
     todo = [task for _, task in work if task not in checked]
     with steps(len(todo)) as step:
-        for task, result in zip(todo, _check_all(todo, context, jobs or os.cpu_count() or 1), strict=True):
-            checked[task] = result
+        for task in todo:
+            checked[task] = _check(task, context)
             step(task.label)
     findings = [finding for folder in folders for finding in _held(folder, work, checked)]
     checked_facts = ((folder.root, task, checked[task].facts) for folder, task in work)
@@ -186,29 +182,6 @@ def _tasks(folder: Repository, context: Context) -> Iterator[CheckTask]:
         path for path in folder.elsewhere if _mentions(path, context) or not (folder.whole or _is_nix(path))
     )
     yield from (CheckTask(path, folder.label_of(path), "expression") for path in checked)
-
-
-def _check_all(todo: Sequence[CheckTask], context: Context, jobs: int) -> Iterator[FileFindings]:
-    if jobs == 1 or len(todo) < MIN_FILES_FOR_POOL:
-        yield from (_check(task, context) for task in todo)
-        return
-    with worker_pool(jobs, _prepare, context) as pool:
-        # Neighbours are alike: a process that checks many of them finds most of them checked already.
-        size = min(MAX_CHUNK, max(MIN_CHUNK, len(todo) // (jobs * 2) + 1))
-        chunks = [todo[at : at + size] for at in range(0, len(todo), size)]
-        for checked in pool.map(_check_chunk, chunks):
-            yield from checked
-
-
-_context: list[Context] = []  # of a process that checks for another
-
-
-def _prepare(context: Context) -> None:
-    _context[:] = [context]
-
-
-def _check_chunk(chunk: Sequence[CheckTask]) -> list[FileFindings]:
-    return [_check(task, _context[0]) for task in chunk]
 
 
 def _check(task: CheckTask, context: Context) -> FileFindings:

@@ -12,17 +12,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, Any, Self
 
 from torchsmith.core.problem import Failed
-
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
 
 PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 2.0  # after a kill: a process that waits for a device cannot be ended, and is not waited for
@@ -83,37 +79,6 @@ def ending_with_parent(parent: int = 0) -> Callable[[], None]:
             os._exit(1)
 
     return arrange
-
-
-@contextmanager
-def worker_pool(jobs: int, prepare: Callable[..., None], *args: object) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes. They end with this one, even if it is killed, and do not hold its output open; an
-    interrupt does not wait for them."""
-    from concurrent.futures import ProcessPoolExecutor
-
-    safe = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"  # for systems on which a worker is a new Python and no fork
-    pool = ProcessPoolExecutor(jobs, initializer=_begin_work, initargs=(prepare, args))
-    try:
-        yield pool
-    except BaseException:
-        for worker in list((pool._processes or {}).values()):
-            worker.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    finally:
-        os.environ.pop("PYTHONSAFEPATH") if safe is None else os.environ.update(PYTHONSAFEPATH=safe)
-    pool.shutdown()
-
-
-def _begin_work(prepare: Callable[..., None], args: Sequence[object]) -> None:
-    ending_with_parent()()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt of the group is for the parent
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.close(nothing)
-    prepare(*args)
 
 
 def signal_name(code: int) -> str:

@@ -75,7 +75,6 @@ class AuditRequest(Request):
     line: Annotated[
         str | None, Option("The torch release of recipes that do not state one, such as 2.9.")
     ] = None
-    jobs: Annotated[int, Option("--jobs", "-j", "Number of processes; 0: one per core.", min=0)] = 0
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
@@ -94,7 +93,6 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         choice=choice,
         evaluate=request.evaluate,
         trees=read_trees(request.nixpkgs),
-        jobs=request.jobs,
         selectors=selectors,
         cached=request.cache,
         steps=partial(reporter.steps, "auditing"),

@@ -305,7 +305,7 @@ def _audit_findings(recipe: Path, here: Environment) -> list[str]:
     from torchsmith.auditing.finding import Severity
     from torchsmith.auditing.run import audit
 
-    serious = audit((recipe,), Path(here.folder), jobs=1).of(Severity.ERROR, Severity.WARNING)
+    serious = audit((recipe,), Path(here.folder)).of(Severity.ERROR, Severity.WARNING)
     findings = [f"{finding.rule} {finding.message}" for finding in serious]
     if len(findings) <= FEW:
         return findings

@@ -22,9 +22,10 @@ PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[
 def in_nixpkgs_python(subject: Subject, owner: str) -> bool:
     """Whether an expression is a set of Python packages of nixpkgs: by its name, or because it is an argument
     of an overlay for one. Sets of uv2nix or poetry2nix have other attributes."""
-    parameters = {name for match in PYTHON_OVERLAY.finditer(subject.code) for name in match.groups()}
     texts = [owner, *subject.body.bound_texts(owner)]
-    return owner in parameters or any(PYTHON_SET.fullmatch(text) for text in texts)
+    if any(PYTHON_SET.fullmatch(text) for text in texts):
+        return True
+    return any(owner in match.groups() for match in PYTHON_OVERLAY.finditer(subject.code))
 
 
 def torch_overrides(subject: Subject) -> Iterator[Override]:
@@ -140,8 +141,8 @@ def settings_exist(subject: Subject) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
     `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, has no effect, without an
     error: the fix removes it. A misspelt one gets its right name with `--unsafe-fixes`."""
-    for name, setting in subject.body.nixpkgs_settings:
-        if SETTING.fullmatch(name) and name not in SETTINGS:
+    for name, setting in subject.body.nixpkgs_settings(SETTING):
+        if name not in SETTINGS:
             right = nearest(name, SETTINGS, cutoff=SPELLING)
             hint = f"config.{right}" if right else ""
             fix = _setting_fix(subject, name, setting.span, right)

@@ -326,17 +326,15 @@ class Recipe(RecipeTree):
     def _selects_fetcher(self, selection: Node) -> bool:
         return self.syntax.text(part(selection, "attrpath")).startswith("fetch")
 
-    @cached_property
-    def nixpkgs_settings(self) -> tuple[tuple[str, Located[Value]], ...]:
-        """The names in `config` of nixpkgs, with their values: passed to an import, or set by a module as
-        `nixpkgs.config`."""
-        settings = [(name, value) for nixpkgs in self.imports for name, value in nixpkgs.config.items()]
-        for binding in self._bindings if b"nixpkgs" in self.syntax.data else ():
-            inner = (self.owner_of(binding.node), *(name or "?" for name in binding.names))
-            owner, _, name = ".".join(filter(None, inner)).rpartition(".")
-            if owner == "nixpkgs.config" or owner.endswith(".nixpkgs.config"):
-                settings.append((name, self.located(binding.expression)))
-        return tuple(settings)
+    def nixpkgs_settings(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, Located[Value]]]:
+        """The names of a pattern in `config` of nixpkgs, with their values: passed to an import, or set by a
+        module as `nixpkgs.config`."""
+        for nixpkgs in self.imports:
+            yield from ((name, value) for name, value in nixpkgs.config.items() if pattern.fullmatch(name))
+        for name in filter(pattern.fullmatch, self._by_name):
+            for bound in self.bound(name):
+                if f".{bound.owner}".endswith(".nixpkgs.config"):
+                    yield name, Located(bound.value, bound.span)
 
     def is_argument(self, span: Span, functions: Collection[str]) -> bool:
         """Whether a place is the default of an argument, or is passed to one of these functions."""
