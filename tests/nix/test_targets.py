@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,4 @@ def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.Captu
     assert 'narrow = "torch"' in told
     assert not narrowed_gpus([Change("rewrite", "b.nix", before=line, after=line, recipe=True)])
     assert not narrowed_gpus([Change("create", "b.nix", after=line, recipe=True)])
+    assert not narrowed_gpus([replace(change, skipped=True) for change in ours])  # they need --adopt

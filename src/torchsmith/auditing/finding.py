@@ -85,20 +85,35 @@ class Finding:
         return f"{self.rule} {self.where.file} {self.message}"
 
 
-def fixed(findings: Sequence[Finding]) -> tuple[list[Change], int]:
-    """Files with every fix that they offer, and how many findings that fixes; a file of ours is
-    torchsmith.toml's business and left alone."""
+def fixed(findings: Sequence[Finding], *, unsafe: bool = False) -> tuple[list[Change], int]:
+    """Files with every safe fix that they offer, or with every fix, and how many findings that fixes. Of two
+    fixes that change the same words, the first is made. A generated file is left alone: torchsmith.toml
+    decides about it."""
     changes: list[Change] = []
     count = 0
-    for file, group in grouped((finding.where.file, finding) for finding in findings if finding.fix).items():
+    offered = (
+        (finding.where.file, finding.fix)
+        for finding in findings
+        if finding.fix and (unsafe or finding.fix.safe)
+    )
+    for file, fixes in grouped(offered).items():
         before = read_text(Path(file))
         if owner_of(before) != "foreign":
             continue
-        after = edited(
-            before.encode(), (edit for finding in group if finding.fix for edit in finding.fix.edits)
-        )
+        edits: set[Edit] = set()
+        titles: list[str] = []
+        for fix in fixes:
+            if not any(_overlap(edit, other) for edit in fix.edits for other in edits):
+                edits.update(fix.edits)
+                titles.append(fix.title)
+        after = edited(before.encode(), edits)
         if after != before:
-            why = "; ".join(dict.fromkeys(finding.fix.title for finding in group if finding.fix))
+            why = "; ".join(dict.fromkeys(titles))
             changes.append(Change("rewrite", file, why, before, after, "foreign"))
-            count += len(group)
+            count += len(titles)
     return changes, count
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    """Whether two different edits change the same bytes."""
+    return one != other and one.start < other.end and other.start < one.end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,13 +64,10 @@ def as_junit(report: AuditReport) -> str:
     return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-SHAPE = re.compile(r"[\w.+/-]*\d[\w.+/-]*|\b(?:the )?(?:comment|banner|description)\b")
-
-
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Return findings grouped by rule and message, apart from numbers and names; the worst and most first."""
+    """Return findings grouped by rule, message and hint; the worst and most first."""
     groups = grouped(
-        ((finding.severity.rank, finding.rule, SHAPE.sub("#", finding.message)), finding)
+        ((finding.severity.rank, finding.rule, finding.message, finding.hint), finding)
         for finding in findings
     )
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]

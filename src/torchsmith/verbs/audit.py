@@ -101,7 +101,7 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
     wanted = [_chosen(finding, unsafe=request.unsafe_fixes) for finding in report.findings]
-    fixes, count = fixed(wanted)
+    fixes, count = fixed(wanted, unsafe=request.unsafe_fixes)
     report = replace(report, findings=_fixable(wanted, {change.path for change in fixes}))
     if not (request.fix or request.diff):
         return report

@@ -22,11 +22,12 @@ DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
 
 
 def narrowed_gpus(changes: Iterable[Change]) -> list[str]:
-    """The GPU of each recipe of ours that passes it to nixpkgs now and did not before."""
+    """The GPU of each recipe that is rewritten to pass it to nixpkgs and did not before."""
     return [
         named[1]
         for change in changes
-        if change.recipe and change.kind == "rewrite" and not CAPABILITIES.search(change.before or "")
+        if change.recipe and change.kind == "rewrite" and change.pending
+        if not CAPABILITIES.search(change.before or "")
         if (named := CAPABILITIES.search(change.after or ""))
     ]
 

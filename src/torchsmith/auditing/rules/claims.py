@@ -121,6 +121,11 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     gpu, isa = subject.gpu, subject.isa
     known = vocabulary(subject.catalog)
     target = (subject.variant.arch if subject.variant else gpu.name if gpu else "") or "a CPU build"
+    right_lines = {
+        span.line
+        for _, claim, span in _of(subject, "part")
+        if gpu is not None and gpu.name in known.parts[claim.value]
+    }
     for place, claim, span in _of(subject, "part", "cpu", "first"):
         if claim.kind == "part":
             right = gpu is not None and gpu.name in known.parts[claim.value]
@@ -135,7 +140,11 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
             what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
             # A banner is part of a build phase: another one is another build.
-            fix = unlisted(subject.recipe.text, span.line, claim.word) if place != "banner" else None
+            # A list of products that are all wrong is about another GPU, and not a list with one too many.
+            listed = claim.kind != "part" or span.line in right_lines
+            fix = (
+                unlisted(subject.recipe.text, span.line, claim.word) if place != "banner" and listed else None
+            )
             yield Defect(f"{place} {what}", span, fix=fix)
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):

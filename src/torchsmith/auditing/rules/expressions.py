@@ -119,16 +119,39 @@ NEEDED = {
 @rule("TS810", "attribute of torch that is replaced", anywhere=True)
 def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
     """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there; `old.passthru // {
-    ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to."""
-    if subject.variant is not None:
-        return
-    for override in torch_overrides(subject):
-        replaced = {} if override.kind == "override" or "src" in override.arguments else override.arguments
-        for name, value in replaced.items():
+    ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to, but
+    without nixpkgs' `preConfigure` it is compiled for GPUs that nothing names. `--unsafe-fixes` adds
+    the old `preConfigure`; a recipe that sets TORCH_CUDA_ARCH_LIST itself loses only the paths of CUDA, which
+    is a warning."""
+    own = subject.variant is not None
+    named = subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject)
+    for override in named:
+        for name, value in override.arguments.items() if override.kind != "override" else ():
             text = _text(subject, value)
-            if name in NEEDED and value.value != [] and not re.search(rf"\.{name}\b", text):
+            if name not in NEEDED or value.value in ([], "") or re.search(rf"\.{name}\b", text):
+                continue
+            if own and name == "preConfigure":
+                yield from _phase_replaced(subject, override, value)
+            elif "src" not in override.arguments:
                 message = f"{name} of torch is replaced: {NEEDED[name]} are lost"
                 yield Defect(message, value.span, hint=f"extend old.{name}")
+
+
+def _phase_replaced(subject: Subject, override: Override, value: Located[Value]) -> Iterator[Defect]:
+    """The preConfigure of a recipe for CUDA, without that of nixpkgs; for the CPU nixpkgs has none."""
+    if subject.gpu is None or subject.style == "scratch":
+        return
+    kept = "TORCH_CUDA_ARCH_LIST" in _text(subject, value)
+    lost = "the paths of CUPTI and cuDNN" if kept else NEEDED["preConfigure"]
+    fix = None
+    data = subject.body.syntax.data
+    if override.old and data.startswith(b"''", value.span.start):
+        text = f'({override.old}.preConfigure or "") + '
+        fix = FindingFix("extend it", (Edit(value.span.start, value.span.start, text),), safe=False)
+    message = f"preConfigure of torch is replaced: {lost} are lost"
+    yield Defect(
+        message, value.span, hint="extend old.preConfigure", fix=fix, severity=WARNING if kept else None
+    )
 
 
 SETTINGS = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")  # that nixpkgs reads
@@ -158,9 +181,17 @@ def _setting_fix(subject: Subject, name: str, value: Span, right: str) -> Findin
     if right:
         at = binding.name
         return FindingFix(f"write {right}", (Edit(at.start, at.end, right),), safe=False)
+    return removal(subject, name, value)
+
+
+def removal(subject: Subject, name: str, value: Span, *, safe: bool = True) -> FindingFix | None:
+    """The fix that removes the binding of a value, and its line if it is alone there."""
+    binding = subject.body.binding_around(value, name)
+    if binding is None:
+        return None
     data = subject.body.syntax.data
     start = data.rfind(b"\n", 0, binding.span.start) + 1
     end = data.find(b"\n", binding.span.end)
     alone = data[start:end].strip() == data[binding.span.start : binding.span.end]
     first, last = (start, end + 1) if alone and end >= 0 else (binding.span.start, binding.span.end)
-    return FindingFix(f"remove {name}", (Edit(first, last, ""),))
+    return FindingFix(f"remove {name}", (Edit(first, last, ""),), safe=safe)

@@ -9,8 +9,10 @@ from torchsmith.auditing.rule import WARNING, Defect, rule
 from torchsmith.catalog import Line
 from torchsmith.workspace.subject import Subject
 
+FLAGS = "NIX_CFLAGS_COMPILE"  # which every nixpkgs of the catalog has in `env`
+TARGETS = "TORCH_CUDA_ARCH_LIST"  # which its preConfigure sets
 VARIABLE = re.compile(
-    r"(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"
+    r"NIX_CFLAGS_COMPILE|TORCH_CUDA_ARCH_LIST|(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"
 )
 CCCL = re.compile(r"(?<![\w-])cuda_cccl(?![\w-])")
 FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what there is
@@ -24,14 +26,19 @@ def _structured(subject: Subject) -> str:
 
 @rule("TS851", "attribute that torch has in env")
 def variables_are_exported(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs' torch of 2026 keeps its variables in `env`, and Nix refuses a variable that is also an
-    attribute. Exported in preConfigure it reaches the build in both shapes."""
-    pin = _structured(subject)
+    """nixpkgs' torch of 2026 keeps its variables in `env`, older ones NIX_CFLAGS_COMPILE, and Nix refuses a
+    variable that is also an attribute. Exported in preConfigure it reaches the build in both shapes.
+    TORCH_CUDA_ARCH_LIST as an attribute of older ones has no effect: preConfigure sets it."""
+    known = subject.imported_pin
+    pin, structured = (known.name, bool(_structured(subject))) if known and known.torch_shape else ("", False)
     for override in subject.overrides_of("torch", "pytorch") if pin else ():
         if override.kind == "override":
             continue
         for name, argument in override.arguments.items():
-            if VARIABLE.fullmatch(name):
+            if name == TARGETS and not structured and subject.gpu:
+                message = f"{TARGETS} has no effect: preConfigure of nixpkgs {pin}'s torch sets it"
+                yield Defect(message, argument.span, hint="set gpuTargets by override", severity=WARNING)
+            elif VARIABLE.fullmatch(name) and (structured or name == FLAGS):
                 message = f"{name} is in env of nixpkgs {pin}'s torch, which refuses it as an attribute"
                 yield Defect(message, argument.span, hint=f"export {name}=... in preConfigure")
 

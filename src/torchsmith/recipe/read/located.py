@@ -131,6 +131,8 @@ class Override:
     of: str
     arguments: Mapping[str, Located[Value]]
     span: Span
+    old: str = ""  # what its function calls the attributes from before
+    from_caller: str = ""  # the argument of the recipe that the package is taken from, if it is from one
 
 
 @dataclass(frozen=True, slots=True)

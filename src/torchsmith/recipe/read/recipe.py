@@ -31,7 +31,7 @@ from torchsmith.recipe.read.located import (
     as_text,
 )
 from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
-from torchsmith.recipe.read.scope import formal_nodes, lookup, resolved
+from torchsmith.recipe.read.scope import Meaning, formal_nodes, lookup, resolved, unwrapped
 from torchsmith.recipe.read.syntax import Span, captured, part
 from torchsmith.recipe.read.tree import RecipeTree
 
@@ -54,6 +54,7 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
+MAX_STEPS = 32  # from an expression to what it is taken from
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -241,10 +242,39 @@ class Recipe(RecipeTree):
             package = self.syntax.text(function).removesuffix(f".{kind}")
             if package == self.syntax.text(of):
                 package = self.syntax.text(resolved(self.syntax, of))
-            body = body_of(part(node, "argument"))
+            argument = unwrapped(part(node, "argument"))
+            body = body_of(argument)
             passed = self.fields(body) if body is not None else {}
-            overrides.append(Override(kind, package, passed, self.syntax.span(node)))
+            old = (
+                argument.child_by_field_name("universal") if argument.type == "function_expression" else None
+            )
+            called = self.syntax.text(old) if old is not None else ""
+            caller = self._argument_behind(function)
+            overrides.append(Override(kind, package, passed, self.syntax.span(node), called, caller))
         return tuple(overrides)
+
+    def _argument_behind(self, node: Node) -> str:
+        """The argument of the file that an expression is taken from, unless that has a default of its own."""
+        for _ in range(MAX_STEPS):
+            node = unwrapped(node)
+            if node.type == "select_expression":
+                node = part(node, "expression")
+            elif node.type == "apply_expression":
+                node = part(node, "function")
+            elif node.type == "variable_expression":
+                name = self.syntax.text(node)
+                meaning = lookup(self.syntax, node, name)
+                if meaning.kind in ("formal", "argument"):
+                    default = meaning.expression
+                    plain = default is None or "<nixpkgs>" in self.syntax.text(default)
+                    return name if meaning.home == self.syntax.root and plain else ""
+                behind = _environment(node) if meaning.kind == "with" else _bound_from(meaning)
+                if behind is None:
+                    return ""
+                node = behind
+            else:
+                return ""
+        return ""
 
     @cached_property
     def scoped(self) -> Mapping[str, Located[Value]]:
@@ -336,6 +366,14 @@ class Recipe(RecipeTree):
                 if f".{bound.owner}".endswith(".nixpkgs.config"):
                     yield name, Located(bound.value, bound.span)
 
+    def numbers_in(self, span: Span) -> Iterator[Span]:
+        """The numbers in the list at a place, or in what its elements stand for."""
+        node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
+        for element in node.named_children if node is not None and node.type == "list_expression" else ():
+            literal = resolved(self.syntax, element)
+            if literal.type in ("float_expression", "integer_expression"):
+                yield self.syntax.span(literal)
+
     def is_argument(self, span: Span, functions: Collection[str]) -> bool:
         """Whether a place is the default of an argument, or is passed to one of these functions."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
@@ -412,6 +450,21 @@ class Recipe(RecipeTree):
             if name is not None and name not in self.syntax.inherited_names:
                 unused.append((name, self.syntax.span(binding.node)))
         return tuple(unused)
+
+
+def _environment(node: Node) -> Node | None:
+    """What the innermost `with` around a node opens."""
+    above = node.parent
+    while above is not None and above.type != "with_expression":
+        above = above.parent
+    return part(above, "environment") if above is not None else None
+
+
+def _bound_from(meaning: Meaning) -> Node | None:
+    """The expression that a name is bound to, or is inherited from."""
+    if len(meaning.statements) == 1 and meaning.statements[0].type == "inherit_from":
+        return part(meaning.statements[0], "expression")
+    return meaning.expression
 
 
 def _strings_in(node: Node) -> Iterator[Node]:
