@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.artifact import standin
@@ -95,6 +96,24 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     record.close()
     told = json.loads(call(*words).out)
     assert (told["format"], told["entry"]) == (3, "out-of-memory")
+    record = open_record(place)
+    later = record.start_run("nix", (), {})
+    (row,) = record.jobs(run)
+    below = {"run": later, "state": "waiting", "attempts": 0}
+    record.add_jobs(
+        [msgspec.structs.replace(row, **below), msgspec.structs.replace(row, key="m", name="magma", **below)]
+    )
+    record.job_started(later, "m", 1)
+    record.job_ended(later, "m", Attempt(state="failed", error="compile"))
+    record.job_ended(later, "k", Attempt(state="skipped", error="needs magma, which failed"))
+    record.close()
+    skipped = call(*words)
+    assert (skipped.code, skipped.error) == (2, "not-found")
+    assert "diagnose magma" in skipped.out
+    record = open_record(place)
+    record.job_started(later, "k", 1)
+    record.job_ended(later, "k", Attempt(state="failed", error="memory"))
+    record.close()
     log.write_text("\n")
     assert call(*words).error == "empty"
     log.unlink()

@@ -32,6 +32,9 @@ SAMPLES = {
     "no-libcuda-to-link": "/usr/bin/ld: cannot find -lcuda: No such file or directory",
     "no-libcuda-at-import": "ImportError: libcuda.so.1: cannot open shared object file: No such file",
     "library-not-found": "ImportError: libc10_cuda.so: cannot open shared object file: No such file",
+    "patchelf-driver": "error: auto-patchelf could not satisfy dependency libcuda.so.1 wanted by y.so",
+    "compiler-crash": "conv.cpp:912:1: internal compiler error: in extract_insn, at recog.cc:2812",
+    "flag-of-another-architecture": "c++: error: unrecognized command-line option '-mavx2'",
     "patchelf-unsatisfied": "error: auto-patchelf could not satisfy dependency libx.so.9 wanted by y.so",
     "glibc-mismatch": "ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by x.so)",
     "undefined-symbol": "OSError: ./libs.so: undefined symbol: _Z13undefined_onev",
@@ -127,6 +130,44 @@ def test_a_compile_error_that_nobody_described_is_told_from_everything_else() ->
 def test_nix_own_last_words_are_not_taken_for_a_compile_error() -> None:
     log = "error: builder for '/nix/store/x.drv' failed with exit code 1\nerror: 1 dependencies of derivation"
     assert diagnose_log(log, ERRORS.values()).kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        (
+            "g++: error: unrecognized command-line option ‘-mavx512f’; did you mean ‘-mabi’?",
+            "flag-of-another-architecture",
+        ),
+        ("cc1plus: error: bad value ‘armv9-a’ for ‘-march=’ switch", "flag-of-another-architecture"),
+        ("during RTL pass: expand\nx.cpp:1:1: internal compiler error: Segmentation fault", "compiler-crash"),
+        ("g++: internal compiler error: Killed (program cc1plus)", "out-of-memory"),
+        (
+            "python3: error while loading shared libraries: libcuda.so.1: cannot open shared object file",
+            "no-libcuda-at-import",
+        ),
+    ],
+)
+def test_each_tools_own_words_are_known(line: str, entry: str) -> None:
+    log = f"[7/9] Building CXX object a.o\nFAILED: a.o\n{line}\nninja: build stopped: subcommand failed.\n"
+    assert diagnose_log(log, ERRORS.values()).entry == entry
+
+
+def test_what_ptxas_says_before_its_step_fails_is_the_reason() -> None:
+    log = """[41/99] Building CUDA object a.cu.o
+ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'
+FAILED: [code=1] b.cu.o
+/nix/store/x/bin/nvcc -c b.cu -o b.cu.o
+ninja: build stopped: subcommand failed.
+"""
+    assert diagnose_log(log, ERRORS.values()).entry == "unsupported-target"
+
+
+def test_the_drivers_library_is_named_before_the_summary_of_auto_patchelf() -> None:
+    log = """error: auto-patchelf could not satisfy dependency libcuda.so.1 wanted by /nix/store/x/libt.so
+auto-patchelf failed to find all the required dependencies.
+"""
+    assert diagnose_log(log, ERRORS.values()).entry == "patchelf-driver"
 
 
 def test_colours_do_not_hide_an_error() -> None:

@@ -110,12 +110,18 @@ def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
 
 
 def log_named(named: Path, workspace: Workspace) -> Path:
-    """Return a path as it is, or for a job's name the log of its last build."""
+    """Return a path as it is, or for a job's name the log of its last build. Raises NotFound if the job was
+    skipped since: an older log says nothing about that."""
     if not is_name(named) or workspace.root is None:
         return _existing(named, "give the file of a log, or - for stdin")
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:
+        last = record.last_job(str(named))
+        if last is not None and last.state == "skipped":
+            failed = [job.name for job in record.jobs(last.run) if job.state == "failed"]
+            hint = f"torchsmith diagnose {failed[0]}" if failed else "torchsmith runs shows the run"
+            raise NotFound(f"{named} was skipped in the last run: {last.error}", hint=hint)
         return last_log(record, str(named), workspace)
 
 

@@ -269,6 +269,11 @@ class Record:
         query = "select * from jobs where name = ? and attempts > 0 order by run desc limit 1"
         return next(iter(self._all(JobRow, query, name)), None)
 
+    def last_job(self, name: str) -> JobRow | None:
+        """The newest row of a job, started or not."""
+        query = "select * from jobs where name = ? order by run desc limit 1"
+        return next(iter(self._all(JobRow, query, name)), None)
+
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""
         rows = self._execute("select distinct name from jobs where attempts > 0 order by name")

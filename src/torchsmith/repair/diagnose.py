@@ -154,7 +154,12 @@ def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | N
     """The reason in a build's own lines; a step that cannot succeed outweighs one that may."""
     blocks = list(_failed_steps(body)) or [_tail(body)]
     reasons = [reason for reason in (_last_reason(block, known) for block in blocks) if reason is not None]
+    if not any(reason.error for reason in reasons):
+        # nvcc runs ptxas, whose words may come before ninja says that the step failed.
+        before = (_last_match(_before_step(body, block[0][0]), known) for block in blocks if block)
+        reasons += [reason for reason in before if reason is not None and reason.stops]
     sound = [reason for reason in reasons if reason.error or reason.kind != "unknown"]
+    sound.sort(key=lambda reason: reason.error is None)
     return next((reason for reason in sound if reason.stops), sound[-1] if sound else None)
 
 
@@ -171,6 +176,13 @@ def _failed_steps(body: Sequence[NumberedLine]) -> Iterator[list[NumberedLine]]:
             block.append(line)
     if block:
         yield block
+
+
+def _before_step(body: Sequence[NumberedLine], start: int) -> list[NumberedLine]:
+    """The lines between the last step that was reported and a line."""
+    before = [line for line in body if line[0] < start]
+    steps = [index for index, line in enumerate(before) if PROGRESS.match(line[1])]
+    return before[steps[-1] + 1 :] if steps else []
 
 
 def _tail(body: Sequence[NumberedLine]) -> list[NumberedLine]:

@@ -32,8 +32,8 @@ def torch_is_of_the_pin(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if not subject.body.pins or subject.recipe.inner:
         return
     for override in _own(subject, variant):
-        if override.from_caller:
-            message = f"{override.of.partition('.override')[0]} is the caller's, not the pin's"
+        if override.from_caller and ".override" not in override.of:
+            message = f"{override.of} is the caller's, not the pin's"
             yield Defect(message, override.span, hint="take it from the nixpkgs that the recipe imports")
 
 
