@@ -41,7 +41,7 @@ class Interner(Generic[T]):
         return list(self._places)
 
 
-class Product(msgspec.Struct, frozen=True):
+class PageProduct(msgspec.Struct, frozen=True):
     """GPUs that have the same answers, and the machines that they are found in."""
 
     key: str
@@ -56,16 +56,16 @@ class Product(msgspec.Struct, frozen=True):
 class Offer(msgspec.Struct, frozen=True):
     """What a reader can choose from."""
 
-    products: tuple[Product, ...]
+    products: tuple[PageProduct, ...]
     cpus: dict[str, Cpu]
     workloads: tuple[str, ...]
 
-    def machines(self, product: Product) -> dict[str, dict[str, dict[str, str]]]:
+    def machines(self, product: PageProduct) -> dict[str, dict[str, dict[str, str]]]:
         """The machines of a product by system and CPU, and the options that state them. The system itself is
         the value of a CPU that is not listed."""
         return {system: dict(self._cpus(product, system)) for system in product.systems}
 
-    def _cpus(self, product: Product, system: str) -> Iterator[tuple[str, dict[str, str]]]:
+    def _cpus(self, product: PageProduct, system: str) -> Iterator[tuple[str, dict[str, str]]]:
         gpu = {"gpu": product.gpu} if product.gpu else {}
         if not product.cpu:
             yield system, {"system": system} | gpu
@@ -84,29 +84,29 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     linux, rocm, mps = (catalog.backends[name].systems for name in ("cpu", "rocm", "mps"))
     return Offer(
         products=(
-            Product(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
+            PageProduct(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
             *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
             *(
-                Product(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
+                PageProduct(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
                 for gfx in catalog.gfx.values()
                 if gfx.name in archs
             ),
-            Product(MAC, "Apple", ("Mac with Apple silicon",), "", mps),
+            PageProduct(MAC, "Apple", ("Mac with Apple silicon",), "", mps),
         ),
         cpus=catalog.cpus,
         workloads=tuple(catalog.workloads),
     )
 
 
-def _nvidia(gpu: Gpu, steps: Iterable[DriverVersion], catalog: Catalog) -> Iterator[Product]:
+def _nvidia(gpu: Gpu, steps: Iterable[DriverVersion], catalog: Catalog) -> Iterator[PageProduct]:
     """The cards of an architecture together, and each product that is soldered to a CPU."""
     group = f"NVIDIA {gpu.title} ({gpu.name})"
     drivers = tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
     only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
-    yield Product(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
+    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
     for part, cpu in gpu.superchips.items():
-        yield Product(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
+        yield PageProduct(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
 
 
 def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
             name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
             yield unique((name, tuple(map(texts, lines))))
 
-    def of_product(product: Product) -> tuple[dict[str, int], list[list[list[int]]]]:
+    def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
         hosts: Interner[Capability] = Interner()
         cpus = {
             cpu: hosts(capability_of(resolve(stated_facts(catalog, "the page", **words), catalog)))
