@@ -9,8 +9,8 @@ import pytest
 
 from tests.artifact import elves
 from tests.artifact.test_verdict import CATALOG, check, gpu, judged
-from torchsmith.artifact.inspect import EXPECTED
 from torchsmith.artifact.report import verify
+from torchsmith.artifact.source import EXPECTED
 from torchsmith.core.problem import Problem
 
 

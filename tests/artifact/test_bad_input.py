@@ -21,11 +21,11 @@ from tests.artifact import elves
 from torchsmith.artifact.contents import open_contents
 from torchsmith.artifact.cpu import OwnSpaces, cpu_code
 from torchsmith.artifact.elf import HEADER, NotElf, links_of, read_elf
-from torchsmith.artifact.inspect import EXPECTED, inspect
+from torchsmith.artifact.inspect import inspect
 from torchsmith.artifact.known import Owners
 from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.recorded import recorded_lines
-from torchsmith.artifact.source import Damaged, FileSlice, open_file
+from torchsmith.artifact.source import EXPECTED, Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Exit, Invalid
 

@@ -10,17 +10,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer, read_at
-from torchsmith.artifact.source import (
-    CHUNK,
-    MOST_RATIO,
-    MOST_UNPACKED,
-    Damaged,
-    FileSlice,
-    printable,
-)
+from torchsmith.artifact.source import CHUNK, MOST_RATIO, MOST_UNPACKED, Damaged, FileSlice
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.core.problem import MissingRequirement
+from torchsmith.core.text import printable
 
 try:
     if sys.version_info >= (3, 14):

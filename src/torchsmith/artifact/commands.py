@@ -12,11 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from torchsmith.artifact.source import printable
 from torchsmith.catalog import GpuTarget
 from torchsmith.catalog.axes import BadValue
 from torchsmith.core.problem import CannotRead, Invalid, Where
-from torchsmith.core.text import grouped
+from torchsmith.core.text import grouped, printable
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "env", "cmake", "-E", "nice")
 ASSIGNED = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")

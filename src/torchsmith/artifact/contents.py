@@ -28,11 +28,11 @@ from torchsmith.artifact.source import (
     above_store,
     open_file,
     open_regular,
-    printable,
     resolve_below,
 )
 from torchsmith.catalog import Package
 from torchsmith.core.problem import CannotRead, MissingRequirement, Problem, TooLarge
+from torchsmith.core.text import printable
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
 # Static libraries, and GPU code that lies in files of its own.
@@ -92,7 +92,8 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
+        place = f" (a link to {path.readlink()})" if path.is_symlink() else ""
+        raise CannotRead(f"cannot read {printable(f'{path}{place}')}: {error.strerror}") from error
     if stat.S_ISDIR(status.st_mode):
         yield _folder(path, owners)
     elif path.suffix in (".whl", ".zip"):
@@ -256,7 +257,9 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(file)
         except (*UNREADABLE, OSError) as error:
-            raise Damaged(f"{printable(str(path))} is not a readable wheel: {_reason(error)}") from error
+            hint = "a wheel's table of contents is at its end: was the download cut off?"
+            message = f"{printable(str(path))} is not a readable wheel: {_reason(error)}"
+            raise Damaged(message, hint=hint) from error
         with archive:
             yield archive
 

@@ -16,6 +16,7 @@ from torchsmith.matrix.variant import Variant
 
 LONGEST_NAME = 120  # characters of a function's name in a line
 MOST_LINES = 3  # of a kind, in a report; JSON has all
+MOST_CPUS = 8
 
 GROUP_TITLES: dict[CodeGroup, str] = {
     "own": "its own functions",
@@ -81,7 +82,9 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
         text = f"the flags of {isa.name} did not reach every unit: {_quoted(unreached)}"
         yield Check("flags", "wrong", text, "a unit that CXXFLAGS reach records the mark beside them")
     elif not exact:
-        yield Check("flags", "wrong", f"no recorded command line is for {isa.name}: {_quoted(lines)}")
+        found = dict.fromkeys(f"`{line.machine_options}`" for line in lines)
+        text = f"no recorded command line is for {isa.name}, but for {some_of(list(found), MOST_LINES)}"
+        yield Check("flags", "wrong", text, "--json has the whole lines")
     elif lacking and not torch:
         text = f"nvcc's host compiler did not get the flags of {isa.name}: {_quoted(lacking)}"
         yield Check("flags", "wrong", text, "NVCC_APPEND_FLAGS=-Xcompiler=... passes them")
@@ -203,4 +206,4 @@ def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
     ]
     if not lacking:
         return f"every CPU of the catalog that runs {isa.name} has {feature} too"
-    return f"crashes (SIGILL) on {', '.join(lacking)}"
+    return f"crashes (SIGILL) on {some_of(lacking, MOST_CPUS)}"

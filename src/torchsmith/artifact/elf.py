@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from torchsmith.artifact.source import Damaged, FileSlice, printable
+from torchsmith.artifact.source import Damaged, FileSlice
 from torchsmith.core.problem import Exit
+from torchsmith.core.text import printable
 
 ElfMachine = Literal["x86_64", "aarch64"]
 MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}

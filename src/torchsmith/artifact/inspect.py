@@ -30,7 +30,7 @@ from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
-from torchsmith.artifact.source import Damaged, above_store, resolve_below
+from torchsmith.artifact.source import EXPECTED, Damaged, above_store, resolve_below
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 
@@ -44,7 +44,6 @@ LOADER_PLACES = tuple(
 BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
 STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store lies
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
-EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 
 
 @dataclass

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from torchsmith.artifact.elf import Elf, ElfMachine
-from torchsmith.artifact.source import printable
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK
+from torchsmith.core.text import printable
 
 SECTION = ".GCC.command.line"
 MOST_BYTES = 16 << 20  # a line has 200, and libtorch_cpu.so some dozens
@@ -68,6 +68,12 @@ class RecordedLine:
     mark: Mark
     features: frozenset[str] | None  # that it lets the compiler use; None: for an unknown CPU
     changes: frozenset[tuple[str, bool]] = frozenset()  # single features that it adds or removes
+
+    @property
+    def machine_options(self) -> str:
+        """The options that choose the instructions."""
+        words = self.text.split()
+        return " ".join(word for word in words if word.startswith("-m") and not word.startswith("-mtune"))
 
 
 def recorded_lines(elf: Elf) -> tuple[RecordedLine, ...]:

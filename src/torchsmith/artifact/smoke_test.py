@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from torchsmith.artifact.interpreter import Interpreter, packages_at
-from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog, GpuTarget, Package, Sm
 from torchsmith.catalog.runs import Runs, gpu_code_runs
 from torchsmith.core import driver
 from torchsmith.core.process import Finished, run, signal_name
+from torchsmith.core.text import printable
 from torchsmith.matrix.variant import Accelerator, Cuda, Variant
 
 PROBE = Path(__file__).with_name("probe.py")

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
+from torchsmith.core.text import printable
 
 CHUNK = 1 << 20
 SEARCHED_BYTES = 4 << 20  # at a time
 MOST_UNPACKED = 16 << 30  # no library comes near this size
 MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 STORE = "/nix/store"
+EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
 MOST_LINKS = 40  # on the way to a file, as Linux counts them
 
 
@@ -39,9 +41,9 @@ class FileSlice:
         return FileSlice(self.handle, self.start + at, size)
 
     def read(self, at: int, length: int) -> bytes:
-        """Exactly these bytes. Raises Damaged when they lie outside or the file ends before them."""
+        """Exactly these bytes. Raises Damaged if they are outside or the file ends before them."""
         if at < 0 or length < 0 or at + length > self.size:
-            raise Damaged(f"{length} bytes at {at:#x} lie outside its {self.size} bytes")
+            raise Damaged(f"{length} bytes at {at:#x} are outside its {self.size} bytes")
         try:
             data = os.pread(self.handle, length, self.start + at)
             while len(data) < length:  # one call gives 2 GiB at most
@@ -88,7 +90,7 @@ def open_regular(path: Path) -> int:
         raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Invalid(f"{printable(str(path))} is not a regular file")
+        raise Invalid(f"{printable(str(path))} is not a regular file", hint=EXPECTED)
     return handle
 
 
@@ -113,8 +115,3 @@ def resolve_below(path: Path, folder: Path) -> Path:
             place = folder if target.is_relative_to(STORE) else Path("/")
         rest += reversed(target.parts[target.is_absolute() :])
     return place
-
-
-def printable(text: str) -> str:
-    """Text of unknown origin without characters that could steer a terminal."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.artifact.interpreter import Interpreter, interpreter_for
-from torchsmith.artifact.source import printable
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Invalid, Problem
 from torchsmith.core.process import ChildProcess, signal_name
+from torchsmith.core.text import printable
 
 PROBE = Path(__file__).with_name("probe.py")
 START = (

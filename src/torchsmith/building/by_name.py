@@ -33,7 +33,7 @@ class NamedBuild:
 def is_name(path: Path) -> bool:
     """Whether a word is NAME or REPO/NAME and not a path: nothing is there."""
     words = path.parts
-    plain = not path.is_absolute() and not {"..", "-"}.intersection(words)
+    plain = not path.is_absolute() and ".." not in words
     return 1 <= len(words) <= 2 and plain and not path.exists()
 
 
@@ -90,7 +90,7 @@ def build_to_run(word: Path, workspace: Workspace) -> NamedBuild:
 
 
 def _existing(path: Path, hint: str) -> Path:
-    if os.path.lexists(path) or str(path) == "-":
+    if os.path.lexists(path):
         return path
     hint = f"{hint}; in a workspace, the name of a build works too"
     raise NotFound(f"there is no file {path}", hint=hint)
@@ -113,7 +113,7 @@ def log_named(named: Path, workspace: Workspace) -> Path:
     """Return a path as it is, or for a job's name the log of its last build. Raises NotFound if the job was
     skipped since: an older log says nothing about that."""
     if not is_name(named) or workspace.root is None:
-        return _existing(named, "give the file of a log, or - for stdin")
+        return _existing(named, "give the file of a log, or - for standard input")
     from torchsmith.record import open_record
 
     with closing(open_record(workspace.root, read_only=True)) as record:

@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.check import Check, megabytes
-from torchsmith.artifact.report import Comparison, KindRow, Report
+from torchsmith.artifact.report import Comparison, CpuSummary, KindRow, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import derivation_of, find_build
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
@@ -151,7 +151,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
     if cpu:
         needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")
         rows += [
-            ("outside dispatch", needs or f"any {report.machine} CPU"),
+            ("outside dispatch", needs or (f"any {report.machine} CPU" if _any_cpu(cpu) else "")),
             ("dispatched for", ", ".join(cpu.dispatched)),
             *((f"in {row.title}", _found(row)) for row in cpu.kinds),
             ("not all", "functions overlap, and not all were read" if not cpu.complete else ""),
@@ -159,6 +159,11 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         ]
     elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
     return [*rows, ("from other packages", ", ".join(elsewhere))]
+
+
+def _any_cpu(cpu: CpuSummary) -> bool:
+    """Return whether all code that was read runs on every CPU."""
+    return cpu.complete and not any(row.functions_by_feature for row in cpu.kinds)
 
 
 def _found(row: KindRow) -> str:
