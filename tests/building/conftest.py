@@ -31,7 +31,7 @@ isa = ["{ISA}"]
 """
 # The miniature builds in two seconds and a few kilobytes.
 SMALL = "\n".join(
-    f"[{name}]\nmemory_gb = 0.5\nbuild_gb = 0.01\nstore_gb = 0.001\n"
+    f"[{name}]\nunit_gb = 0.1\nlargest_gb = 0.1\nbuild_gb = 0.01\nstore_gb = 0.001\n"
     for name in (
         "pytorch-gpu",
         "pytorch-cpu",

@@ -17,6 +17,7 @@ from torchsmith.matrix.variant import Variant
 LONGEST_NAME = 120  # characters of a function's name in a line
 MOST_LINES = 3  # of a kind, in a report; JSON has all
 MOST_CPUS = 8
+NO_RECORD = "this build does not record its flags"
 
 GROUP_TITLES: dict[CodeGroup, str] = {
     "own": "its own functions",
@@ -64,38 +65,48 @@ def cpu_promise(build: Inspection, isa: Isa, variant: Variant, catalog: Catalog)
 
 def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) -> Iterator[Check]:
     """Whether the flags of the instruction set reached every unit, by the command lines that it records."""
-    lines = build.recorded
-    if not lines:
-        used = ", ".join(sorted(code.features)) if code else ""
-        text = "this build does not record its flags"
-        text += f"; code outside dispatch uses {used or 'nothing beyond the oldest CPU'}" if code else ""
-        hint = f"its derivation sets CXXFLAGS to {build.derivation}, which proves nothing"
-        yield Check("flags", "unjudged", text, hint if build.derivation else "")
+    if build.recorded:
+        yield flags_check(build.recorded, isa, torch=torch)
+        yield from _unrecorded(build, isa)
         return
-    assert build.machine is not None
-    promised = line_of(build.machine, isa.flags)
+    used = ", ".join(sorted(code.features)) if code else ""
+    text = NO_RECORD
+    text += f"; code outside dispatch uses {used or 'nothing beyond the oldest CPU'}" if code else ""
+    hint = f"its derivation sets CXXFLAGS to {build.derivation}, which proves nothing"
+    yield Check("flags", "unjudged", text, hint if build.derivation else "")
+
+
+def flags_check(lines: Sequence[RecordedLine], isa: Isa, *, torch: bool) -> Check:
+    """Whether command lines show that the flags of the instruction set reached every unit; host halves of
+    `torch` may lack them."""
+    promised = _promised(isa)
     unreached = [line for line in lines if not line.mark]
     hosts = [line for line in lines if line.mark == "host"]
     exact = [line for line in lines if _is_for(line, promised)]
     lacking = [line for line in hosts if not _has(line, promised)]
+    if not lines:
+        return Check("flags", "unjudged", NO_RECORD)
     if unreached:
         text = f"the flags of {isa.name} did not reach every unit: {_quoted(unreached)}"
-        yield Check("flags", "wrong", text, "a unit that CXXFLAGS reach records the mark beside them")
-    elif not exact:
+        return Check("flags", "wrong", text, "a unit that CXXFLAGS reach records the mark beside them")
+    if not exact:
         found = dict.fromkeys(f"`{line.machine_options}`" for line in lines)
         text = f"no recorded command line is for {isa.name}, but for {some_of(list(found), MOST_LINES)}"
-        yield Check("flags", "wrong", text, "--json has the whole lines")
-    elif lacking and not torch:
+        return Check("flags", "wrong", text)
+    if lacking and not torch:
         text = f"nvcc's host compiler did not get the flags of {isa.name}: {_quoted(lacking)}"
-        yield Check("flags", "wrong", text, "NVCC_APPEND_FLAGS=-Xcompiler=... passes them")
-    else:
-        parts = [f"{isa.title} in {len(exact)} of {counted(len(lines), 'recorded command line')}"]
-        overrides = len(lines) - len(exact) - len(hosts)
-        parts += [f"{overrides} units' own overrides"] if overrides else []
-        parts += [counted(len(hosts), "CUDA host line")] if hosts else []
-        hint = "objects without a record are not covered: assembly, LTO, static MAGMA and NCCL"
-        yield Check("flags", "right", "; ".join(parts), hint)
-    yield from _unrecorded(build, promised if exact else None, isa)
+        return Check("flags", "wrong", text, "NVCC_APPEND_FLAGS=-Xcompiler=... passes them")
+    parts = [f"{isa.title} in {len(exact)} of {counted(len(lines), 'recorded command line')}"]
+    overrides = len(lines) - len(exact) - len(hosts)
+    parts += [f"{overrides} units' own overrides"] if overrides else []
+    parts += [counted(len(hosts), "CUDA host line")] if hosts else []
+    hint = "objects without a record are not covered: assembly, LTO, static MAGMA and NCCL"
+    return Check("flags", "right", "; ".join(parts), hint)
+
+
+def _promised(isa: Isa) -> RecordedLine:
+    """What the flags of an instruction set mean."""
+    return line_of("x86_64" if isa.platform.startswith("x86_64") else "aarch64", isa.flags)
 
 
 def _is_for(line: RecordedLine, promised: RecordedLine) -> bool:
@@ -109,20 +120,20 @@ def _has(line: RecordedLine, promised: RecordedLine) -> bool:
     return line.features is not None and promised.features is not None and promised.features <= line.features
 
 
-def _unrecorded(build: Inspection, promised: RecordedLine | None, isa: Isa) -> Iterator[Check]:
+def _unrecorded(build: Inspection, isa: Isa) -> Iterator[Check]:
     """Libraries about whose flags the record of the others says nothing."""
-    compiled = [library for library in build.own if library.code]
+    compiled, promised = [library for library in build.own if library.code], _promised(isa)
     silent = [library.name for library in compiled if not library.recorded]
     if silent:
         yield Check("flags", "unjudged", f"no flags are recorded in {some_of(silent, MOST_LINES)}")
-    other = [
+    without = [
         library.name
         for library in compiled
         if any(line.mark == "cxx" for line in library.recorded)
-        and not any(promised is None or _is_for(line, promised) for line in library.recorded)
+        and not any(_is_for(line, promised) for line in library.recorded)
     ]
-    if other:
-        text = f"no unit of {some_of(other, MOST_LINES)} was compiled for {isa.name} alone"
+    if without:
+        text = f"no unit of {some_of(without, MOST_LINES)} was compiled for {isa.name} alone"
         yield Check("flags", "unjudged", text)
 
 

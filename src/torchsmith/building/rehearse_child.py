@@ -157,7 +157,7 @@ def main() -> None:
         sys.exit(failed)
     taken = {output: step for output, step in log_steps(trees).items() if known.get(output) != step}
     steps = set(taken.values())
-    keep(out, rows, {output: places[output] for output in made})
+    keep(out, {output: places[output] for output in made})
     kinds = {output: kind_of(row, sample["dispatched"]) for output, row in rows.items()}
     share = spent / (sum(map(seconds_of, steps)) or 1.0)
     units = [
@@ -188,9 +188,8 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def keep(out: Path, rows: ObjectRows, made: dict[str, Path]) -> None:
-    """The objects under their own names, and the commands of all."""
-    (out / "compile_commands.json").write_text(json.dumps(list(rows.values()), indent=1))
+def keep(out: Path, made: dict[str, Path]) -> None:
+    """The objects under their own names."""
     for output, path in made.items():
         target = out / "objects" / output.lstrip("/").replace("..", "up")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.artifact.check import Check, passed
-from torchsmith.artifact.commands import CompilerUse, read_commands, uses
 from torchsmith.artifact.objects import check_objects
 from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import Resources
@@ -39,7 +38,6 @@ EXAMPLE = (
     "torchsmith init b && torchsmith apply -w b &&"
     " torchsmith rehearse -w b sm120 pytorch --dry-run --nixpkgs sample"
 )
-FLAGS_SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,6 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     figures: RehearsalFigures
     whole: WholeBuild
-    compilers: tuple[CompilerUse, ...]
     checks: tuple[Check, ...]
 
 
@@ -155,7 +152,6 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
     path = graph.recipes[PREFIX + name]
     output = nix.store_file(outputs_of(graph.derivations[path])[0])
     figures = read_figures(output)
-    commands = read_commands(output / "compile_commands.json")
     catalog = ready.workspace.catalog
     variant = Variant.parse(name.rpartition("/")[2], catalog)
     return Rehearsed(
@@ -165,8 +161,7 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
         output=str(output),
         figures=figures,
         whole=whole_build(figures, ready.plan.share.cores),
-        compilers=tuple(uses(commands)),
-        checks=tuple(check_objects(output / "objects", commands, variant, catalog)),
+        checks=tuple(check_objects(output / "objects", variant, catalog)),
     )
 
 
@@ -191,9 +186,9 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     """Configure a build, compile a sample of its objects, and predict the whole from them.
 
     The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
-    is linked, installed or checked. The compiled objects and the flags of all objects are checked against the
-    name, and the time of the whole build is estimated for [bold]build --dry-run[/bold]. The exit code is 1
-    when something fails or does not match the name, 3 when only downloads failed.
+    is linked, installed or checked. The compiled objects, with the flags that they record, are held against
+    the name, and the time of the whole build is estimated for [bold]build --dry-run[/bold]. The exit code is
+    1 when something fails or does not match the name, 3 when only downloads failed.
     """
     if json:
         report = rehearse(request, Terminal())
@@ -240,14 +235,4 @@ def _print_rehearsal(rehearsal: Rehearsed) -> None:
         f" {estimate.core_seconds / 3600:.1f} core hours, without linking;"
         f" the sample leaves ±{estimate.error:.0%}"
     )
-    for compiler in rehearsal.compilers:
-        write(f"  {_flags(compiler)}", "dim")
     print_checks(rehearsal.checks, "  ")
-
-
-def _flags(use: CompilerUse) -> str:
-    parts = [
-        flag if count == use.objects else f"{flag} ({count})"
-        for flag, count in list(use.flags.items())[:FLAGS_SHOWN]
-    ]
-    return f"{use.compiler}: {counted(use.objects, 'object')}, {' '.join(parts) or 'none of note'}"
