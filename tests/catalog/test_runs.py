@@ -1,10 +1,12 @@
 """What runs on what, against the rules that NVIDIA and the CPU makers publish."""
 
+import msgspec
 import pytest
 
 from tests.catalog.second import contains as isa_contains
 from torchsmith.catalog import CudaVersion, DriverVersion, Gpu, GpuTarget, Sm, builtin_catalog
-from torchsmith.catalog.runs import Code, Verdict, driver_runs, gpu_code_runs, isa_runs
+from torchsmith.catalog.gpu_names import host_of_name
+from torchsmith.catalog.runs import Code, Verdict, driver_reaches, driver_runs, gpu_code_runs, isa_runs
 
 CATALOG = builtin_catalog()
 
@@ -86,3 +88,43 @@ def test_a_missing_feature_is_named() -> None:
     verdict = isa_runs(CATALOG.isas["avx2"], {"avx", "avx2", "popcnt", "sse4_2", "f16c"})
     assert not verdict
     assert "fma" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("driver", "needed", "reaches"),
+    [
+        ("580.65.06", "580.65.06", True),
+        ("580.95.05", "580.65.06", True),
+        ("575.57.08", "580.65.06", False),
+        ("580", "580.65.06", None),  # a branch has older and newer ones
+        ("575", "580.65.06", False),
+        ("581", "580.65.06", True),
+    ],
+)
+def test_a_driver_reaches_another_or_only_its_branch_is_known(
+    driver: str, needed: str, reaches: bool | None
+) -> None:
+    assert driver_reaches(DriverVersion.parse(driver), DriverVersion.parse(needed)) is reaches
+
+
+def test_a_fix_of_torch_serves_what_needs_torch_and_one_without_packages_serves_all() -> None:
+    torch, others = CATALOG.torch, [package for package in CATALOG.packages.values() if not package.is_torch]
+    fix = next(fix for fix in CATALOG.fixes.values() if fix.packages == (torch.name,))
+    assert [fix.serves(package) for package in (torch, *others)] == [
+        True,
+        *(package.needs_torch for package in others),
+    ]
+    assert all(msgspec.structs.replace(fix, packages=()).serves(package) for package in (torch, *others))
+
+
+def test_memory_is_that_of_the_largest_unit_beside_usual_ones() -> None:
+    estimate = next(iter(CATALOG.estimates.values()))
+    for compilers in (1, 2, 7):
+        assert estimate.compilers_within(estimate.memory_gb(compilers) + 0.01) == compilers
+    assert estimate.compilers_within(0) == 1
+
+
+def test_a_gpu_on_a_board_with_a_cpu_names_that_cpu() -> None:
+    board, cpu = next(item for one in CATALOG.gpus.values() for item in one.superchips.items())
+    assert host_of_name(f"NVIDIA {board}", CATALOG) == cpu
+    assert host_of_name("RTX 4090", CATALOG) == ""
