@@ -16,14 +16,16 @@ from tests.cli.conftest import Call
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import usable_cores
+from torchsmith.host.active import active_python
 
-NEWEST = next(iter(builtin_catalog().wheels.values())).torch  # the file has the newest first
+NEWEST = next(iter(builtin_catalog().published_wheels.values())).torch  # the file has the newest first
 ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: None)
 
 
 def reports(name: str) -> list[str]:
@@ -55,7 +57,7 @@ def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytes
     assert f"flox install acme/{CELL}\n" in result.out
     made = f"torchsmith init mine --cell {CELL} && torchsmith apply -w mine"
     assert f"build {made} && torchsmith build -w mine {CELL} " in " ".join(result.out.split())
-    assert "torchvision-python313-cuda12_8-sm89-avx512" in result.out
+    assert f"{CELL} (torch 2.10.0; also torchvision, torchaudio)" in result.out
     Path("mine").mkdir()
     assert "torchsmith init mine-2 --cell" in call("pick", "--profile", "wide", *ZEN4).out
 
@@ -73,6 +75,8 @@ def test_the_commands_of_an_answer_run_from_here(call: Call, monkeypatch: pytest
     out = call("pick", "-w", "mine", *ZEN4).out
     assert f"  build   torchsmith build -w mine {CELL}\n" in out
     file = f"mine/build-pytorch/.flox/pkgs/{CELL}.nix"
+    assert "nix-build" not in out, "the answer has one command"
+    out = call("pick", "-w", "mine", *ZEN4, "--explain").out
     assert f"  nix     nix-build {file}\n" in out
     assert Path(file).is_file()
     assert f"  flox    flox build -d mine/build-pytorch {CELL}\n" in out
@@ -105,20 +109,105 @@ def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call
 @pytest.mark.parametrize(
     ("machine", "torch", "cuda", "loss"),
     [
-        (ZEN4, "2.10.0", "12.8", "sm86"),
-        (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "580"), NEWEST, "13.2", "5 other"),
-        (("--cpu", "haswell", "--gpu", "P100", "--driver", "550"), "2.10.0", "12.6", "6 other"),
-        (("--cpu", "zen4", "--gpu", "none"), NEWEST, "", "x86_64"),
+        (ZEN4, "2.14.1", "12.6", "sm86"),
+        (("--cpu", "zen4", "--gpu", "A100", "--driver", "535.104"), "2.14.1", "12.6", "compatibility"),
         (("--cpu", "zen4", "--gpu", "RTX 5090", "--driver", "550"), NEWEST, "", "idle"),
     ],
 )
-def test_the_stock_wheel_is_one_that_runs_and_says_what_is_lost(
+def test_the_wheel_is_one_that_runs_and_says_what_is_lost(
     machine: tuple[str, ...], torch: str, cuda: str, loss: str, call: Call
 ) -> None:
     [stock] = json.loads(call("pick", "--json", *machine).out)["wheels"]
     assert stock["cuda"] == cuda
-    assert any(loss in text for text in stock["losses"])
-    assert stock["command"].startswith(f"pip install torch=={torch}")
+    assert any(loss in text for text in stock["drawbacks"])
+    assert stock["pip"].startswith(f"pip install torch=={torch}")
+    assert stock["uv"] == f"uv {stock['pip']}"
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        (),
+        ZEN4,
+        ("--cpu", "zen4", "--gpu", "H100"),
+        ("--cpu", "zen4", "--gpu", "2x V100 + RTX 5090 + RX 7900 XTX", "--driver", "580.95.05"),
+        ("--cpu", "zen3", "--gpu", "T4 + A100 + H100", "--driver", "570.124.06"),
+        ("--cpu", "zen4", "--gpu", "MI300X", "--org", "acme"),
+        ("--cpu", "haswell", "--gpu", "Tesla K80", "--driver", "470.82"),
+        ("--gpu", "Jetson AGX Orin"),
+        ("-p", "real", *ZEN4),
+    ],
+)
+def test_an_answer_has_twelve_lines_and_ends_with_the_wheel(machine: tuple[str, ...], call: Call) -> None:
+    report = json.loads(call("pick", *machine, "--json").out)
+    lines = call("pick", *machine).out.splitlines()
+    assert len(lines) <= 12
+    assert lines[:2] == [report["candidates"], report["machine"]]
+    for row in report["choice"] or report["create"]:
+        assert any(row["name"] in line for line in lines)
+    assert lines[-1].endswith(report["wheels"][-1]["pip"])
+    assert len(call("pick", *machine, "--explain").out.splitlines()) > len(lines)
+
+
+def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
+    out = call("pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "595.58.03").out
+    assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
+    assert "saves over the wheel: code for 5 other GPU architectures (1.1 GB installed)" in out
+    assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
+    assert f"torchsmith line add {NEWEST.rpartition('.')[0]}" in out
+
+
+@pytest.mark.parametrize(("option", "program"), [("--pip", "pip"), ("--uv", "uv pip")])
+def test_the_command_of_the_wheel_alone_can_be_run(option: str, program: str, call: Call) -> None:
+    result = call("pick", option, "--cpu", "zen4", "--gpu", "A100", "--driver", "535.104.05")
+    place = "--index-url https://download.pytorch.org/whl/cu126"
+    assert (result.code, result.out) == (0, f"{program} install torch==2.14.1 {place}\n")
+    none = call("pick", option, "--cpu", "zen4", "--gpu", "none", "--python", "3.99")
+    assert (none.code, none.out) == (1, "")
+    assert call("pick", option, "--json").code == 2
+
+
+def test_a_wanted_torch_and_python_narrow_builds_and_wheels(call: Call) -> None:
+    cpu = ("--cpu", "zen4", "--gpu", "none", "--json")
+    report = json.loads(call("pick", "--python", "3.12", "--torch", "2.9", *cpu).out)
+    names = [row["name"] for row in (*report["choice"], *report["create"])]
+    assert names
+    assert all("python312" in name for name in names)
+    assert [wheel["torch"] for wheel in report["wheels"]] == ["2.9.1"]
+    assert {row["torch"] for row in (*report["choice"], *report["create"])} == {"2.9.1"}
+    listed = call("list", "--names", "-p", "every", "python:3.13", "torch:2.8").out.split()
+    assert listed
+    assert all(name.startswith(("pytorch28-", "torchvision023-", "torchaudio28-")) for name in listed)
+    assert call("list", "torch:1.0").code == 2
+    name = "pytorch-python313-cuda13_0-sm120-avx512"
+    assert call("show", "pytorch sm120 avx512 cuda13_0 torch:2.10").out == call("show", name).out
+
+
+def test_the_python_of_the_active_environment_counts(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("torchsmith.verbs.pick.active_python", active_python)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.10.12\n")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    assert call("pick", "--pip", "--cpu", "zen4", "--gpu", "none").out.split()[2] == "torch==2.14.1"
+    monkeypatch.delenv("VIRTUAL_ENV")
+    (tmp_path / "conda/conda-meta").mkdir(parents=True)
+    (tmp_path / "conda/conda-meta/python-3.9.21-h1_cpython.json").write_text("{}")
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
+    assert call("pick", "--pip", "--cpu", "zen4", "--gpu", "none").out.split()[2] == "torch==2.8.0"
+    (tmp_path / "venv/pyvenv.cfg").write_text("version = 3.7.1\n")  # there is no wheel for it
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    assert call("pick", "--pip", "--cpu", "zen4", "--gpu", "none").out.split()[2] == f"torch=={NEWEST}"
+
+
+def test_a_windows_machine_gets_its_wheel_and_a_word_on_wsl(call: Call) -> None:
+    text = "OS: Microsoft Windows 11 Pro\nGPU models and configuration: GPU 0: NVIDIA GeForce RTX 4090\n"
+    Path("env.txt").write_text(f"{text}Nvidia driver version: 581.80\n")
+    result = call("pick", "--from", "env.txt")
+    assert result.code == 1
+    assert "WSL2" in result.out
+    assert result.out.rstrip().endswith(f"torch=={NEWEST} --index-url https://download.pytorch.org/whl/cu130")
 
 
 def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(call: Call) -> None:
@@ -244,9 +333,7 @@ def test_a_mac_gets_its_own_build_and_wheel(call: Call) -> None:
     report = json.loads(result.out)
     assert result.code == 0
     assert [row["name"] for row in report["choice"]] == ["pytorch-python313-darwin-mps"]
-    assert [(row["gpu"], row["command"]) for row in report["wheels"]] == [
-        ("MPS", f"pip install torch=={NEWEST}")
-    ]
+    assert [(row["gpu"], row["pip"]) for row in report["wheels"]] == [("MPS", f"pip install torch=={NEWEST}")]
 
 
 def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None:
@@ -330,9 +417,7 @@ def test_cover_and_pick_name_the_same_cell_to_make_and_the_command(call: Call) -
 
 
 @pytest.mark.parametrize("gpu", ["none", "H100", "MI300X", "GTX 1060"])
-def test_an_answer_says_what_its_build_costs_and_what_is_not_proved_as_show_does(
-    call: Call, gpu: str
-) -> None:
+def test_an_answer_says_what_its_build_costs(call: Call, gpu: str) -> None:
     report = json.loads(call("pick", "--cpu", "zen4", "--gpu", gpu, "--json").out)
     for row in [*report["choice"], *report["create"]]:
         estimate = builtin_catalog().estimates["pytorch-cpu" if "-cpu-" in row["name"] else "pytorch-gpu"]
@@ -346,7 +431,6 @@ def test_an_answer_says_what_its_build_costs_and_what_is_not_proved_as_show_does
             cores,
         )
         assert (cost["memory_gb"], cost["build_gb"]) == (estimate.memory_gb(cores), estimate.build_gb)
-        assert row["unproved"] == json.loads(call("show", row["name"], "--json").out)["build"]["unproved"]
 
 
 def test_the_cost_of_a_companion_counts_its_torch_and_names_what_is_not_estimated(call: Call) -> None:
@@ -449,7 +533,7 @@ def test_without_a_workspace_an_older_card_gets_the_torch_for_it(call: Call, gpu
     report = json.loads(call(*machine, "--json").out)
     [chosen] = report["choice"]
     assert (report["served"], report["create"], chosen["name"]) == (True, [], name)
-    assert "2.9.1" in chosen["older"]
+    assert "2.9.1" in json.loads(call("show", name, "--json").out)["newer"]
     Path("fleet.csv").write_text(f"name,cpu,gpu,driver\nold,haswell,{gpu},570.124.06\n")
     covered = call("cover", "fleet.csv", "--json")
     assert (covered.code, json.loads(covered.out)["plan"]["variants"]) == (0, [name])
@@ -468,8 +552,8 @@ def test_the_newest_cuda_that_the_driver_supports_fully_is_chosen(call: Call) ->
 def test_a_release_that_needs_hashes_is_not_called_impossible(call: Call) -> None:
     machine = ("--cpu", "zen3", "--gpu", "RTX 3090", "--driver", "580.65.06")
     [chosen] = json.loads(call("pick", *machine, "--json").out)["choice"]
-    parts = chosen["older"].split("; ")
-    assert [part.split(":")[0] for part in parts[1:]] == ["2.11.0 and 2.12.1", "2.13.0 to 2.15.0"]
+    parts = json.loads(call("show", chosen["name"], "--json").out)["newer"].split("; ")
+    assert [part.split(":")[0] for part in parts] == ["2.11.0 and 2.12.1", "2.13.0 to 2.15.0"]
     assert call("show", "pytorch212-python313-cuda13_0-sm86-avx2").code == 0
     assert call("show", "pytorch213-python313-cuda13_0-sm86-avx2").code == 1
 
@@ -519,12 +603,6 @@ def test_an_inventory_is_told_of_columns_and_not_of_options(call: Call) -> None:
     assert len(not_read) == 2
     assert all("--" not in row["why"] and "column" in row["why"] for row in not_read)
     assert "the best variant " in call("cover", "sample", "--best", "1").out
-
-
-def test_a_wheel_that_leaves_a_gpu_idle_is_named_with_its_release(call: Call) -> None:
-    machine = ("pick", "--cpu", "zen3", "--gpu", "GTX 1080", "--driver", "470.82", "--json")
-    [wheel] = json.loads(call(*machine).out)["wheels"]
-    assert any(wheel["torch"] in loss for loss in wheel["losses"])
 
 
 def test_cover_without_its_solver_says_what_to_install_before_it_reads(

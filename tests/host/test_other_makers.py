@@ -20,8 +20,8 @@ from torchsmith.host.fleet import read_fleet
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, known_isas, resolve
 from torchsmith.host.stated import gather, stated_facts
+from torchsmith.host.wheels import wheels_for
 from torchsmith.matrix import Variant
-from torchsmith.verbs.pick import stock_wheels
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -105,8 +105,8 @@ def test_a_driver_of_windows_is_told_by_wsls_header(smi: str, driver: str, windo
 def test_windows_drivers_are_compared_by_windows_numbers() -> None:
     old = known(TABLE.format(smi="525.60.13", driver="527.56"))
     assert old.windows
-    assert [one.wheel.cuda for one in stock_wheels(old, CATALOG)] == [None]
-    assert stock_wheels(known(TABLE.format(smi="525.78.01", driver="528.49")), CATALOG)[0].wheel.cuda
+    assert [one.cuda for one in wheels_for(old, CATALOG)] == [""]
+    assert wheels_for(known(TABLE.format(smi="525.78.01", driver="528.49")), CATALOG)[0].cuda
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_a_product_of_amd_has_its_target(name: str, target: str) -> None:
 
 
 def test_the_wheel_is_for_the_maker_of_the_gpu_and_both_have_one() -> None:
-    amd = stock_wheels(machine(gpu="RX 7900 XTX", system="x86_64"), CATALOG)
-    assert [one.wheel.rocm for one in amd] == ["7.1"]
-    both = stock_wheels(machine(gpu="RTX 3060 + RX 7900 XTX", cpu="zen4", driver="570.124.06"), CATALOG)
-    assert [bool(one.wheel.rocm) for one in both] == [False, True]
-    assert both[0].wheel.cuda
-    without = stock_wheels(machine(gpu="RX 580", system="x86_64"), CATALOG)
-    assert not any(one.wheel.rocm for one in without)
+    amd = wheels_for(machine(gpu="RX 7900 XTX", system="x86_64"), CATALOG)
+    assert [one.rocm for one in amd] == ["7.2"]
+    both = wheels_for(machine(gpu="RTX 3060 + RX 7900 XTX", cpu="zen4", driver="570.124.06"), CATALOG)
+    assert [bool(one.rocm) for one in both] == [False, True]
+    assert both[0].cuda
+    without = wheels_for(machine(gpu="RX 580", system="x86_64"), CATALOG)
+    assert not any(one.rocm for one in without)
 
 
 def test_amds_targets_are_those_of_llvm() -> None:
@@ -220,7 +220,7 @@ def test_nodes_of_kubernetes_and_slurm_with_amds_gpus_get_no_build() -> None:
         host = known(text)
         assert host.non_nvidia_gpus
         assert not host.sms
-        assert [one.wheel.rocm for one in stock_wheels(host, CATALOG)] == ["7.1"]
+        assert [one.rocm for one in wheels_for(host, CATALOG)] == ["7.2"]
 
 
 def test_a_machine_with_an_amd_gpu_is_served_by_its_build_under_a_condition() -> None:

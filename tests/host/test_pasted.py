@@ -17,7 +17,7 @@ from torchsmith.host.pick import Pick, pick
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import gather
-from torchsmith.host.stock import stock_wheel
+from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -162,7 +162,7 @@ def test_a_gpu_that_is_seen_and_not_understood_gets_no_build_for_the_cpu(text: s
     assert not answer.has_variant
     assert not answer.served
     assert not answer.wanted
-    assert stock_wheel(answer.host, CATALOG) is None
+    assert wheels_for(answer.host, CATALOG) == []
     assert answer.facts.notes
 
 
@@ -220,14 +220,12 @@ def test_a_list_of_features_that_breaks_off_is_unknown_beyond_it(text: str) -> N
 def test_wheel_and_build_have_the_same_conditions() -> None:
     for words in ({"gpu": "H100"}, {"gpu": "H100", "driver": "525"}, {"gpu": "V100"}):
         answer = picked(machine(cpu="zen4", **words))
-        wheel = stock_wheel(answer.host, CATALOG)
-        assert wheel is not None
-        assert any(text.startswith("the driver is 525.60.13") for text in wheel.provided)
+        [wheel] = wheels_for(answer.host, CATALOG)
+        assert any(text.startswith("the driver is 525.60.13") for text in wheel.assumptions)
         for fit in [*(one.fit for one in answer.choice.variants if one.gpus), *answer.wanted]:
             assert fit.assumes("driver")
-    old = stock_wheel(capability_of(machine(cpu="zen4", gpu="V100", driver="418.87")), CATALOG)
-    assert old is not None
-    assert old.wheel.cuda is None
+    [old] = wheels_for(capability_of(machine(cpu="zen4", gpu="V100", driver="418.87")), CATALOG)
+    assert old.cuda == ""
 
 
 @pytest.mark.parametrize("gpu", ["V100", "GTX 1080 Ti", "P100"])

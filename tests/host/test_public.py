@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from torchsmith.catalog import Sm, builtin_catalog
+from torchsmith.catalog import CudaVersion, Sm, builtin_catalog
 from torchsmith.host.pick import pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
-from torchsmith.host.stock import stock_wheel
+from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -64,7 +64,6 @@ def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
     answer = pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
     if report.gpus or report.unknown or report.others:
         assert not answer.served or answer.choice.variants[0].gpus
-    wheel = stock_wheel(answer.host, CATALOG)
     for chosen in answer.choice.variants:
         fit = chosen.fit
         assert fit.assumes("system") or report.system
@@ -78,10 +77,12 @@ def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
                 floor = CATALOG.gpus[gpu].min_driver
                 assert fit.variant.cuda is not None
                 assert fit.assumes("driver") or floor >= CATALOG.cuda[fit.variant.cuda].min_driver
-    if wheel is not None and wheel.wheel.cuda and not report.driver:
-        needs = CATALOG.cuda[wheel.wheel.cuda].min_driver
+    for wheel in wheels_for(answer.host, CATALOG):
+        if not wheel.cuda or report.driver:
+            continue
+        needs = CATALOG.cuda[CudaVersion.parse(wheel.cuda)].min_driver
         floors = [CATALOG.gpus[sm].min_driver for sm in answer.host.sms or () if sm in CATALOG.gpus]
-        assert any(floor >= needs for floor in floors) or any("driver" in text for text in wheel.provided)
+        assert any(floor >= needs for floor in floors) or any("driver" in text for text in wheel.assumptions)
 
 
 def test_forty_and_more_reports_are_of_amd_gpus_or_macs() -> None:

@@ -19,7 +19,7 @@ from torchsmith.host.pick import Pick, missing_commands, pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, known_isas, resolve
 from torchsmith.host.stated import gather
-from torchsmith.host.stock import rocm_wheel
+from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
@@ -140,10 +140,10 @@ def test_wrapped_flags_are_one_list() -> None:
 
 
 @pytest.mark.parametrize("text", ["DeviceName: Intel(R) Data Center GPU Max 1550", "Is XPU available: True"])
-def test_a_gpu_of_intel_gets_neither_amds_wheel_nor_a_cpu_build_that_counts(text: str) -> None:
+def test_a_gpu_of_intel_gets_its_own_wheel_and_no_cpu_build_that_counts(text: str) -> None:
     answer = answered(f"{text}\nArchitecture: x86_64")
     assert not answer.served
-    assert rocm_wheel(answer.host, CATALOG) is None
+    assert not any(wheel.rocm for wheel in wheels_for(answer.host, CATALOG))
 
 
 def test_jetpack_5_is_refused_by_its_name() -> None:

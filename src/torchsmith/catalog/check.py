@@ -31,6 +31,7 @@ REFERENCES = (
     ("pins", "cudas", "cuda", "CUDA"),
     ("pins", "pythons", "pythons", "Python"),
     ("wheels", "gfx", "gfx", "target"),
+    ("wheels", "releases", "wheel_releases", "release"),
     ("workloads", "isas", "isas", "instruction set"),
 )
 # Fields whose values are patterns.
@@ -45,6 +46,7 @@ PATTERNS = (
     ("retired", "chips"),
     ("retired", "parts"),
     ("retired", "spelled"),
+    ("wheels", "parts"),
 )
 
 

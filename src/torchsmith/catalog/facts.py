@@ -74,6 +74,8 @@ class Gfx(Entry, frozen=True, kw_only=True):
     chips: tuple[str, ...] = ()
     llvm: int = 14  # the first release of LLVM that has it; or an older one
     retired: str = ""  # what ended its support
+    # A value of HSA_OVERRIDE_GFX_VERSION by which people run code of another target, and that target.
+    override: tuple[str, str] | None = None
 
 
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -428,24 +430,70 @@ class KnownError(Entry, frozen=True, kw_only=True):
     gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason
 
 
-class Wheel(Entry, frozen=True, kw_only=True):
-    """A wheel that PyTorch publishes: the GPUs that its code is for, and where pip finds it."""
+class TorchRelease(Entry, frozen=True, kw_only=True):
+    """What all wheels of a torch release need."""
 
     name: str
-    torch: str
-    system: str  # as Nix writes it; Intel Macs have wheels too
+    pythons: tuple[PythonVersion, ...]
+    glibc: str = "2.28"  # the oldest, on Linux
+    needs: Mapping[str, tuple[str, ...]] = {}  # features of a CPU, by system
+
+
+class WheelIndex(Entry, frozen=True, kw_only=True):
+    """The wheels of PyTorch for one system in one index: what their code is for, and which releases exist."""
+
+    name: str  # such as `cu130 x86_64-linux`
+    address: str = ""  # of the index; empty: PyTorch's own
     gpu: str = ""  # what it runs on besides CUDA and ROCm
+    parts: tuple[str, ...] = ()  # patterns of the names of those GPUs
     cuda: CudaVersion | None = None
     sms: tuple[Sm, ...] = ()
-    ptx: Sm | None = None
     rocm: str = ""  # the release that it is for, with AMD's targets
     gfx: tuple[str, ...] = ()
-    index: str = ""  # empty: PyPI
+    pythons: tuple[PythonVersion, ...] = ()  # if they are others than the release's
+    releases: tuple[str, ...] = ()
+    read: Mapping[str, tuple[int, int]] = {}  # on the Python index: MB as a download, and installed
 
     @property
-    def command(self) -> str:
-        """What a person types to have it."""
-        return f"pip install torch=={self.torch}" + (f" --index-url {self.index}" if self.index else "")
+    def system(self) -> str:
+        """As Nix writes it; Intel Macs and Windows have wheels too."""
+        return self.name.partition(" ")[2]
+
+
+class Wheel(msgspec.Struct, frozen=True, kw_only=True):
+    """A wheel that PyTorch publishes."""
+
+    index: WheelIndex
+    release: TorchRelease
+
+    @property
+    def name(self) -> str:
+        return f"{self.torch} {self.index.name}"
+
+    @property
+    def torch(self) -> str:
+        return self.release.name
+
+    @property
+    def pythons(self) -> tuple[PythonVersion, ...]:
+        return self.index.pythons or self.release.pythons
+
+    @property
+    def sizes_mb(self) -> tuple[int, int]:
+        """As a download and installed; 0: not known."""
+        return self.index.read.get(self.torch, (0, 0))
+
+    @property
+    def unproved(self) -> str:
+        """That it rests on release notes; empty for a wheel of the Python index, which was read."""
+        return "" if self.torch in self.index.read else self.index.unproved
+
+    @property
+    def install(self) -> str:
+        """What follows `pip` or `uv pip`."""
+        own = f"https://download.pytorch.org/whl/{self.index.name.partition(' ')[0]}"
+        place = "" if self.torch in self.index.read else f" --index-url {self.index.address or own}"
+        return f"install torch=={self.torch}{place}"
 
 
 class Workload(Entry, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from torchsmith.core.toml import read_cached, read_table
 DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
-    *("cudapackages", "workloads", "estimates", "actions", "wheels", "rehearsals"),
+    *("cudapackages", "workloads", "estimates", "actions", "wheels", "wheel_releases", "rehearsals"),
     *("retired", "gfx", "instances", "jetpacks", "caches", "backends"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
@@ -94,7 +94,8 @@ class Catalog:
     jetpacks = _table("jetpacks", facts.JetPack)
     pins = _table("pins", facts.Pin)
     rehearsals = _table("rehearsals", facts.Rehearsal)
-    wheels = _table("wheels", facts.Wheel)
+    wheels = _table("wheels", facts.WheelIndex)
+    wheel_releases = _table("wheel_releases", facts.TorchRelease)
     workloads = _table("workloads", facts.Workload)
     retired = _ordered("retired", facts.RetiredGpu, lambda gpu: gpu.sm)
     gpus = _ordered("gpus", facts.Gpu, lambda gpu: gpu.sm)
@@ -114,6 +115,18 @@ class Catalog:
     def packages(self) -> dict[str, Package]:
         rows = self._rows("packages", Package)
         return {row.name: row for row in sorted(rows.values(), key=lambda row: row.order)}
+
+    @cached_property
+    def published_wheels(self) -> dict[str, facts.Wheel]:
+        """PyTorch's own wheels by name, the newest release first."""
+        rows = (
+            facts.Wheel(index=index, release=self.wheel_releases[torch])
+            for index in self.wheels.values()
+            for torch in {**index.read, **dict.fromkeys(index.releases)}
+            if torch in self.wheel_releases
+        )
+        newest = sorted(rows, key=lambda wheel: version_key(wheel.torch), reverse=True)
+        return {wheel.name: wheel for wheel in newest}
 
     @property
     def torch(self) -> Package:

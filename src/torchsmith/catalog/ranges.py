@@ -30,3 +30,8 @@ def in_range(version: str, range_: str) -> bool:
         if not _COMPARE[match[1]](version_key(version), version_key(match[2])):
             return False
     return True
+
+
+def is_release(version: str, wanted: str) -> bool:
+    """Whether a version is a release, or one of those that it begins: 2.12.1 is of 2.12, and 2.1 is not."""
+    return f"{version}.".startswith(f"{wanted}.")

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Self, TextIO, TypeVar
@@ -345,10 +345,16 @@ def exit_if(wrong: object) -> None:
         raise SystemExit(int(wrong if isinstance(wrong, Exit) else Exit.CHECK_FAILED))
 
 
-COMMAND_LINE = "\n" + " " * 10  # a shell reads on after &&
+def command_lines(commands: Mapping[str, str]) -> Iterator[str]:
+    """Commands to copy, each step on a line of its own: a shell reads on after &&."""
+    for label, command in commands.items():
+        first, *rest = command.split(" && ")
+        yield f"  {paint(f'{label:<8}', 'cyan')}{first}{' &&' if rest else ''}"
+        yield from (f"{' ' * 10}{step} &&" for step in rest[:-1])
+        yield from (f"{' ' * 10}{step}" for step in rest[-1:])
 
 
 def print_commands(commands: Mapping[str, str]) -> None:
-    """Print commands to copy: each step on a line of its own, not broken."""
-    for label, command in commands.items():
-        write(f"  {paint(f'{label:<8}', 'cyan')}{command.replace(' && ', f' &&{COMMAND_LINE}')}", wrap=False)
+    """Print commands to copy, not broken."""
+    for line in command_lines(commands):
+        write(line, wrap=False)

@@ -130,7 +130,7 @@ SvgOption = Annotated[
 Selectors = Annotated[
     Sequence[str],
     Argument(
-        "Selectors, such as sm120, sm9*, cpu, avx512*, package:torchvision, !sm110.",
+        "Selectors, such as sm120, sm9*, cpu, avx512*, python:3.12, torch:2.12, package:torchvision, !sm110.",
         metavar="[SELECTOR]...",
         autocompletion=complete_selectors,
     ),

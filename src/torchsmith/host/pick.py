@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import by_name
 from torchsmith.core.text import grouped
 from torchsmith.host.cost import Cost, cost_of
@@ -177,11 +178,14 @@ def pick(
     has: Holds | None = None,
     *,
     misses: bool = True,
+    python: PythonVersion | None = None,
+    torch: str = "",
 ) -> Pick:
     """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose.
 
     `has`: whether the matrix, of which `cells` are the requested part, has a cell. Without `misses`,
-    candidates that do not run are ranked only where something is not served.
+    candidates that do not run are ranked only where something is not served. `python` and `torch` are those
+    of cells to make.
     """
     facts = resolve(facts, catalog)
     host = capability_of(facts)
@@ -196,10 +200,11 @@ def pick(
         has = {cell.variant for cell in everything}.__contains__
     variants = [chosen.fit.variant for chosen in choice.variants]
     siblings = (variant.of(other) for variant in variants for other in stack.siblings(catalog))
-    python = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
+    newest = max((cell.variant.python for cell in own or everything), default=max(catalog.pythons))
+    python = python or newest
 
     def possible(packages: Stack, *, able: bool = True) -> Ranking:
-        cells = possible_cells(host, python, packages, catalog)
+        cells = possible_cells(host, python, packages, catalog, torch)
         return rank(host, cells, catalog, workload, able=able)
 
     wanted = cells_to_make(host, ranking, choice, lambda: possible(stack).fits)
@@ -224,7 +229,7 @@ def pick(
         by_driver=tuple(
             _by_driver(
                 host,
-                possible_cells(host, python, stack, catalog) if wanted and choice.unserved else own,
+                possible_cells(host, python, stack, catalog, torch) if wanted and choice.unserved else own,
                 catalog,
                 workload,
             )
@@ -317,8 +322,11 @@ def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[GpuArch, 
                 yield from ((sm, fit) for fit in [fit for fit in ranking.fits if sm in fit.exact][:1])
 
 
-def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalog: Catalog) -> Iterator[Cell]:
-    """Every cell that the catalog can build and that may concern a machine, in a matrix or not."""
+def possible_cells(
+    host: Capability, python: PythonVersion, stack: Stack, catalog: Catalog, torch: str = ""
+) -> Iterator[Cell]:
+    """Every cell that the catalog can build and that may concern a machine, in a matrix or not; `torch`: of
+    this release, or of those that begin so."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
     targets.extend(_other_targets(host, catalog))
@@ -331,7 +339,8 @@ def possible_cells(host: Capability, python: PythonVersion, stack: Stack, catalo
             decision = assess(candidate, catalog)
             if not isinstance(decision, Accepted) or not stack.exists(candidate, catalog, decision.line.name):
                 continue
-            if decision.buildable(candidate):
+            wanted = not torch or is_release(decision.line.torch, torch)
+            if wanted and decision.buildable(candidate):
                 yield Cell(candidate, decision.line.name, decision.warnings)
                 break
 

@@ -73,6 +73,7 @@ class Explanation(msgspec.Struct, frozen=True):
     in_matrix: str = ""  # a sentence on whether the workspace has it
     old_spelling: tuple[str, ...] = ()
     build: Description | None = None  # null: it cannot be built
+    newer: str = ""  # why it is not built with newer torch releases; empty: there are none
 
 
 def explain(name: str, catalog: Catalog, line: str | None = None, in_matrix: str = "") -> Explanation:
@@ -94,6 +95,7 @@ def explain(name: str, catalog: Catalog, line: str | None = None, in_matrix: str
         in_matrix=in_matrix,
         old_spelling=reading.old,
         build=describe(variant, catalog, line) if isinstance(decision, Accepted) else None,
+        newer=why_not_newer(variant, decision.line, catalog) if isinstance(decision, Accepted) else "",
     )
 
 

@@ -19,7 +19,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
-AXES = ("package", "python", "cuda", "sm", "isa", "system", "line", "name")
+AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
 MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 
@@ -38,7 +38,7 @@ class Selector(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, selectors: Iterable[str], catalog: Catalog) -> Selector:
-        """Read words such as `sm120`, `sm9*`, `cpu`, `RTX 4090`, `package:torchvision`, `!sm110`."""
+        """Read words such as `sm120`, `sm9*`, `cpu`, `RTX 4090`, `torch:2.12`, `!sm110`."""
         return cls(tuple(term for word in selectors for term in _terms(word, catalog)))
 
     def asks(self, axis: str) -> bool:
@@ -79,8 +79,15 @@ def _spellings(
         "isa": (variant.isa,),
         "system": (isa.platform, isa.platform.removesuffix("-linux")) if isa else (),
         "line": (line,),
+        "torch": _releases(catalog.lines[line].torch) if line in catalog.lines else (),
         "name": (variant.name, variant.cell, *_parts_of_name(variant), *names),
     }
+
+
+def _releases(version: str) -> tuple[str, ...]:
+    """A release, and what it begins with: 2.12.1, 2.12, 2."""
+    parts = version.split(".")
+    return tuple(".".join(parts[:end]) for end in range(len(parts), 0, -1))
 
 
 def _parts_of_name(variant: Variant) -> list[str]:

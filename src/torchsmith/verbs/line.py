@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.catalog import Catalog, Line, Pin
-from torchsmith.catalog.ranges import version_key
+from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
@@ -326,7 +326,7 @@ def _downloaded(
 
 def _check_release(name: str, channel: str, torch: str) -> None:
     """Raise NotFound if a channel has another release than a line is of."""
-    if torch and torch != name and not torch.startswith(f"{name}."):
+    if torch and not is_release(torch, name):
         hint = f"torchsmith line add {_minor(torch)} adds that one; --rev names an older or newer nixpkgs"
         raise NotFound(f"{channel} has torch {torch}, not {name}", hint=hint)
 

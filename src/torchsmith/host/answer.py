@@ -1,0 +1,138 @@
+"""What is said of an answer: the machine in a line, why a build suits it, and what no build serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from torchsmith.catalog import Catalog, Sm
+from torchsmith.catalog.gpu_names import OR
+from torchsmith.core.text import grouped, some_of
+from torchsmith.host.facts import GpuFacts
+from torchsmith.host.pick import Pick, missing_commands, why_idle
+from torchsmith.host.rank import BY_KIND, Compatible
+from torchsmith.host.resolve import GpuArch, known_isas, may_be
+
+FEW = 3  # near misses that are shown
+WSL = "they run in WSL2: torchsmith pick there, or with --system x86_64"
+
+
+class CandidateRow(msgspec.Struct, frozen=True):
+    """Builds that were not chosen, and why."""
+
+    name: str
+    why: str
+
+
+Candidates = list[CandidateRow]
+
+
+def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
+    """Return the machine in one line; `own_cpu`: its CPU is this machine's, and other facts are given."""
+    machine, facts = answer.host, answer.facts
+    labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
+    labels += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
+    gpus = [
+        f"{labels.count(label)} x {label}" if labels.count(label) > 1 else label
+        for label in dict.fromkeys((*labels, *dict(machine.targets)))
+    ]
+    isas = known_isas(machine.features, machine.system, catalog)
+    if machine.features is None:
+        cpu = "CPU unknown"
+    elif not isas and (machine.cut or machine.system is None):
+        cpu = "CPU known in part"
+    else:
+        cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
+        cpu = f"this machine's {cpu} (--cpu describes another)" if own_cpu else cpu
+    parts = [
+        (machine.system or "system unknown").replace("any-darwin", "macOS"),
+        cpu,
+        ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"),
+    ]
+    if machine.sms:
+        parts.append(f"driver {machine.driver or 'unknown'}")
+    return "; ".join(parts)
+
+
+def reasons_for(fit: Compatible, answer: Pick, catalog: Catalog) -> Iterator[str]:
+    """Yield what a build has for the machine."""
+    names = dict[GpuArch, str]({arch: name for name, arch in answer.host.targets})
+    for gpu in answer.facts.gpus.value if answer.facts.gpus else ():
+        if gpu.sm and gpu.name:
+            names.setdefault(gpu.sm.value, gpu.label)
+    for arch in fit.exact:
+        yield f"native code for your {names[arch]} ({arch})" if arch in names else f"native code for {arch}"
+    for sm in fit.compatible:
+        yield f"your {names.get(sm, sm)} runs code for {fit.variant.sm}"
+    if not (fit.assumes("isa") or fit.assumes(BY_KIND) or fit.assumes("system")):
+        yield f"your CPU supports {catalog.isas[fit.variant.isa].title}"
+
+
+def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:
+    """Return what no build serves and why, the nearest builds, and those that cannot be built."""
+    machine, unserved = answer.host, answer.choice.unserved
+    systems = sorted({isa.platform for isa in catalog.isas.values()})
+    if not any(may_be(machine.system, system) for system in systems):
+        wsl = f"; {WSL}" if (machine.system or "").endswith("-windows") else ""
+        return [f"no build is for {machine.system}, but for {' or '.join(systems)}{wsl}"], [], []
+    if answer.has_variant and not unserved and not machine.unknown_gpus:
+        return [], [], []
+    unbuildable = [
+        CandidateRow(cell.variant.name, "; ".join(map(str, cell.reasons))) for cell in answer.unbuildable
+    ]
+    if not answer.ranking.fits and not answer.ranking.misses:
+        return [f"no candidate has {' and '.join(map(str, answer.stack))}"], [], unbuildable
+    if machine.unknown_gpus and not unserved:
+        return _unknown_gpus(answer), [], []
+    if not unserved:
+        return ["no candidate runs on this machine"], _nearest(answer), unbuildable
+    retired = [sm for sm in unserved if sm in catalog.retired]
+    texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
+    if machine.unknown_gpus and not answer.has_variant:
+        texts += _unknown_gpus(answer)
+    if remaining := [_title(sm, catalog) for sm in unserved if sm not in retired]:
+        texts.append(f"no candidate can use {', '.join(remaining)} on this machine")
+        return texts, _nearest(answer), unbuildable
+    return texts, [], []
+
+
+def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
+    """Return notes about GPUs that the choice leaves out; if a report describes the machine, also what to run
+    there for the facts that it does not state."""
+    machine, texts = answer.host, []
+    if answer.idle_others:
+        texts.append(why_idle(answer.idle_others, machine, catalog))
+    elif machine.sms is None and answer.has_variant and not machine.archs:
+        texts.append("the GPUs are unknown: this is for the CPU only; add a report of nvidia-smi, or --gpu")
+    if reported and (commands := missing_commands(machine)):
+        texts.append(f"for what the report does not say, add what these print there: {'; '.join(commands)}")
+    return texts
+
+
+def _unknown_gpus(answer: Pick) -> list[str]:
+    """Return which GPUs are of unknown architecture, and the lines that name them."""
+    notes = [*(str(note) for note in answer.facts.notes if note.gpu), "for the CPU only: --gpu none"]
+    names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
+    if any(OR in name for name in names):
+        return [f"which GPU is it, {', '.join(names)}? choose by --gpu", *notes]
+    which = (
+        f"the architecture of {', '.join(names)} is unknown"
+        if names
+        else "there is a GPU, but its model is unknown"
+    )
+    return [f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89", *notes]
+
+
+def _nearest(answer: Pick) -> list[CandidateRow]:
+    """Return the nearest builds, equal ones in a row; if only the driver is too old, the first."""
+    misses = grouped(("; ".join(map(str, miss.reasons)), miss.variant.name) for miss in answer.near)
+    by_driver = answer.near and {reason.code for reason in answer.near[0].reasons} == {"driver"}
+    return [CandidateRow(some_of(names), why) for why, names in misses.items()][: 1 if by_driver else FEW]
+
+
+def _title(sm: Sm, catalog: Catalog) -> str:
+    """Return an architecture with its title."""
+    known, old = catalog.gpus.get(sm), catalog.retired.get(sm)
+    title = known.title if known else old.generation if old else ""
+    return f"{sm} ({title})" if title else str(sm)
