@@ -63,6 +63,16 @@ LAYOUTS = {
     "### GPU\n\nGTX 1070\n\n### NVIDIA Open GPU Kernel Modules Version\n\n590.48.01-2": "- sm61 590.48.01 -",
     "SIGILL on my Raspberry Pi 4, which has a Cortex-A72": "aarch64-linux - - -",
     "my FreeBSD 14.1 box\nuname will return Linux\n|   0  NVIDIA L4     Off | x |": "x86_64-freebsd sm89 - -",
+    "GPU 0: NVIDIA L4\nGPU0     X      0-31      0       N/A": "- sm89 - -",
+    "Card name: GeForce GTX 1080\nDriver Version: 10.18.13.6881\nDriver Version: 20.19.15.4531": (
+        "- sm61 368.81 -"
+    ),
+    "OS version: Windows NT 6.1\nName: NVIDIA GeForce GTX 1660": "x86_64-windows sm75 - -",
+    "JetPack 6.2 on a\nJetson Orin NX 16GB Devkit": "aarch64-linux sm87 540 -",
+    "mac book m2上": "aarch64-darwin - - mps",
+    "My RTX 4090 fails with --height 960": "- sm89 - -",
+    "torch has no HIP GPUs": "- - - other",
+    "our aarch64 builds are compiled for neoverse-n1": "aarch64-linux - - -",
     "deployed on ml.g4dn.xlarge": "x86_64-linux sm75 - -",
     "riscv64 Linux, BananaPi F3; as for arm64": "riscv64-linux - - -",
     "none-manylinux_2_28_loongarch64.whl is not supported": "loongarch64-linux - - -",
@@ -90,6 +100,17 @@ def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> N
     table = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|   0  NVIDIA L4    Off | x |\n"
     stated = answered(f"{table}Python platform: Linux-5.15.0-x86_64-with-glibc2.35").choice.variants[0].fit
     assert {reason.code for reason in stated.assumptions} == {"isa"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "you use 8 A100 GPUs\nI used 8 3090 and it fails",
+        "sbatch --gres=gpu:a100:2\nwith a100 or v100, as you like",
+    ],
+)
+def test_what_several_lines_name_are_candidates(text: str) -> None:
+    assert " or " in answered(text).host.unknown_gpus[0]
 
 
 def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:

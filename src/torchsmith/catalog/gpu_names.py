@@ -20,8 +20,8 @@ LONG_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
-        accelerator active ampere blackwell compute converged corporation design developer drive edition
-        embedded engineering geforce generation grace graphics hopper industrial jetson laptop limited
+        accelerator active ampere blackwell compute converged corporation design developer devkit drive
+        edition embedded engineering geforce generation grace graphics hopper industrial jetson laptop limited
         lovelace mobile module nvgpu nvidia pascal passive quadro reference series server spark super
         superchip tegra tensor tesla titan turing volta workstation xavier
         """,

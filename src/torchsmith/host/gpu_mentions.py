@@ -17,6 +17,7 @@ from torchsmith.host.tokens import gpu_sign, table, words
 
 AMD = "an AMD GPU"  # of which nothing else is known
 MAKERS = ("nvidia", "other", "cuda", "amd")
+SERIES = re.compile(r"[2-5]0[5-9]0")  # numbers that mean little else than a GPU
 
 
 class FoundName(msgspec.Struct, frozen=True):
@@ -44,7 +45,12 @@ def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
             found.append(named)
             at += sum(1 for token in tokens[at:] if token.start() < named.end)
     certain = [named for named in found if _counts(line, named, field=field)]
-    return [named for named in found if named in certain or (certain and named.product)]
+    return [named for named in found if named in certain or (certain and _may_be_gpu(named))]
+
+
+def _may_be_gpu(found: FoundName) -> bool:
+    """Whether a name that does not count by itself counts beside another: 3090, but not 960 or 1080."""
+    return found.product is not None and (not found.name.isdigit() or bool(SERIES.fullmatch(found.name)))
 
 
 def _length(line: str, tokens: list[re.Match[str]]) -> int:
@@ -135,7 +141,11 @@ def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
         for named in find_gpus(line, catalog, field=field):
             found.setdefault(named.name, (named, line))
         if found and line.startswith("NVRM: The "):
-            break
+            return list(found.values())
+    for line in lines if found else ():  # beside a GPU of another line
+        for named in find_gpus(line, catalog, field=True):
+            if SERIES.fullmatch(named.name):
+                found.setdefault(named.name, (named, line))
     return list(found.values())
 
 

@@ -132,8 +132,8 @@ def _kubernetes(text: str) -> Iterator[tuple[str, str]]:
     if rows and all(re.match(r"\S+\s+\S+\s+\S+", row) for row in rows):
         yield from ((row.split()[0], row.replace(",", "\n")) for row in rows)
         return
-    documents = re.split(r"^\s*apiVersion: v1\s*$", text, flags=re.MULTILINE)
-    for document in filter(re.compile(KUBERNETES).search, documents):
+    before, *documents = re.split(r"^\s*apiVersion: v1\s*$", text, flags=re.MULTILINE)
+    for document in filter(re.compile(KUBERNETES).search, documents or [before]):
         name = re.search(r"^\s+name:\s*(\S+)", document, re.MULTILINE)
         yield name[1] if name else NO_NAME, document
 

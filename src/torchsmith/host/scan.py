@@ -21,8 +21,8 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, 
 from torchsmith.host.gpu_mentions import AMD, add_mentions, find_gpus
 from torchsmith.host.tokens import SERVED, compiled, field, matching, table, words
 
-# Windows' own number of NVIDIA's driver: 32.0.15.8180 is 581.80.
-DXDIAG = re.compile(r"\b\d{2}\.\d{1,2}\.0*1(\d)\.(\d{4})\b")
+# Windows' own number of NVIDIA's driver: 32.0.15.8180 is 581.80. Intel's begin otherwise: 20.19.15.4531.
+DXDIAG = re.compile(r"\b(?:(?:[89]|10)\.1[78]\.0*1(?=3)|(?:2\d\.21|3\d\.0)\.0*1)(\d)\.(\d{4})\b")
 
 
 def scan(
@@ -275,7 +275,8 @@ class _Scan:
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:
             return Fact(self.first["cpu"], self.source)
-        named = {match[0]: cpu_of_name(match[0], self.catalog) for match in words("cpu").finditer(self.text)}
+        lines = "\n".join(line for line in self.text.splitlines() if not words("not_this_cpu").search(line))
+        named = {match[0]: cpu_of_name(match[0], self.catalog) for match in words("cpu").finditer(lines)}
         kinds = {cpu.isas for cpu in named.values() if cpu}
         name = next((name for name, cpu in named.items() if cpu), "")
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
