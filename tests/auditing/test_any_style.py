@@ -280,6 +280,7 @@ SETTINGS = """{
   nixpkgs.config = {
     cudaSupport = true;
     cudaVersion = "12";
+    cudnnSupport = true;
     cudaCapability = [ "8.9" ];
   };
 }
@@ -288,10 +289,10 @@ SETTINGS = """{
 
 def test_settings_that_nixpkgs_does_not_read_are_removed_or_renamed(tmp_path: Path, call: Call) -> None:
     lock(tmp_path, 1764000000)
-    assert told(judged(tmp_path, module=SETTINGS)) == ["TS811 warning", "TS811 warning"]
+    assert told(judged(tmp_path, module=SETTINGS)) == ["TS811 warning"] * 3
     module = tmp_path / "module.nix"
     call("audit", ".", "--fix", cwd=tmp_path)
-    assert module.read_text() == SETTINGS.replace('    cudaVersion = "12";\n', "")
+    assert module.read_text() == SETTINGS.replace('    cudaVersion = "12";\n    cudnnSupport = true;\n', "")
     call("audit", ".", "--fix", "--unsafe-fixes", cwd=tmp_path)
     assert "cudaCapabilities = " in module.read_text()
     assert told(audit((tmp_path,))) == []

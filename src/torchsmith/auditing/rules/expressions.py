@@ -164,9 +164,11 @@ def settings_exist(subject: Subject) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
     `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, has no effect, without an
     error: the fix removes it. A misspelt one gets its right name with `--unsafe-fixes`."""
-    for name, setting in subject.body.nixpkgs_settings(SETTING):
+    settings = list(subject.body.nixpkgs_settings(SETTING))
+    unset = [name for name in SETTINGS if name not in dict(settings)]
+    for name, setting in settings:
         if name not in SETTINGS:
-            right = nearest(name, SETTINGS, cutoff=SPELLING)
+            right = nearest(name, unset, cutoff=SPELLING)
             hint = f"config.{right}" if right else ""
             fix = _setting_fix(subject, name, setting.span, right)
             sure = None if subject.pin_has_torch else LIKELY  # older nixpkgs may have read others

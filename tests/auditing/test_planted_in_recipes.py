@@ -1,0 +1,94 @@
+"""Forty mistakes in recipes that torchsmith does not manage, and the rule that names each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.rule_examples import CPU, NAME, VISION, right_texts
+from torchsmith.auditing.run import audit
+
+TEXTS = {name: right_texts()[name].partition("\n")[2] for name in (NAME, VISION, CPU)}
+TORCH = TEXTS[NAME]
+PHASE = TORCH[TORCH.index("preConfigure = (oldAttrs") : TORCH.index("passthru = oldAttrs")]
+MAGMA = TORCH[TORCH.index("      # MAGMA 2.9.0") : TORCH.index("      # torch 2.10.0")]
+FLAGS = "preConfigure = ''\n        export CFLAGS=\"${toString cpuFlags}\"\n      '';\n"
+PNAME, TARGETS, SUPPORT = (
+    'pname = "pytorch210',
+    "gpuTargets = [ gpuArchSM ];",
+    "cudaSupport = true;\n      gpu",
+)
+CELL = "-python313-cuda13_0-sm120"
+CAPABILITIES = 'cudaCapabilities = [ "12.0" ];'
+CUDA, PIN = "final.cudaPackages_13_0;", "6a030d535719c5190187c4cec156f335e95e3211"
+# A recipe, what is wrong, the right text and the wrong one, and the rule that names it, if one does.
+MISTAKES: list[tuple[str, str, str, str, str]] = [
+    (NAME, "number in gpuTargets", TARGETS, "gpuTargets = [ 12.0 ];", "TS424"),
+    (NAME, "string for gpuTargets", TARGETS, "gpuTargets = gpuArchSM;", "TS424"),
+    (NAME, "notation of CMake", TARGETS, 'gpuTargets = [ "120" ];', "TS402"),
+    (NAME, "notation of nvcc", TARGETS, 'gpuTargets = [ "sm_120" ];', "TS402"),
+    (NAME, "number in cudaCapabilities", CAPABILITIES, "cudaCapabilities = [ 12.0 ];", "TS424"),
+    (NAME, "string for cudaCapabilities", CAPABILITIES, 'cudaCapabilities = "12.0";', "TS424"),
+    (NAME, "misspelt setting", CAPABILITIES, 'cudaCapability = [ "12.0" ];', "TS811"),
+    (NAME, "misspelt argument", TARGETS, "gpuTarget = [ gpuArchSM ];", ""),
+    (NAME, "preConfigure replaced", PHASE, FLAGS, "TS810"),
+    (NAME, "postPatch replaced", 'postPatch = (oldAttrs.postPatch or "") + ', "postPatch = ", "TS810"),
+    (NAME, "torch of the caller", "", "", "TS214"),
+    (NAME, "compiler flags as an attribute", PNAME, f'NIX_CFLAGS_COMPILE = "-O3"; {PNAME}', "TS851"),
+    (NAME, "targets as an attribute", PNAME, f'TORCH_CUDA_ARCH_LIST = "12.0"; {PNAME}', "TS851"),
+    (NAME, "marked broken", "broken = false;", "broken = true;", "TS813"),
+    (NAME, "meta replaced", "meta = oldAttrs.meta // {", "meta = {", "TS814"),
+    (NAME, "argument in overrideAttrs", PNAME, f"cudaSupport = true; {PNAME}", "TS812"),
+    (NAME, "tests in the build", PNAME, f"doCheck = true; {PNAME}", "TS815"),
+    (NAME, "ccacheStdenv", SUPPORT, f"stdenv = pkgs.ccacheStdenv; {SUPPORT}", "TS816"),
+    (NAME, "boolean as a string", SUPPORT, 'cudaSupport = "true";\n      gpu', "TS407"),
+    (NAME, "no CUDA", SUPPORT, "cudaSupport = false;\n      gpu", "TS407"),
+    (NAME, "patch of MAGMA dropped", MAGMA, "", "TS301"),
+    (NAME, "digit of a hash", "sha256-i9InbxD5", "sha256-i9InbxD6", "TS903"),
+    (NAME, "no submodules", "fetchSubmodules = true;", "fetchSubmodules = false;", "TS906"),
+    (NAME, "version of another release", 'version = "2.10.0";', 'version = "2.9.1";', ""),
+    (NAME, "tag without v", 'rev = "v${version}"', 'rev = "${version}"', "TS905"),
+    (NAME, "platforms of ARM", 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]', "TS505"),
+    (NAME, "no system", '    system = "x86_64-linux";\n', "", "TS206"),
+    (NAME, "unfree not allowed", "allowUnfree = true;", "", "TS208"),
+    (NAME, "flag that no compiler has", '"-mavx512f"', '"-mavx512"', "TS501"),
+    (NAME, "flags that reach nothing", "${toString cpuFlags} -fmessage", "-fmessage", "TS502"),
+    (NAME, "misspelt variable", "export CXXFLAGS=", "export CXXFLAG=", "TS502"),
+    (NAME, "another GPU", 'gpuArchSM = "12.0"', 'gpuArchSM = "12.1"', "TS401"),
+    (NAME, "digit of the pin", PIN, f"{PIN[:-1]}2", "TS201"),
+    (NAME, "branch for a pin", f"archive/{PIN}", "archive/nixos-unstable", "TS205"),
+    (NAME, "CUDA of another release", CUDA, "final.cudaPackages_12_8;", "TS304"),
+    (NAME, "CUDA that does not exist", CUDA, "final.cudaPackages_130;", "TS304"),
+    (NAME, "pname of another cell", PNAME + CELL, PNAME + CELL.replace("sm120", "sm90"), "TS105"),
+    (CPU, "CUDA in a CPU recipe", "cudaSupport = false;", "cudaSupport = true;", "TS407"),
+    (VISION, "companion without its torch", "torch = customPytorch;\n}).", "}).", "TS702"),
+    (VISION, "torch not propagated", "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf", "TS703"),
+]  # fmt: skip
+
+
+def rules(name: str, text: str, root: Path) -> set[str]:
+    (pkgs := root / ".flox/pkgs").mkdir(parents=True, exist_ok=True)
+    (pkgs / f"{name}.nix").write_text(text)
+    return {finding.rule for finding in audit((root,)).findings}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake[1] for mistake in MISTAKES])
+def test_a_mistake_is_named(mistake: tuple[str, str, str, str, str], tmp_path: Path) -> None:
+    name, what, right, wrong, rule = mistake
+    text = TEXTS[name].replace(right, wrong) if right else TEXTS[name]
+    if what == "torch of the caller":
+        text = text.replace("{ torchsmithNixpkgs ?", "{ caller, torchsmithNixpkgs ?")
+        text = text.replace("(pkgs.python3Packages.torch.override", "(caller.python3Packages.torch.override")
+    assert text != TEXTS[name]
+    assert not rule or rule in rules(name, text, tmp_path)
+
+
+def test_most_mistakes_are_named() -> None:
+    assert len(MISTAKES) == 40
+    assert sum(bool(mistake[4]) for mistake in MISTAKES) == 38
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_right_recipe_of_another_hand_has_no_error(name: str, tmp_path: Path) -> None:
+    assert rules(name, TEXTS[name], tmp_path) <= {"TS204", "TS801", "TS954"}
