@@ -40,8 +40,6 @@ With `--json` an error is a document on stdout too:
 `{{"format": 1, "error": {{"code", "message", "hint", "where", "exit"}}}}`.
 The code is stable; the message may change.
 
-The exit code is the usual one: a missing build, for instance, is `not-found` with exit code 3.
-
 {table(["code", "what it is", "exit code"], kind_rows())}
 """
 

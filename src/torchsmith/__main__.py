@@ -16,7 +16,11 @@ def main() -> None:
     if sys.argv[1:2] == ["--version"]:
         from torchsmith import __version__
 
-        print(f"torchsmith {__version__}")
+        try:
+            print(f"torchsmith {__version__}", flush=True)
+        except OSError as error:
+            print(f"error: {error.strerror}", file=sys.stderr)
+            os._exit(3)
         return
     # Loading makes thousands of objects that stay: looking for rubbish among them costs a tenth of the start.
     gc.set_threshold(50_000, 20, 20)

@@ -20,7 +20,7 @@ from torchsmith.benchmark.cores import choose
 from torchsmith.benchmark.measure import MeasuringPlan, first_in
 from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Failed, Problem
+from torchsmith.core.problem import Broken, Problem
 from torchsmith.core.process import run
 from torchsmith.verbs import compare as verb
 from torchsmith.verbs.compare import print_builds
@@ -164,7 +164,7 @@ def test_the_exit_code_goes_by_the_build_at_fault_not_by_the_words(
 
 
 def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match=r"^A .*libmissing"):
+    with pytest.raises(Broken, match=r"^A .*libmissing"):
         compared(tmp_path, FAIL="load")
 
 
@@ -226,7 +226,7 @@ def test_a_program_that_is_no_python_is_a_problem() -> None:
     """It ends before it reads the first question."""
     words = ("compare", "/bin/true", "/bin/true", "--json")
     done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
-    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "failed")
+    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "broken")
 
 
 def test_a_drawing_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:

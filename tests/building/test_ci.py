@@ -106,6 +106,16 @@ def test_a_workspace_below_its_repository_is_where_the_steps_run(workspace: Path
     assert spec["nixexprpath"] == "repository/release.nix"
 
 
+def test_the_name_of_a_folder_is_no_expression_and_no_part_of_the_template(
+    workspace: Path, call: Call
+) -> None:
+    run(["git", "init", "--quiet", str(workspace.parent)], timeout=60)
+    folder = workspace.rename(workspace.parent / "a ${{ github.token }} @ROWS@ 'b\"")
+    text = call("ci", "github", "-w", folder).out
+    place = yaml.safe_load(text)["defaults"]["run"]["working-directory"]
+    assert place == "a ${{ '${{' }} github.token }} @ROWS@ 'b\""
+
+
 @pytest.mark.needs("nix")
 def test_every_step_of_the_workflow_works_as_it_is_written(place: Place, nix_here: Path, call: Call) -> None:
     """All but the installation: in a checkout of torchsmith.toml alone, as a runner has it."""

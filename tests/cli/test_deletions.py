@@ -61,7 +61,7 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
 def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: Call) -> None:
     words = ("apply", "-w", str(smaller))
     refused = call(*words, "--json")
-    assert (refused.code, refused.error) == (2, "refused")
+    assert (refused.code, refused.error) == (1, "refused")
     assert "recipes: 1 to delete, 1 to keep" in " ".join(refused.err.split())
     assert (smaller / GONE).is_file()
     told = call(*words, "--yes", "--json")

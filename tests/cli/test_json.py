@@ -88,10 +88,29 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
     assert told["error"]["message"] in done.stderr
 
 
+@pytest.mark.parametrize("words", [("--format", "json"), ("--format=json",), ("-f", "json")])
+def test_an_error_of_audit_is_json_as_its_format_says(tmp_path: Path, words: tuple[str, ...]) -> None:
+    called = [sys.executable, "-m", "torchsmith", "audit", "nowhere/", *words]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["error"]["code"], told["error"]["exit"]) == (2, "not-found", 2)
+
+
+def test_build_prints_json_lines_to_the_end(tmp_path: Path) -> None:
+    called = [sys.executable, "-m", "torchsmith", "build", "--json"]
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[-1]["error"]["exit"] == done.returncode != 0
+
+
+def test_every_kind_of_error_has_one_exit_code() -> None:
+    assert all("exit" not in inspect.signature(kind.__init__).parameters for kind in kinds())
+
+
 def test_the_codes_of_errors_stay_as_they_are() -> None:
-    codes = """bad-name busy cannot-build cannot-read cannot-write conflict contradiction damaged empty exists
-        failed incomplete invalid missing-requirement not-elf not-found not-known refused template-error
-        too-large unreadable usage"""
+    codes = """bad-name broken busy cannot-build cannot-read cannot-write conflict contradiction damaged
+        empty exists failed incomplete invalid missing-requirement not-built not-elf not-found not-known
+        refused template-error too-large unreadable usage"""
     assert sorted(kind.code() for kind in kinds()) == codes.split()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.anybody import weakened
-from torchsmith.core.files import write_atomic
-from torchsmith.core.problem import CannotWrite, Exit, Problem
+from torchsmith.core.files import read_bytes, read_text, write_atomic
+from torchsmith.core.problem import CannotRead, CannotWrite, Exit, Problem, TooLarge
 
 KILLED_BEFORE_THE_RENAME = """
 import os, signal, sys
 from pathlib import Path
-from torchsmith.core.files import write_atomic
+from torchsmith.core.files import read_bytes, read_text, write_atomic
 os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 write_atomic(Path(sys.argv[1]), "new" * 1000)
 """
@@ -97,3 +98,54 @@ def test_a_draft_that_another_process_put_in_place_meanwhile_is_not_written(
     monkeypatch.setattr(fcntl, "flock", waiting)
     write_atomic(file, "ours")
     assert (file.read_text(), theirs.read_text()) == ("ours", "theirs")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_what_the_umask_leaves_and_another_keeps_its_mode(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        write_atomic(tmp_path / "a", "text")
+        (tmp_path / "b").touch(0o640)
+        (tmp_path / "b").chmod(0o640)
+        write_atomic(tmp_path / "b", "text")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"] == [mode, 0o640]
+
+
+def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 2 << 30)
+    for name, kind in {"pipe": CannotRead, "link": CannotRead, "sparse": TooLarge, ".": CannotRead}.items():
+        with pytest.raises(kind):
+            read_text(tmp_path / name)
+    (tmp_path / "own").write_text("text")
+    (tmp_path / "to").symlink_to("own")
+    assert read_bytes(tmp_path / "to") == b"text"
+    assert read_bytes("/proc/self/status").startswith(b"Name:"), "its size is said to be 0"
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        read_bytes(tmp_path / "to", links=False)
+
+
+# These read what torchsmith ships, its own store and cache, and files of the kernel.
+OWN = {
+    *("__init__", "artifact/probe", "benchmark/cores", "benchmark/probe", "building/ci", "building/plan"),
+    *("building/rehearsal", "building/rehearse_child", "cli/panels", "core/process", "core/state"),
+    *("core/toml", "nix/cache", "nix/derivation", "nix/errors", "nix/probe", "nix/worker", "recipe/template"),
+    *("webpage/draw", "webpage/html", "workspace/proved"),
+}
+
+
+def test_files_of_others_are_read_in_one_way() -> None:
+    source = Path(__file__).parents[2] / "src/torchsmith"
+    reads = re.compile(r"\.read_(text|bytes)\(")
+    found = {
+        path.relative_to(source).with_suffix("").as_posix()
+        for path in source.rglob("*.py")
+        if reads.search(path.read_text())
+    }
+    assert found <= OWN

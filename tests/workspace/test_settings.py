@@ -89,14 +89,14 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         (
             "format = 1\n" + BLOCK.replace('"sm90"', '"sm90", "sm103"').replace("13.0", "12.8"),
             "2:3",
-            CannotBuild,
+            Conflict,
             "pytorch-python313-cuda12_8-sm103-avx2: sm103",
         ),
         ("format = 1\ninclude = ['pytorch-python313-cpu']\n", "2:12", BadName, "'pytorch-python313-cpu'"),
         (
             "format = 1\ninclude = ['pytorch-python313-cuda12_8-sm103-avx2']\n",
             "2:12",
-            CannotBuild,
+            Conflict,
             "pytorch-python313-cuda12_8-sm103-avx2: sm103",
         ),
         (
@@ -119,10 +119,12 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("\ufeffformat = 1\n", "1:1", Invalid, "BOM"),
         ("format = 1\ninclude = " + "[" * 5000 + "]" * 5000, "", TooLarge, "torchsmith.toml: "),
         ("format = 1\ninclude = " + "[" * 60 + "]" * 60, "2:1", TooLarge, "include.0.0..."),
-        ("format = 1\n" + ".".join("a" * 3000) + " = 1\n", "", TooLarge, "a.a.a..."),
-        ("format = 1\n[" + ".".join("a" * 3000) + "]\n", "", TooLarge, "a.a.a..."),
+        ("format = 1\n" + ".".join("a" * 1500) + " = 1\n", "", TooLarge, "a.a.a..."),
+        ("format = 1\n" + ".".join("a" * 100_000) + " = 1\n", "2:1", TooLarge, "too many dots"),
+        ("format = 1\nx = " + "9" * 5000 + "\n", "", TooLarge, "too long"),
+        ("format = 1\n[" + ".".join("a" * 1500) + "]\n", "", TooLarge, "a.a.a..."),
         (
-            "format = 1\ncudatoolkit = [{" + ".".join("a" * 3000) + " = 1}]\n",
+            "format = 1\ncudatoolkit = [{" + ".".join("a" * 1500) + " = 1}]\n",
             "2:1",
             TooLarge,
             "toolkit.0.a...",

@@ -14,7 +14,7 @@ import msgspec
 
 import torchsmith
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
-from torchsmith.core.files import cache_dir
+from torchsmith.core.files import cache_dir, read_bytes
 from torchsmith.core.process import find
 from torchsmith.matrix.variant import package_name
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
@@ -118,8 +118,7 @@ def _content(place: str) -> tuple[bytes, Sequence[str]]:
         if os.path.isdir(place):
             names = "\0".join(sorted(os.listdir(place)))
             return hashlib.sha256(os.fsencode(names)).digest(), [os.path.join(place, "default.nix")]
-        with open(place, "rb") as file:
-            data = file.read()
+        data = read_bytes(place)
     except OSError as error:
         return repr(error).encode(), ()
     folder, named = os.path.dirname(place), RELATIVE.findall(data) if b"./" in data else ()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from torchsmith.benchmark.statistics import typical
 from torchsmith.benchmark.subject import BuildProcess, BuildSubject, Died
-from torchsmith.core.problem import Exit, Failed
+from torchsmith.core.problem import Broken
 
 TURNS = 24  # of each build at an operation, within a round
 FEWEST_TURNS = 6  # at one that takes long
@@ -183,10 +183,9 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
         answer = {"failed": str(died)}
     if "failed" in answer:
         path = process.subject.path
-        raise Failed(
+        raise Broken(
             f"{process.subject.label} cannot be compared: import torch fails: {answer['failed']}",
             hint=f"torchsmith test {path} says more" if path.is_dir() else f"{path} needs a torch",
-            exit=Exit.CHECK_FAILED,
         )
     return answer
 
@@ -202,7 +201,7 @@ def _open(
     for label, answer in opened.items():
         if "failed" in answer:
             why = f"{processes[label].subject.label}: {answer['failed']}"
-            raise Failed(f"{device} cannot be used: {why}", exit=Exit.CHECK_FAILED)
+            raise Broken(f"{device} cannot be used: {why}")
     kinds: dict[str, str] = opened[0]["operations"]
     keys = [(device, name) for name in kinds]
     results.kinds.update({(device, name): kind for name, kind in kinds.items()})
@@ -215,7 +214,7 @@ def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str
         return process.ask(do, **arguments)
     except Died as died:
         if key[0] == "start":
-            raise Failed(f"{process.subject.label}: {died}", exit=Exit.CHECK_FAILED) from None
+            raise Broken(f"{process.subject.label}: {died}") from None
         raise LostProcess(key, process.subject.label, str(died)) from None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.core.problem import Conflict, Exit, MissingRequirement, NotFound, did_you_mean
+from torchsmith.core.problem import Conflict, MissingRequirement, NotBuilt, NotFound, did_you_mean
 from torchsmith.core.text import shell_word
 from torchsmith.workspace.load import Workspace
 
@@ -56,10 +56,9 @@ def find_build(
     if (place := stored(link)).exists():
         return NamedBuild(place, name)
     if built is None or not built.outputs:
-        raise NotFound(
+        raise NotBuilt(
             f"{word} is neither a path nor the name of a build here",
             hint=f"torchsmith build {shell_word(name)} builds it; torchsmith list lists the names",
-            exit=Exit.ENVIRONMENT,
         )
     return NamedBuild(stored(built.outputs[0]), name)
 
@@ -136,5 +135,5 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
         raise NotFound(f"{name} has never been built here", hint=hint)
     log = log_file(workspace.home, row.log)
     if log.is_symlink() or not log.is_file():
-        raise NotFound(f"the log of {name} is gone: {log}", exit=Exit.ENVIRONMENT)
+        raise NotFound(f"the log of {name} is gone: {log}")
     return log

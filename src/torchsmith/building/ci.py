@@ -61,14 +61,11 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folde
     values = {name: action.uses for name, action in catalog.actions.items()}
     values |= {
         "NAME": workflow_name(folder),
-        "FOLDER": json.dumps(str(folder)),
+        "FOLDER": json.dumps(str(folder).replace("${{", "${{ '${{' }}")),  # no expression of GitHub
         "TORCHSMITH": install,
         "ROWS": lines,
     }
-    text = _template("workflow.yml")
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text
+    return re.sub("@([A-Za-z-]+)@", lambda match: values[match[1]], _template("workflow.yml"))
 
 
 def workflow_name(folder: PurePath) -> str:

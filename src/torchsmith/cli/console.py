@@ -16,6 +16,7 @@ from torchsmith.core.text import printable, shell_word, some_of
 
 T = TypeVar("T")
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
+JSON_LINES = ContextVar("JSON_LINES", default=False)  # whether this command prints a line for each event
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
 DEFAULT_WIDTH = 80
@@ -237,9 +238,9 @@ class Foot:
             self._lines = []
 
 
-def print_json(document: object, *, format: int | None = 1, sort: bool = False) -> None:
+def print_json(document: object, *, format: int | None = 1, sort: bool = False, line: bool = False) -> None:
     """Print a document as JSON with its FORMAT, or `format` if it has none; docs/json.md describes each.
-    `sort`: it contains sets, which are unordered."""
+    `sort`: it contains sets, which are unordered. `line`: on one line."""
     import msgspec
 
     builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
@@ -249,7 +250,7 @@ def print_json(document: object, *, format: int | None = 1, sort: bool = False) 
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
         text = msgspec.json.encode(_as_text(builtins))
-    sys.stdout.write(msgspec.json.format(text, indent=2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
     ANSWERED.set(True)
 
 
@@ -284,7 +285,8 @@ def print_problem_json(problem: Problem) -> None:
         return
     where = str(problem.where) if problem.where else None
     fields = {"message": problem.message, "hint": problem.hint, "where": where}
-    print_json({"error": {"code": problem.code(), **fields, "exit": int(problem.exit)}})
+    error = {"code": problem.code(), **fields, "exit": int(problem.exit)}
+    print_json({"error": error}, line=JSON_LINES.get())
 
 
 def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = ()) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import warnings
+from itertools import pairwise
 
 from torchsmith.cli.console import print_problem, print_problem_json, warn
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
@@ -73,12 +74,18 @@ def fail(problem: Problem) -> None:
     """Print a problem, with --json as JSON too, and exit."""
     print_problem(problem)
     try:
-        if "--json" in sys.argv:
+        if _wants_json(sys.argv):
             print_problem_json(problem)
         sys.stdout.flush()
     except OSError:  # stdout itself fails
         _drop_output()
     sys.exit(int(problem.exit))
+
+
+def _wants_json(words: list[str]) -> bool:
+    """Whether a command line, which may be wrong, asks for JSON: --json, or audit's --format json."""
+    named = any(pair in (("--format", "json"), ("-f", "json")) for pair in pairwise(words))
+    return named or "--json" in words or "--format=json" in words
 
 
 def _drop_output() -> None:

@@ -11,39 +11,62 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
-from torchsmith.core.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Where
+from torchsmith.core.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Problem, TooLarge, Where
 
-HEAD_CHARACTERS = 4096  # a file of ours has its mark within these
+HEAD_BYTES = 4096  # a file of ours has its mark within these
+MAX_BYTES = 16 << 20  # of a file that is read
+MAX_LOG_BYTES = 1 << 30
 
 
 def read_text(path: Path, *, lenient: bool = False) -> str:
-    """The text of a file, or a Problem if it cannot be read; `lenient` takes any bytes."""
+    """The text of a file, or a Problem if it cannot be read; `lenient` takes any bytes, and a long log."""
     try:
-        return path.read_bytes().decode(errors="replace" if lenient else "strict")
+        data = read_bytes(path, limit=MAX_LOG_BYTES if lenient else MAX_BYTES)
+        return data.decode(errors="replace" if lenient else "strict")
     except UnicodeDecodeError as error:
         raise Invalid(f"not UTF-8 text (byte {error.start})", where=Where(str(path))) from error
     except OSError as error:
-        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
+        raise unreadable(path, error) from error
 
 
-def read_regular(path: str) -> bytes:
-    """What a file holds; a link is an error (ELOOP), and a pipe is not waited for."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def unreadable(path: str | Path, error: OSError) -> Problem:
+    """The problem that a file cannot be read."""
+    kind = TooLarge if error.errno == errno.EFBIG else CannotRead
+    return kind(f"cannot read {path}: {error.strerror}")
+
+
+def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, links: bool = True) -> bytes:
+    """What a regular file holds, the one way in which files of others are read. Raises OSError: with EFBIG
+    for more than `limit` bytes, and without `links` with ELOOP for a link."""
+    with open_regular(path, links=links) as file:
+        data = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
+    if data is None or len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", str(path))
+    return data
+
+
+def open_regular(path: str | Path, *, links: bool = True) -> BinaryIO:
+    """A regular file, open for reading. A pipe or a device is not waited for. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
     try:
-        parts = [os.read(handle, os.fstat(handle).st_size + 1)]
-        while parts[-1]:
-            parts.append(os.read(handle, 1 << 16))
-        return b"".join(parts)
-    finally:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return open(handle, "rb")
+    except BaseException:
         os.close(handle)
+        raise
 
 
 def write_atomic(path: Path, text: str) -> None:
     """Replace a file in one step: a reader sees the old text or the new one, also after a kill.
 
-    A kill leaves its draft behind, and the next write of that file takes it over.
+    It has the mode of the file that it replaces, else what the user's umask leaves. A kill leaves its draft
+    behind, and the next write of that file takes it over.
     """
     draft = f"{path.parent}/.{path.name}.new"
     try:
@@ -51,10 +74,11 @@ def write_atomic(path: Path, text: str) -> None:
         handle = _locked_draft(draft)
         try:
             os.ftruncate(handle, 0)
-            rest = text.encode()
+            rest = text.encode(errors="backslashreplace")  # of a file name that is not text
             while rest:
                 rest = rest[os.write(handle, rest) :]
-            os.fchmod(handle, 0o644)
+            if (mode := mode_of(path)) is not None:
+                os.fchmod(handle, mode)
             os.replace(draft, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
@@ -64,6 +88,15 @@ def write_atomic(path: Path, text: str) -> None:
             os.close(handle)
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def mode_of(path: str | Path) -> int | None:
+    """The mode of a regular file; None if there is none."""
+    try:
+        state = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(state.st_mode) if stat.S_ISREG(state.st_mode) else None
 
 
 def _unwritable(path: Path, error: OSError) -> CannotWrite:
@@ -76,8 +109,8 @@ def check_own(path: Path, mark: str) -> None:
     """Raise early if `path` cannot be written, or is a file without the mark near its beginning that every
     file of torchsmith has."""
     try:
-        with path.open(errors="replace") as old:
-            ours = mark in old.read(HEAD_CHARACTERS)
+        with open_regular(path) as old:
+            ours = mark.encode() in old.read(HEAD_BYTES)
     except FileNotFoundError:
         ours = True
     except OSError as error:
@@ -99,7 +132,7 @@ def _locked_draft(draft: str) -> int:
     """An open draft that no other process is writing; one that a killed process left is used again."""
     while True:
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except PermissionError as refused:
             try:
                 os.unlink(draft)  # of another user, whose run was killed

@@ -83,6 +83,8 @@ def git(
     """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command. Raises
     Refused for a command that uses the network in a repository that has settings of others."""
     command, *rest = args
+    if (config := repo / ".git/config").exists() and not config.is_file():
+        raise Refused(f"{config} is not a regular file")  # git would wait for ever
     configured = [] if command in PLAIN else list(_configured(repo, timeout))
     safe = [*ALWAYS, ("core.hooksPath", _hooks(configured) if command in WITH_HOOKS else os.devnull)]
     safe += harmless(configured)

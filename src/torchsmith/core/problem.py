@@ -41,8 +41,8 @@ ValuePath = tuple[str | int, ...]  # keys and indices that lead to a value in a 
 class Problem(Exception):
     """An error that a user can understand; a traceback is only for bugs of torchsmith.
 
-    Its class is its kind. `where` is its place; `path` is the value it is about, while its place
-    is still to be found.
+    Its class is its kind, with one exit code. `where` is its place; `path` is the value it is about, while
+    its place is still to be found.
     """
 
     exit = Exit.BAD_REQUEST
@@ -54,14 +54,12 @@ class Problem(Exception):
         hint: str = "",
         where: Where | None = None,
         path: ValuePath = (),
-        exit: Exit | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
         self.path = path
-        self.exit = self.exit if exit is None else exit
 
     @classmethod
     def code(cls) -> str:
@@ -120,6 +118,20 @@ class Incomplete(Problem):
 
 class CannotBuild(Problem):
     """A cell that cannot be built."""
+
+    exit = Exit.CHECK_FAILED
+
+
+class NotBuilt(Problem):
+    """A build that does not exist here yet."""
+
+    exit = Exit.ENVIRONMENT
+
+
+class Broken(Problem):
+    """A build that does not run."""
+
+    exit = Exit.CHECK_FAILED
 
 
 class CannotRead(Problem):

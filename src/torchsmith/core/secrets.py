@@ -1,4 +1,4 @@
-"""Secrets of the environment, kept out of everything that is written down."""
+"""Secrets, kept out of everything that is written down: values of the environment, and known forms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ import re
 from collections.abc import Callable, Mapping
 
 NAMES = re.compile(r"TOKEN|SECRET|PASSW(OR)?D|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
+# Tokens of Hugging Face, GitHub, GitLab, npm, Slack, PyPI and AWS.
+TOKENS = re.compile(
+    r"(?<![0-9A-Za-z])(?:hf_|gh[opsur]_|github_pat_|glpat-|npm_|xox[abprs]-|pypi-|AKIA|ASIA)[0-9A-Za-z_-]{16,}"
+)
+# What follows these words on a line, and the password of an address.
+VALUES = re.compile(
+    r"(?<![0-9a-z])(?P<word>passw(?:or)?d|secret_?access_?key|authorization)(?P<quote>[\"']?\s*[:=]\s*)"
+    r"(?P<value>(?:bearer |basic |token )?[^\s,;]+)"
+    r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
+    re.IGNORECASE,
+)
 MIN_SECRET_LENGTH = 6  # a shorter value would blank ordinary words
 Redact = Callable[[str], str]
 
 
+def _hidden(match: re.Match[str]) -> str:
+    """What is written in place of a match: its beginning, and that there was a secret."""
+    return f"{match['user'] or match['word'] + match['quote']}[secret]"
+
+
 def redactor(env: Mapping[str, str] | None = None) -> Redact:
-    """A function that replaces every secret value of the environment by its variable's name."""
+    """A function that replaces every secret value of the environment by its variable's name, and what has
+    the form of a token or password."""
     named = (
         (name, value) for name, value in (os.environ if env is None else env).items() if NAMES.search(name)
     )
@@ -23,6 +40,6 @@ def redactor(env: Mapping[str, str] | None = None) -> Redact:
         for value in longest_first:
             if value in text:
                 text = text.replace(value, f"[{secrets[value]}]")
-        return text
+        return VALUES.sub(_hidden, TOKENS.sub("[token]", text))
 
     return redact

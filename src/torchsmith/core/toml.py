@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Step = str | int
 TABLES = ("table", "table_array_element")
 MAX_DEPTH = 50  # of keys and brackets
+MAX_DOTS = 2000  # in a line
 ANY = "..."  # how msgspec calls a key of a mapping
 TOML_TYPES = {
     "object": "a table",
@@ -42,10 +43,15 @@ def read_table(text: str, file: str) -> dict[str, Any]:
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a signature (BOM)"
         raise Invalid("the file begins with a byte order mark", hint=hint, where=Where(file, 1, 1))
+    for row, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > MAX_DOTS:  # the parser would take minutes for such a key
+            raise TooLarge("a line has too many dots", where=Where(file, row, 1))
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise decode_problem(error, text, file) from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise TooLarge(f"a number is too long: {error}", where=Where(file)) from error
     except RecursionError:
         raise TooLarge("brackets are nested too deeply", where=Where(file)) from None
     for path, value in _leaves(table):
@@ -85,7 +91,7 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
     while waiting:
         path, value = waiting.pop()
         yield path, value
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(path) <= MAX_DEPTH:
             waiting += [((*path, key), inner) for key, inner in value.items()]
         elif isinstance(value, list) and len(value) <= MAX_LIST:
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]

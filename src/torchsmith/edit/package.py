@@ -16,7 +16,6 @@ from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
     Exists,
-    Exit,
     Incomplete,
     Invalid,
     NotFound,
@@ -128,7 +127,6 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
         raise CannotBuild(
             f"Nix cannot evaluate {new.attr} for any cell of this workspace: {probes[0].error}",
             hint=f"fix {written}" if written else "another CUDA release or line may have it",
-            exit=Exit.CHECK_FAILED,
         )
     own = {probe.version for probe in good}
     if new.version and own != {new.version} and new.upstream is None and not written:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchsmith.core.driver import DRIVER_LIBRARIES
+from torchsmith.core.files import read_bytes
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
@@ -32,7 +33,7 @@ class ThisMachine:
     def read(self, path: str) -> str | None:
         """A file's text, or None where it cannot be read."""
         try:
-            return Path(path).read_bytes().decode(errors="replace")
+            return read_bytes(path).decode(errors="replace")
         except OSError:
             return None
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.problem import CannotRead, Conflict, Empty, Invalid, TooLarge
+from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
+from torchsmith.core.problem import Conflict, Empty, Invalid
 from torchsmith.host.document import read_document
 from torchsmith.host.facts import MARK, HostFacts
 from torchsmith.host.nodes import split_nodes
@@ -15,7 +16,6 @@ from torchsmith.host.normalise import decode, normalise
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
-MAX_BYTES = 16_000_000  # /proc/cpuinfo of a thousand cores is a tenth of this
 DOCUMENT = rf'"{MARK}"\s*:'
 ASK = (
     "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv; lscpu; cat /etc/os-release; or"
@@ -49,14 +49,9 @@ def read_text(text: str, name: str, catalog: Catalog | None = None) -> HostFacts
 def report_text(path: Path) -> str:
     """The text of a report, `-` for standard input. Bytes that are not UTF-8 are replaced."""
     try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        elif path.stat().st_size > MAX_BYTES:
-            raise TooLarge(f"{path} is too large to be a report ({path.stat().st_size / 1e6:.0f} MB)")
-        else:
-            data = path.read_bytes()
+        data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else read_bytes(path)
     except OSError as error:
-        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
+        raise unreadable(path, error) from error
     text = decode(data)
     if not text.strip():
         raise Empty(f"{path} is empty", hint=f"these commands describe a machine: {ASK}")

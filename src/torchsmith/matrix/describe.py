@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
-from torchsmith.core.problem import CannotBuild, Exit, NotKnown
+from torchsmith.core.problem import CannotBuild, NotKnown
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Variant, pname, read_name
@@ -107,7 +107,7 @@ def describe(variant: Variant, catalog: Catalog, line: str | None = None) -> Des
             raise NotKnown(f"{variant}: {unknown[0].text}", hint=unknown[0].hint)
         reasons = "; ".join(map(str, decision.reasons))
         hint = f"torchsmith show {variant} names similar cells"
-        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint, exit=Exit.CHECK_FAILED)
+        raise CannotBuild(f"{variant} cannot be built: {reasons}", hint=hint)
     chosen = decision.line
     build = chosen.build_for(variant.toolkit)
     assert build is not None, "an accepted cell has a build"

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
-from torchsmith.core.problem import CannotBuild, Conflict, Empty, ValuePath, did_you_mean
+from torchsmith.core.problem import Conflict, Empty, ValuePath, did_you_mean
 from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line, neighbours
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
@@ -165,7 +165,7 @@ def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:
         decision = assess(include.variant, catalog, include.line)
         if isinstance(decision, Rejected):
             reasons = "; ".join(map(str, decision.reasons))
-            raise CannotBuild(f"cannot include {include.variant}: {reasons}", path=include.path)
+            raise Conflict(f"cannot include {include.variant}: {reasons}", path=include.path)
         _add(cells, Cell(include.variant, decision.line.name, decision.warnings), catalog, include.path)
     ordered = sorted(cells.values(), key=lambda cell: cell.variant.sort_key)
     missing = [left for variant, left in left_out.items() if variant not in cells]
@@ -228,7 +228,7 @@ def _refuse_dead_values(buildable: Sequence[Variant], impossible: Sequence[LeftO
         for value in _values(left.variant):
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
-                raise CannotBuild(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
+                raise Conflict(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from torchsmith.core.files import cache_dir, write_atomic
+from torchsmith.core.files import MAX_LOG_BYTES, cache_dir, read_bytes, write_atomic
 from torchsmith.core.problem import Problem
 
 FORMAT = 1  # raised when a cached result changes its meaning
@@ -33,8 +33,8 @@ class Fingerprints:
         if key not in self._known:
             path, digest = Path(place), hashlib.sha256()
             for file in _files(path):
-                digest.update(f"{file.relative_to(path)}\0".encode())
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
+                digest.update(os.fsencode(f"{file.relative_to(path)}\0"))
+                digest.update(hashlib.sha256(read_bytes(file, limit=MAX_LOG_BYTES)).digest())
             self._known[key] = digest.hexdigest()
         return self._known[key]
 
@@ -76,7 +76,7 @@ def _stats(root: str) -> Iterator[tuple[str, int, int]]:
 def key_of(parts: Mapping[str, str]) -> str:
     """One key for everything that a result depends on."""
     text = "\n".join(f"{name}={value}" for name, value in sorted(parts.items()))
-    return hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(os.fsencode(f"{FORMAT}\n{text}")).hexdigest()
 
 
 class ResultCache:
@@ -102,7 +102,7 @@ class ResultCache:
         try:
             write_atomic(self._file(key), msgspec.json.encode(result).decode())
             self._sweep()
-        except (Problem, OSError):
+        except (Problem, OSError, UnicodeEncodeError):  # the last: a file name that is not text
             return
 
     def _sweep(self) -> None:

@@ -16,6 +16,7 @@ from torchsmith.core.process import find
 
 PRIVATE = frozenset((".git", ".torchsmith", ".netrc", "netrc"))  # even if git tracks them
 RECIPES = ".flox"  # the one hidden folder that holds recipes
+MOST_LEVELS = 100  # of folders
 MOST_ENTRIES = 50_000  # of a folder; a larger one is not a folder of recipes
 
 
@@ -112,7 +113,7 @@ def _parts(root: Root, path: Path) -> Iterator[Path]:
 
 def _walk(root: Root, path: Path, left: list[int]) -> tuple[bool, list[Path]]:
     left[0] -= 1
-    if left[0] < 0 or path.name in PRIVATE:
+    if left[0] < 0 or path.name in PRIVATE or len(path.parts) > len(root.folder.parts) + MOST_LEVELS:
         return False, []
     if not path.is_dir() or path.is_symlink():
         target = path.resolve()  # Nix follows links, and would stop at one that leads out

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.core.problem import CannotRead, Invalid
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid
 from torchsmith.core.process import run
 from torchsmith.nix.tool import Nix
 
@@ -125,10 +126,7 @@ def cache_address(cache: str, secret_key: Path | None) -> str:
 
 def public_key(nix: Nix, secret_key: Path) -> str:
     """The public half of a signing key. Raises CannotRead, Invalid."""
-    try:
-        secret = secret_key.read_text()
-    except OSError as error:
-        raise CannotRead(f"cannot read the signing key {secret_key}: {error.strerror}") from error
+    secret = read_text(secret_key)
     done = run(nix.nix("key", "convert-secret-to-public"), env=nix.environment(), stdin=secret)
     if not done.ok:
         hint = "nix-store --generate-binary-cache-key"

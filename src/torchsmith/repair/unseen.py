@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from torchsmith.core.files import read_bytes
 from torchsmith.core.problem import Problem
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.fetch import fetch_all, tree_for
@@ -78,7 +79,7 @@ def _known(downloads: Iterable[Derivation], files: Iterable[Path]) -> set[str]:
     known: set[str] = set()
     for file in files if spellings else ():
         try:
-            hashes = {spelling.strip(b"=") for spelling in HASH_TEXT.findall(file.read_bytes())}
+            hashes = {spelling.strip(b"=") for spelling in HASH_TEXT.findall(read_bytes(file))}
         except OSError:
             continue
         known.update(spellings[spelling] for spelling in hashes & spellings.keys())

@@ -12,7 +12,7 @@ from torchsmith.cli.console import exit_if, next_build, next_step, tell
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.core.problem import Conflict, Exit, Refused
+from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan import (
     ChangeReport,
@@ -73,7 +73,6 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm =
             raise Refused(
                 f"{count} would be deleted, such as {deleted[0]}: nothing was written",
                 hint="--yes deletes without asking; --dry-run lists what would be done",
-                exit=Exit.BAD_REQUEST,
             )
         if request.commit:
             commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)

@@ -15,7 +15,17 @@ from torchsmith.building.plan import BuildPlan
 from torchsmith.building.report import BuildReport
 from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare, resumed, workspace_record
 from torchsmith.cli.build_screen import BuildTerminal
-from torchsmith.cli.console import Printer, command, exit_if, next_step, paint, print_json, tell, write
+from torchsmith.cli.console import (
+    JSON_LINES,
+    Printer,
+    command,
+    exit_if,
+    next_step,
+    paint,
+    print_json,
+    tell,
+    write,
+)
 from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
@@ -155,6 +165,7 @@ def run(
     if dry_run:
         _print_dry_run(request, as_json=json)
         return
+    JSON_LINES.set(json)
     with BuildTerminal(as_json=json, print_plan=partial(print_plan, line=tell)) as terminal:
         report = build(request, terminal)
     if not json:

@@ -15,6 +15,7 @@ from torchsmith.cli.request import Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty
+from torchsmith.core.secrets import redactor
 from torchsmith.repair.diagnose import Diagnosis, diagnose_log
 from torchsmith.workspace.load import open_workspace
 
@@ -43,7 +44,7 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         text, place = read_text(log, lenient=True), str(request.log)
     if not text.strip():
         raise Empty(f"{place} is empty")
-    return diagnose_log(text, opened.catalog.errors.values())
+    return diagnose_log(redactor()(text), opened.catalog.errors.values())
 
 
 def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:

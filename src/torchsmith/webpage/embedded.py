@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -86,7 +87,8 @@ def products(catalog: Catalog) -> dict[str, Any]:
 
 def packed(data: object) -> Markup:
     """JSON for a <script> of data, compressed: in base64 nothing can end the element or begin a comment."""
-    text = FORBIDDEN.sub("\ufffd", msgspec.json.encode(data, enc_hook=str).decode())
+    builtins = msgspec.to_builtins(data, enc_hook=str)  # a file name in it may not be text
+    text = FORBIDDEN.sub("\ufffd", json.dumps(builtins, ensure_ascii=False, separators=(",", ":")))
     return Markup(base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode())
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog
-from torchsmith.core.files import inside, read_regular, write_atomic
+from torchsmith.core.files import MAX_LOG_BYTES, inside, read_bytes, write_atomic
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
@@ -128,7 +128,7 @@ class PagePast:
             return ()
         try:
             path = log_file(self.root, log)
-            data = read_regular(str(path))[-LOG_BYTES:]
+            data = read_bytes(path, limit=MAX_LOG_BYTES, links=False)[-LOG_BYTES:]
         except (Problem, OSError):
             return ()
         plain = ESCAPES.sub("", data.decode(errors="replace").replace("\r", "\n"))
@@ -140,7 +140,7 @@ class PagePast:
         """What `verify` kept of the GPU code of a build."""
         try:
             path = inside(state_folder(self.root), f"{REPORTS}/{name}.json")
-            return msgspec.json.decode(read_regular(str(path)), type=PageSizes)
+            return msgspec.json.decode(read_bytes(path, links=False), type=PageSizes)
         except (Problem, OSError, msgspec.MsgspecError):
             return None
 

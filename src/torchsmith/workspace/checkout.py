@@ -125,7 +125,8 @@ class Repository:
 
     def label_of(self, path: Path) -> str:
         inner = path.relative_to(self.root).as_posix()
-        return f"{self.label}/{inner}" if self.label not in ("", ".") else inner
+        label = f"{self.label}/{inner}" if self.label not in ("", ".") else inner
+        return label.encode(errors="backslashreplace").decode()  # a name may have bytes that are not text
 
 
 @dataclass(frozen=True)
@@ -342,17 +343,22 @@ def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:
 def package_paths(pkgs: str) -> Iterator[str]:
     """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing.
     As text, which is quicker."""
-    with os.scandir(pkgs) as entries:
-        packages = sorted(
-            (entry for entry in entries if not entry.is_symlink()), key=lambda entry: entry.name
-        )
-    for entry in packages:
+    waiting = _entries(pkgs)
+    while waiting:
+        entry = waiting.pop()
         if entry.name.endswith(".nix") and entry.is_file():
             yield entry.path
         elif entry.is_dir() and os.path.isfile(f"{entry.path}/default.nix"):
             yield f"{entry.path}/default.nix"
         elif entry.is_dir():
-            yield from package_paths(entry.path)
+            waiting += _entries(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder, without links, by name from the end."""
+    with os.scandir(folder) as entries:
+        own = [entry for entry in entries if not entry.is_symlink()]
+    return sorted(own, key=lambda entry: entry.name, reverse=True)
 
 
 def root_of(path: Path) -> Path:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from torchsmith.core.files import exclusive, read_regular, write_atomic
+from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic
 from torchsmith.core.problem import CannotWrite, Failed, Refused
 from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder, unused_note
 from torchsmith.core.text import counted, grouped
@@ -127,7 +126,7 @@ class Writer:
                     existed[folder] = os.path.isdir(folder)
                     os.makedirs(folder, exist_ok=True)
                 if text is not None:
-                    _write_new(_staged(target), text, _mode(target) if existed[folder] else None)
+                    _write_new(_staged(target), text, mode_of(target) if existed[folder] else None)
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
@@ -197,7 +196,7 @@ class Writer:
         """Finish or undo what a stopped run left; files that changed since then stay as they are. Raises
         Failed for a journal that cannot be read."""
         try:
-            journal = msgspec.json.decode(self._file.read_bytes(), type=Journal)
+            journal = msgspec.json.decode(read_bytes(self._file, links=False), type=Journal)
         except FileNotFoundError:
             return
         except (OSError, msgspec.MsgspecError) as error:
@@ -324,18 +323,9 @@ def _digest_of(text: str | None) -> str:
 def _digest(path: Path) -> str:
     """By which an edit is noticed, whatever clocks say; empty for what is not a file."""
     try:
-        return hashlib.sha256(read_regular(str(path))).hexdigest()
+        return hashlib.sha256(read_bytes(path, links=False)).hexdigest()
     except OSError:
         return ""
-
-
-def _mode(target: str) -> int | None:
-    """The mode of a file that there is."""
-    try:
-        state = os.lstat(target)
-    except FileNotFoundError:
-        return None
-    return stat.S_IMODE(state.st_mode) if stat.S_ISREG(state.st_mode) else None
 
 
 def _write_new(path: str, text: str, mode: int | None, *, replaces: bool = True) -> None:

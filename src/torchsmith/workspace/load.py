@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, Package, builtin_catalog, load_catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import (
-    CannotBuild,
     Conflict,
     Empty,
     Incomplete,
@@ -228,7 +227,7 @@ class _Resolver(msgspec.Struct, frozen=True):
             spec = _joined(self._profile(profile, ("profile",), ()), spec)
         for index, cuda in enumerate(settings.cudatoolkit):
             if newest_pin(self.catalog, cuda) is None:
-                raise CannotBuild(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
+                raise Conflict(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
         if not spec.blocks and not spec.include:
             hint = 'name a profile (profile = "real") or give [[matrix]] blocks'
             raise Empty(f"{self.source.name} asks for nothing", hint=hint)

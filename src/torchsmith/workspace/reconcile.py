@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.files import inside, read_regular
-from torchsmith.core.problem import CannotRead, Exit, TooLarge
+from torchsmith.core.files import inside, read_bytes
+from torchsmith.core.problem import CannotRead, CannotWrite
 from torchsmith.core.text import counted
 from torchsmith.matrix import Flavor, Variant, package_name
 from torchsmith.matrix.cells import why_not_generated
@@ -125,7 +125,7 @@ class _Reconciler:
     def _wrote(self, path: str) -> bool:
         """Whether a page exists that torchsmith wrote."""
         try:
-            return owner_of(read_regular(f"{self.root}/{path}").decode()) != "foreign"
+            return owner_of(read_bytes(f"{self.root}/{path}", links=False).decode()) != "foreign"
         except (OSError, UnicodeDecodeError):
             return False
 
@@ -134,7 +134,7 @@ class _Reconciler:
         if not self.folders[file.path.rpartition("/")[0]]:
             return _missing(file)
         try:
-            before = read_regular(path).decode()
+            before = read_bytes(path, links=False).decode()
         except FileNotFoundError:
             return _missing(file)
         except OSError as error:
@@ -281,7 +281,7 @@ class _Reconciler:
                 if name in self.wanted or not ours:
                     continue
                 try:
-                    before = path.read_bytes().decode()
+                    before = read_bytes(path, links=False).decode()
                 except (OSError, UnicodeDecodeError):
                     continue
                 change = Change("delete", name, NOT_WANTED, before, owner=owner_of(before), code="not-wanted")
@@ -323,7 +323,7 @@ def _free_name(root: Path, path: str) -> str:
         name = f"{path}.orig{'' if number == 1 else number}"
         if not (root / name).exists():
             return name
-    raise TooLarge(f"too many copies beside {path}", exit=Exit.ENVIRONMENT)
+    raise CannotWrite(f"too many copies beside {path}")
 
 
 def _missing(file: WantedFile) -> Change:

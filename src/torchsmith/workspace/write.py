@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.core.problem import Empty, Refused
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Empty, Problem, Refused
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind
@@ -132,8 +133,8 @@ def _status(folder: Path) -> dict[str, str]:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError):
+        return read_text(path)
+    except Problem:
         return None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, rule
+from torchsmith.core.problem import Problem
+from torchsmith.core.toml import read_table
 
 SECTIONS = ("version", "install", "vars", "hook", "profile", "services", "include", "build", "options",
             "schema-version", "containerize", "minimum-cli-version")  # fmt: skip
@@ -23,9 +24,9 @@ def manifest_is_valid(path: Path, text: str) -> Iterator[Defect]:
     if path.name != "manifest.toml" or ".flox" not in path.parts:
         return
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        yield Defect(f"not TOML: {error}")
+        table = read_table(text, str(path))
+    except Problem as problem:
+        yield Defect(f"not TOML: {problem.message}")
         return
     if table.get("version") != 1 and "schema-version" not in table:
         yield Defect("version = 1 is missing")
