@@ -52,9 +52,6 @@ class Recorded(ThisMachine):
     def glibc(self) -> str | None:
         return "2.39"
 
-    def archspec(self) -> str | None:
-        return None
-
 
 def answer(program: str, code: int, stdout: str, *, hangs: bool = False) -> Finished:
     return Finished((program,), code, stdout, "", 0.0, timed_out=hangs)

@@ -59,14 +59,6 @@ class ThisMachine:
             return None
         return text.removeprefix("glibc ") if text else None
 
-    def archspec(self) -> str | None:
-        """What archspec calls this CPU, where it is installed."""
-        try:
-            import archspec.cpu
-        except ImportError:
-            return None
-        return str(archspec.cpu.host().name)
-
 
 def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     """Everything that this machine says of itself."""
@@ -80,8 +72,7 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
-    named = HostFacts(microarchitecture=fact_of(machine.archspec(), "archspec"))
-    return merge([base, cpu, named, *_nvidia(machine, limit)])
+    return merge([base, cpu, *_nvidia(machine, limit)])
 
 
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:

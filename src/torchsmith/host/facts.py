@@ -172,25 +172,24 @@ def _common_features(
 def _join_gpus(
     old: Fact[tuple[GpuFacts, ...]] | None, new: Fact[tuple[GpuFacts, ...]] | None, notes: list[Note]
 ) -> Fact[tuple[GpuFacts, ...]] | None:
-    if old is None or new is None:
-        return old or new
-    if not old.value and new.value:
-        notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
-        return new
-    if len(old.value) == len(new.value):
-        pairs = list(zip(old.value, new.value, strict=True))
-        if all(_may_be_one(gpu, other) for gpu, other in pairs):
-            return Fact(tuple(_fill(gpu, other, notes) for gpu, other in pairs), old.source)
+    """All GPUs that either source shows; one that both show has what either knows of it."""
+    if old is None or new is None or not old.value or not new.value:
+        if old and new and new.value:
+            notes.append(Note(old.source, f"shows no GPU, but {new.source} shows {len(new.value)}"))
+        return new if old is None or (new and new.value) else old
     longer, shorter = (new, old) if len(new.value) > len(old.value) else (old, new)
-    strange = [gpu for gpu in shorter.value if not any(_may_be_one(gpu, other) for other in longer.value)]
-    if strange:
-        names = ", ".join(dict.fromkeys(gpu.label for gpu in strange))
+    remaining = list(shorter.value)
+    joined = []
+    for gpu in longer.value:
+        same = next((other for other in remaining if _may_be_one(gpu, other)), None)
+        if same is not None:
+            remaining.remove(same)
+        joined.append(_fill(gpu, same, notes) if same else gpu)
+    if remaining:
+        names = ", ".join(dict.fromkeys(gpu.label for gpu in remaining))
         text = f"shows {names}, which {longer.source} does not show: all of them are used"
         notes.append(Note(shorter.source, text))
-        return Fact((*longer.value, *strange), longer.source)
-    text = f"shows {len(shorter.value)} GPUs, but {longer.source} shows {len(longer.value)}, which are used"
-    notes.append(Note(shorter.source, text))
-    return longer
+    return Fact((*joined, *remaining), longer.source)
 
 
 _MAKERS = frozenset(

@@ -103,22 +103,10 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     try:
         header = [cell.strip().lower() for cell in next(rows)]
         reader = _RowReader(catalog, name, header)
-        named = next((at for at, word in enumerate(header) if reader.column.get(word) == "name"), None)
-        alike: dict[tuple[str, ...], MachineKind] = {}  # rows that differ in their names alone
         for row in rows:
-            if not any(cell.strip() for cell in row):
-                continue
-            cells = list(row)
-            title = row.pop(named).strip() if named is not None and named < len(row) else ""
-            kind = alike.get(tuple(row))
-            if kind is not None and title:
-                reader.kinds.append(MachineKind(title, kind.facts, kind.count, kind.weight))
-                continue
-            count = len(reader.kinds)
-            values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-            reader.add(values, f"row {rows.line_num}", Where(name, rows.line_num))
-            if len(reader.kinds) > count and title:
-                alike[tuple(row)] = reader.kinds[-1]
+            values = dict(zip(header, (cell.strip() for cell in row), strict=False))
+            if any(values.values()):
+                reader.add(values, f"row {rows.line_num}", Where(name, rows.line_num))
     except csv.Error as error:
         hint = "quotes come in pairs, and a quote within quotes is doubled"
         raise Invalid(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error
@@ -156,7 +144,7 @@ class _RowReader:
             raise Empty(f"{name} describes no machine", hint=hint)
         self.kinds: list[MachineKind] = []
         self.unread: list[Unread] = []
-        self.seen: dict[tuple[tuple[str, str], ...], HostFacts] = {}
+        self.seen: dict[tuple[object, ...], HostFacts] = {}
 
     def refuse(self, where: Where, why: str) -> None:
         self.unread.append(Unread(where, why))
@@ -187,14 +175,15 @@ class _RowReader:
             return from_document({key: row[key] for key in row if key not in counted}, self.file)
         if {self.column.get(key.lower()) for key in row} & {"gpu", "sm"}:
             fields.setdefault("gpu", "none")
-        described = tuple(fields.items())
-        if described not in self.seen:
-            self.seen[described] = stated_facts(self.catalog, "the inventory", **fields)
-        facts = self.seen[described]
-        unused = "\n".join(
+        unused = tuple(
             f"{key}: {value}" for key, value in row.items() if value and key.lower() in self.unused
         )
-        return scan(unused, "the inventory", self.catalog, facts) if unused else facts
+        described = (*fields.items(), unused)
+        if described not in self.seen:
+            facts = stated_facts(self.catalog, "the inventory", **fields)
+            text = "\n".join(unused)
+            self.seen[described] = scan(text, "the inventory", self.catalog, facts) if unused else facts
+        return self.seen[described]
 
     def fleet(self) -> Fleet:
         return Fleet(tuple(self.kinds), tuple(self.unread), self.unused)

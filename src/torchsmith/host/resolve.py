@@ -177,7 +177,7 @@ def _word_matches(word: str, wanted: str) -> bool:
 
 
 def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """By its numbers; archspec, which lacks some CPUs, only where the catalog has no such numbers."""
+    """By its numbers, else by its name."""
     cpu = find_cpu(facts.cpu_id.value, catalog) if facts.cpu_id else None
     if cpu is not None and facts.cpu_id is not None:
         source = f"{facts.cpu_id.source}, {facts.cpu_id.value}"
@@ -187,11 +187,7 @@ def _name_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
         if named is not None:
             source = f"{facts.cpu_name.source}, {facts.cpu_name.value}"
             facts = replace(facts, microarchitecture=Fact(named.name, source, facts.cpu_name.prose))
-    if facts.microarchitecture is None or facts.microarchitecture.value in catalog.cpus:
-        return facts
-    stated = facts.microarchitecture
-    names = [known.name for known in catalog.cpus.values() if known.archspec == stated.value]
-    return replace(facts, microarchitecture=Fact(names[0], stated.source)) if names else facts
+    return facts
 
 
 def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
