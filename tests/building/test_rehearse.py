@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -255,6 +256,28 @@ def rehearsed_here(folder: Path, configure: str) -> RehearsalFigures:
     )
     assert done.code == 0, done.stderr
     return read_figures(folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("backend", "called"),
+    [("setuptools.build_meta", "setup.py"), ("scikit_build_core.build", "cmake -G Ninja")],
+)
+def test_torch_is_configured_as_its_build_backend_says(tmp_path: Path, backend: str, called: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'build-backend = "{backend}"\n')
+    for program in ("cmake", "python3"):
+        (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@"\n')
+        (tmp_path / program).chmod(0o755)
+    configure = builtin_catalog().rehearsals["pytorch"].configure
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", configure],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert called in done.stdout
 
 
 @pytest.mark.needs("ninja")

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:89c33b7a73cc6622bce0bad97ccfdf36a0ef20f1a9daf6b3d0e87732ebcece6a
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:39e9ae720b81026ae973074edb0cc8c326bbdcaf78a3a59e73a8f626d1f30d8c
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -202,7 +202,10 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     setuptools
     six
     typing-extensions
-  ];
+  ]
+  ++ lib.optional (
+    lib.versionAtLeast (python313Packages.scikit-build-core.version or "0") "1.0"
+  ) python313Packages.scikit-build-core;
 
   dependencies = with python313Packages; [
     filelock
@@ -217,9 +220,9 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     typing-extensions
   ];
 
-  # The wheel build reuses what the first configure left in build/.
+  # The wheel build reuses what the first configure left in build/; scikit-build-core, since 2.15, configures there itself.
   preBuild = ''
-    python setup.py build --cmake-only
+    grep -qs scikit_build_core pyproject.toml || python setup.py build --cmake-only
   '';
 
   # libnvrtc is loaded by name at run time.

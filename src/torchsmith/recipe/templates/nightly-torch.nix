@@ -199,7 +199,10 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     setuptools
     six
     typing-extensions
-  ];
+  ]
+  ++ lib.optional (
+    lib.versionAtLeast (@pythonPackages@.scikit-build-core.version or "0") "1.0"
+  ) @pythonPackages@.scikit-build-core;
 
   dependencies = with @pythonPackages@; [
     filelock
@@ -214,9 +217,9 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     typing-extensions
   ];
 
-  # The wheel build reuses what the first configure left in build/.
+  # The wheel build reuses what the first configure left in build/; scikit-build-core, since 2.15, configures there itself.
   preBuild = ''
-    python setup.py build --cmake-only
+    grep -qs scikit_build_core pyproject.toml || python setup.py build --cmake-only
   '';
 
   # libnvrtc is loaded by name at run time.
