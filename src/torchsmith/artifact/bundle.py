@@ -163,7 +163,7 @@ class _Unpacked:
     def read(self, at: int, length: int) -> bytes:
         """Bytes at a place that is not before the last one. Raises Damaged."""
         if at < self.at or at + length > self.size:
-            raise Damaged(f"{length} bytes at {at:#x} lie outside a bundle of {self.size} bytes")
+            raise Damaged(f"{length} bytes at {at:#x} are outside a bundle of {self.size} bytes")
         while self.at + len(self.held) < at + length:
             behind = min(at - self.at, len(self.held))
             chunk = next(self.chunks, b"")
@@ -173,7 +173,7 @@ class _Unpacked:
         return self.held[at - self.at : at - self.at + length]
 
     def finish(self) -> None:
-        """Unpack the rest. Raises Damaged where its size is not the one claimed."""
+        """Unpack the rest. Raises Damaged if its size is not the one claimed."""
         done = self.at + len(self.held)
         for chunk in self.chunks:
             done += len(chunk)
@@ -204,7 +204,7 @@ def _objects(data: FileSlice | _Unpacked) -> tuple[tuple[CodeEntry, ...], int]:
         if not length:
             continue  # the host's own entry is empty
         if start < at or start + length > data.size:
-            raise Damaged(f"the code object for {printable(name)} lies outside of it")
+            raise Damaged(f"the code object for {printable(name)} is outside of it")
         at = start + length
         if not name.startswith("host-"):
             head = data.read(start, min(HEADER.size, length))

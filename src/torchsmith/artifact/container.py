@@ -67,7 +67,7 @@ def read_at(
 
 
 def walk(source: FileSlice, section: Section, read: Reader) -> Iterator[Container]:
-    """The containers of a section, which stand one after the other with zeros between them."""
+    """The containers of a section, which follow each other with zeros between them."""
     at, end = section.offset, section.offset + section.size
     while (at := _next_start(source, section, at, end)) < end:
         start = at
@@ -92,8 +92,8 @@ def _next_start(source: FileSlice, section: Section, at: int, end: int) -> int:
 
 
 def scan(source: FileSlice, readers: dict[bytes, Reader]) -> Iterator[Container]:
-    """Containers anywhere in a file by their formats' magic bytes, which may stand in other places too: where
-    their headers hold throughout."""
+    """Containers anywhere in a file by their formats' magic bytes, which may be in other places too: if
+    their headers are valid throughout."""
     end, false = 0, 0
     for at, magic in source.search(*readers):
         if at < end:

@@ -35,12 +35,12 @@ from torchsmith.core.problem import CannotRead, MissingRequirement, Problem, Too
 from torchsmith.core.text import printable
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
-# Static libraries, and GPU code that lies in files of its own.
+# Static libraries, and GPU code in files of its own.
 GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
 MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
-MOST_TEXT = 16 << 10  # bytes of a text; what is read stands in its first lines
+MOST_TEXT = 16 << 10  # bytes of a text; what is read is in its first lines
 MOST_TEXTS = 2000
 LOCAL_HEADER = 30
 ENCRYPTED = 1
@@ -66,7 +66,7 @@ class Item:
     name: str
     size: int
     open: Callable[[], AbstractContextManager[FileSlice]]
-    place: Path | None = None  # where it lies on disk, links resolved
+    place: Path | None = None  # where it is on disk, links resolved
     by_content: bool = False  # its name does not say that it is a library
 
 
@@ -100,7 +100,7 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
         with _open_zip(path) as archive:
             yield _wheel(path, archive, status.st_size, owners)
     else:
-        with open_file(path):  # refuses what is no regular file
+        with open_file(path):  # refuses what is not a regular file
             item = Item(printable(path.name), status.st_size, partial(open_file, path), path.resolve())
         if GPU_FILES.search(item.name):
             yield Contents(path, "library", owners, gpu_files=[item])
@@ -284,7 +284,7 @@ def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
-    """The first `most` bytes of a member, which is read to its end: its checksum stands there."""
+    """The first `most` bytes of a member, which is read to its end: its checksum is there."""
     beginning = b""
     for chunk in _unpacked(archive, member):
         beginning = beginning or chunk[:most]
@@ -311,7 +311,7 @@ def _refuse_bomb(member: zipfile.ZipInfo) -> None:
 
 
 def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
-    """Where a stored member's bytes lie in the wheel; its local header gives the exact place."""
+    """Where a stored member's bytes are in the wheel; its local header gives the exact place."""
     whole = FileSlice(handle, 0, os.fstat(handle).st_size)
     header = whole.read(member.header_offset, LOCAL_HEADER)
     if header[:4] != b"PK\x03\x04":

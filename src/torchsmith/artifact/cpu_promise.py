@@ -27,7 +27,7 @@ GROUP_TITLES: dict[CodeGroup, str] = {
 
 
 def combined(build: Inspection) -> CpuCode | None:
-    """The CPU code of all own libraries together; None where none was read."""
+    """The CPU code of all own libraries together; None if none was read."""
     codes = list(build.cpu_code.values())
     if not codes or build.machine is None:
         return None

@@ -41,7 +41,7 @@ LONGEST_FUNCTION = 16 << 20  # bytes; the rest of a longer one is not read
 
 
 class NotElf(Damaged):
-    """A file that is no ELF library which can be judged."""
+    """A file that is not an ELF library."""
 
     exit = Exit.BAD_REQUEST
 
@@ -188,7 +188,7 @@ def _uncovered(elf: Elf, begin: int, end: int) -> Iterator[str]:
 
 
 def _sections(source: FileSlice, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
-    """The section table; a count or index too large for its field stands in section 0."""
+    """The section table; a count or index too large for its field is in section 0."""
     if at == 0:
         return ()
     if entry != SECTION.size:
@@ -219,7 +219,7 @@ def _section(source: FileSlice, row: tuple[int, ...], names: bytes) -> Section:
 def text_at(strings: bytes, at: int, most: int = LONGEST_NAME) -> str:
     """The text that starts at a place of a string table: printable, at most `most` bytes. Raises Damaged."""
     if at >= len(strings):
-        raise Damaged(f"a name at {at:#x} lies outside its string table")
+        raise Damaged(f"a name at {at:#x} is outside its string table")
     return printable(raw_at(strings, at, most).decode("utf-8", "replace"))
 
 
@@ -263,7 +263,7 @@ class Functions:
         raw = raw_at(self.strings, function.name_at, LONGEST_NAME)
         self.read += len(raw)
         if self.read > MOST_OVERLAP * len(self.strings) + (1 << 20):
-            what = f"{MOST_OVERLAP} times the table they stand in"
+            what = f"{MOST_OVERLAP} times the table they are in"
             raise Damaged(f"its functions' names are longer than {what}")
         return raw
 
@@ -300,8 +300,8 @@ def _functions(
 
 
 def place_of(elf: Elf, function: Function) -> tuple[int, int]:
-    """Where a function's instructions lie in the file and how many bytes they are, at most LONGEST_FUNCTION;
-    none where its section holds no code."""
+    """Where a function's instructions are in the file and how many bytes they are, at most LONGEST_FUNCTION;
+    none if its section has no code."""
     section = elf.sections[function.section]
     start = function.address - section.address
     if not section.holds_code or start < 0 or start >= section.size:

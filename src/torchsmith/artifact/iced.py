@@ -1,4 +1,4 @@
-"""x86-64 instructions by iced-x86; where it is missing, x86-64 code is not judged."""
+"""x86-64 instructions by iced-x86; if it is missing, x86-64 code is not judged."""
 
 from __future__ import annotations
 

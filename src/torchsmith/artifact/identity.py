@@ -20,7 +20,7 @@ MOST_DERIVATION = 4 << 20
 
 
 def derivation_flags(path: Path) -> str:
-    """The compiler's flags that a derivation names; empty where it names none or is not on this machine."""
+    """The compiler's flags that a derivation names; empty if it names none or is not on this machine."""
     try:
         with open_file(path) as source:
             text = source.read(0, min(source.size, MOST_DERIVATION)).decode("utf-8", "replace")

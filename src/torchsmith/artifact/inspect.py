@@ -42,7 +42,7 @@ LOADER_PLACES = tuple(
     for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
 )
 BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
-STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store lies
+STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store is
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 
 
@@ -54,7 +54,7 @@ class Library:
     role: Role
     size: int
     package: Package | None = None  # its owner, by its place and its name
-    place: Path | None = None  # where it lies on disk
+    place: Path | None = None  # where it is on disk
     machine: ElfMachine | None = None
     system: str = ""  # the oldest macOS that it runs on; empty: Linux
     links: Links = field(default_factory=Links)
@@ -87,7 +87,7 @@ class Inspection:
     libraries: list[Library]
     versions: dict[Package, str]
     packages: frozenset[Package]  # the owners of the libraries, by their places
-    foreign: dict[str, str]  # name and release of a wheel that is no known package
+    foreign: dict[str, str]  # name and release of a wheel of an unknown package
     known: bool  # it is of a package of ours, so more than its GPU code can be judged
     toolkits: list[StatedToolkit]
     pythons: list[PythonBuild]
@@ -110,8 +110,8 @@ class Inspection:
 
     @property
     def alternatives(self) -> frozenset[str]:
-        """The libraries that stand for each other, of which one is loaded: a wheel has one for each CUDA
-        release; none where there is only one."""
+        """The libraries that replace each other, of which one is loaded: a wheel has one for each CUDA
+        release; none if there is only one."""
         beginnings = tuple(package.alternatives for package in self.packages if package.alternatives)
         names = [
             library.name
@@ -122,7 +122,7 @@ class Inspection:
 
     @property
     def machine(self) -> ElfMachine | None:
-        """The architecture of its own libraries, where they agree."""
+        """The architecture of its own libraries, if they agree."""
         machines = {library.machine for library in self.own if library.machine}
         return machines.pop() if len(machines) == 1 else None
 
@@ -150,7 +150,7 @@ def inspect(
     only: Callable[[str], bool] = lambda name: True,
 ) -> Inspection:
     """Inspect everything at a path; of several packages only `package`, if one is named, and of libraries
-    that stand for each other the `only` one. Raises Invalid where there is no library of a known package."""
+    that replace each other the `only` one. Raises Invalid if there is no library of a known package."""
     with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
         items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
@@ -188,7 +188,7 @@ def inspect(
 
 
 def _refuse_other_files(item: Item) -> None:
-    """A file that was named and is no library at all is a wrong request."""
+    """A file that was named and is not a library is a wrong request."""
     with item.open() as source:
         try:
             if not is_macho(source):
@@ -222,7 +222,7 @@ def _all_libraries(contents: Contents, package: Package | None) -> Sequence[tupl
 
 def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
     """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
-    together where they lie in one folder, and so do all such files of a known package. Its static libraries
+    together if they are in one folder, and so do all such files of a known package. Its static libraries
     are not loaded."""
     files: dict[str, list[Item]] = {}
     for item in contents.gpu_files:

@@ -101,7 +101,7 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
         python = place / "bin" / "python3"
         if os.access(python, os.X_OK):
             return python
-    # A folder further up does not count: a package may lie inside of another environment.
+    # A folder further up does not count: a package may be inside of another environment.
     homes = [folder.parent.name for folder in folders if folder.name == "site-packages"]
     version = next((name for name in homes if name.startswith("python3.")), "")
     if _by_nix(roots[0]):
@@ -147,7 +147,7 @@ def _can_load(python: Path, folders: tuple[Path, ...]) -> bool:
 
 
 def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
-    """The packages of the first folder that holds any. Raises Invalid where none does."""
+    """The packages of the first folder that holds any. Raises Invalid if none does."""
     for folder in folders:
         if packages := _packages_in(folder, catalog):
             return packages

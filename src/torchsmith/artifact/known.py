@@ -71,7 +71,7 @@ Role = Literal["own", "unknown", "bundled", "other"]  # the first names a file b
 
 
 def is_bundled(name: str) -> bool:
-    """Whether a library lies where the tools that make wheels portable put those of others."""
+    """Whether a library is where tools that make wheels portable put those of others."""
     return any(part.endswith(".libs") for part in name.split("/"))
 
 
@@ -92,7 +92,7 @@ class Owners:
         return cls(tuple(catalog.packages.values()))
 
     def package_of(self, name: str) -> Package | None:
-        """The package whose folder a file lies in, or whose library it is by its name."""
+        """The package whose folder a file is in, or whose library it is by its name."""
         path = PurePosixPath(name)
         folders = set(path.parts[:-1])
         for package in self.packages:
@@ -101,8 +101,8 @@ class Owners:
         return None
 
     def role_of(self, name: str) -> Role:
-        """Whether a library is a package's own, came along with it, or has nothing to do with any. Unknown:
-        its place is a package's, and its name is nobody's."""
+        """Whether a library is a package's own, is bundled with it, or has nothing to do with any. Unknown:
+        its place is a package's, and its name is not known."""
         path = PurePosixPath(name)
         package = self.package_of(name)
         own = (*known().names.own, *(package.libraries if package else ()))

@@ -1,4 +1,4 @@
-"""Where GPU code stands, in sections of libraries and in files of its own, and which reader knows it."""
+"""Where GPU code is, in sections of libraries and in files of its own, and which reader knows it."""
 
 from __future__ import annotations
 

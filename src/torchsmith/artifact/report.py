@@ -116,7 +116,7 @@ def verify(
 
 
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
-    """Whether a library is loaded by a variant, or another one stands for it; without a variant all are."""
+    """Whether a variant loads a library, and not another one in its place; without a variant all are."""
     beginning = variant.package.alternatives if variant else ""
     release = str(variant.toolkit or "").replace(".", "") if variant else ""
     own = f"{beginning}{variant.backend}{release}." if variant else ""

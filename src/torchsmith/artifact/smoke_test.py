@@ -38,7 +38,7 @@ class Start(msgspec.Struct, tag_field="event", tag="start"):
 
 
 class End(msgspec.Struct, tag_field="event", tag="end"):
-    """A step that came to its end."""
+    """A step that ended."""
 
     step: str
     status: StepOutcome
@@ -76,13 +76,13 @@ class Device(msgspec.Struct, tag_field="event", tag="gpu"):
 
 
 class LoadedDriver(msgspec.Struct, tag_field="event", tag="driver"):
-    """The driver's library that a build for CUDA loaded; empty where it found none."""
+    """The driver's library that a build for CUDA loaded; empty if it found none."""
 
     file: str
 
 
 class Done(msgspec.Struct, tag_field="event", tag="done"):
-    """The probe came to its end."""
+    """The probe ended."""
 
 
 ProbeMessage = Start | End | ImportedModule | BuildFacts | Device | LoadedDriver | Done
@@ -235,7 +235,7 @@ def _driver(loaded: str, here: Sequence[str]) -> StepResult:
     folder = os.path.dirname(here[0])
     command = driver.driver_link_command(folder)
     hint = f"{command}   # until a restart; or name links of your own in LD_LIBRARY_PATH"
-    return StepResult(step, "failed", f"it lies in {folder}, where this build does not look", hint)
+    return StepResult(step, "failed", f"it is in {folder}, where this build does not look", hint)
 
 
 def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResult]:
@@ -243,7 +243,7 @@ def _place(path: Path, files: list[str], modules: set[str]) -> Iterator[StepResu
     for file in map(Path, files):
         name = file.parent.name if file.name == "__init__.py" else file.name.partition(".")[0]
         if name not in modules:
-            continue  # the torch that it runs with may lie anywhere
+            continue  # the torch that it runs with may be anywhere
         inside = file.resolve().is_relative_to(path.resolve())
         yield StepResult(
             f"{name} is the one under test",

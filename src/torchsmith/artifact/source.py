@@ -56,7 +56,7 @@ class FileSlice:
             raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
 
     def search(self, *texts: bytes) -> Iterator[tuple[int, bytes]]:
-        """Every place where one of some texts stands, and which."""
+        """Every place of some texts, and which is there."""
         longest = max(map(len, texts))
         for start in range(0, self.size, SEARCHED_BYTES):
             block = self.read(start, min(SEARCHED_BYTES + longest - 1, self.size - start))
@@ -65,7 +65,7 @@ class FileSlice:
 
 
 def _places(block: bytes, text: bytes) -> Iterator[int]:
-    """Where a text stands; a search for each of a few is many times as fast as a pattern of all."""
+    """Where a text is; a search for each of a few is many times as fast as a pattern of all."""
     at = block.find(text)
     while at >= 0:
         yield at
@@ -95,7 +95,7 @@ def open_regular(path: Path) -> int:
 
 
 def above_store(path: Path) -> Path | None:
-    """The folder that a Nix store with the machine's paths lies in, such as ~/s for ~/s/nix/store/NAME."""
+    """The folder that a Nix store with the machine's paths is in, such as ~/s for ~/s/nix/store/NAME."""
     match = re.match(rf"(/.+?){STORE}/", f"{path.resolve()}/")
     return Path(match[1]) if match else None
 
