@@ -46,8 +46,8 @@ class VerifyRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A cell's name, a result link, a store path, a wheel, a site-packages folder, one .so,"
-            " or the word sample.",
+            "A cell's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
+            " a site-packages folder, one .so, or the word sample.",
             metavar="PATH",
         ),
     ]
