@@ -66,8 +66,9 @@ def cpu_promise(build: Inspection, isa: Isa, variant: Variant, catalog: Catalog)
 def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) -> Iterator[Check]:
     """Whether the flags of the instruction set reached every unit, by the command lines that it records."""
     if build.recorded:
-        yield flags_check(build.recorded, isa, torch=torch)
-        yield from _unrecorded(build, isa)
+        check = flags_check(build.recorded, isa, torch=torch)
+        yield check
+        yield from _unrecorded(build, isa) if check.status == "right" else ()
         return
     used = ", ".join(sorted(code.features)) if code else ""
     text = NO_RECORD
