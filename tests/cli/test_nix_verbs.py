@@ -200,7 +200,7 @@ def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
         (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is not a recipe"),
         (["impact", "--against", "nothing"], 2, "not-found", "has no commit yet"),
-        (["impact", "--against=--output=stolen"], 2, "invalid", "--output=stolen"),
+        (["impact", "--against=--output=stolen"], 2, "not-found", "has no commit yet"),
     ],
 )
 def test_bad_requests_get_one_clear_message(
