@@ -324,3 +324,13 @@ def test_without_a_home_the_variable_is_named(tmp_path: Path, monkeypatch: pytes
     assert "TORCHSMITH_STATE" in unwritable.value.hint
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert state_home() == tmp_path / "state/torchsmith"
+
+
+def test_doctor_tries_whether_the_pin_can_be_fetched(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHSMITH_NIXPKGS", raising=False)
+    monkeypatch.setattr("torchsmith.nix.fetch.nixpkgs_address", lambda rev: f"http://127.0.0.1:9/{rev}")
+    call("init", str(tmp_path / "b"))
+    checks = json.loads(call("doctor", "--json", "-w", str(tmp_path / "b")).out)["checks"]
+    assert [check["health"] for check in checks if check["name"] == "nixpkgs"] == ["warning"]

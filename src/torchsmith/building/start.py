@@ -63,6 +63,9 @@ ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 MACHINE_TOOLS = ("/bin", "/usr", "/lib", "/lib64")
 BackendName = Literal["nix", "flox"]
 
+# A dry run without a network says what it knows at once; a build asks its caches again and again.
+IMPATIENT = (("download-attempts", "1"), ("connect-timeout", "3"))
+
 
 @dataclass(frozen=True)
 class BuildSpec:
@@ -285,7 +288,8 @@ def prepare(
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options, workspace.catalog)
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
     machine = this_machine(nix.store_file(first).parent)
-    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.resources, options)
+    asked = replace(options, extra=(*options.extra, *IMPATIENT)) if record.read_only else options
+    plan = plan_with_nix(nix, evaluation, workspace.catalog, past, machine, request.resources, asked)
     if request.rehearse:
         plan = as_rehearsals(plan)
     elif workspace.settings.ccache:

@@ -153,6 +153,7 @@ class Record:
             self._connection.row_factory = sqlite3.Row
         except (sqlite3.Error, OSError) as error:
             raise record_problem(path, error) from error
+        self.read_only = read_only
         if not read_only:
             self._execute("pragma journal_mode = wal")
         self._bring_up_to_date()

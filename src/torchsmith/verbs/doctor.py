@@ -140,6 +140,7 @@ def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[
         ("Python", _python),
         ("git", _git),
         ("Nix", lambda limit: _nix(workspace, limit)),
+        ("nixpkgs", lambda limit: _pins(workspace, limit)),
         ("Flox", _flox),
         ("disk and memory", lambda _: _room(workspace)),
         ("builders", lambda _: _builders(workspace)),
@@ -286,6 +287,29 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+def _pins(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    """Whether the nixpkgs of a cell can be fetched: only its address is asked."""
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    from torchsmith.nix.fetch import nixpkgs_address
+
+    builds = (
+        workspace.catalog.lines[cell.line].build_for(cell.variant.toolkit) for cell in workspace.matrix.cells
+    )
+    pin = next((workspace.catalog.pins[build.pin] for build in builds if build is not None), None)
+    if pin is None or os.environ.get("TORCHSMITH_NIXPKGS"):
+        return
+    address = nixpkgs_address(pin.rev)
+    todo = "give --nixpkgs TREE or set TORCHSMITH_NIXPKGS; evaluation needs it unless the store has it"
+    try:
+        with urlopen(Request(address, method="HEAD"), timeout=seconds):
+            yield HealthCheck("nixpkgs", "works", f"{address} can be fetched")
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        yield HealthCheck("nixpkgs", "warning", f"{address} cannot be fetched: {reason}", todo)
 
 
 def _flox(seconds: float) -> Iterator[HealthCheck]:
