@@ -37,7 +37,7 @@ def test_every_dependency_has_its_reason_on_the_page() -> None:
     optional = project["optional-dependencies"]
     asked = [
         *project["dependencies"],
-        *(one for part in ("host", "fleet", "docs") for one in optional[part]),
+        *(one for part in ("fleet", "docs") for one in optional[part]),
     ]
     names = {re.split(r"[<>=;\[ ]", one)[0] for one in asked}
     page = (ROOT / "docs/dependencies.md").read_text()

@@ -204,7 +204,8 @@ def test_weights_decide_who_is_served_first() -> None:
 def test_the_cost_counts_companions_and_the_largest_build() -> None:
     plan = cover(MIXED).best(1)
     table = {name: row for name, row in CATALOG.estimates.items() if name.endswith("-gpu")}
-    assert plan.cost.hours == pytest.approx(sum(row.hours for row in table.values()))
+    core_hours = sum(row.hours * row.cores for row in table.values())
+    assert plan.cost.hours == pytest.approx(core_hours / plan.cost.cores)
     assert plan.cost.build_gb == max(row.build_gb for row in table.values())
 
 
