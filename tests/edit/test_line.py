@@ -193,7 +193,7 @@ def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
 
 def test_newer_releases_are_named_after_the_file_that_was_written(tmp_path: Path, call: Call) -> None:
     lines = call("init", tmp_path / "new").err.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["wrote", "newer"]
+    assert [line.split()[0] for line in lines[:3]] == ["wrote", "CUDA", "newer"]
 
 
 def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:

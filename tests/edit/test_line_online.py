@@ -124,6 +124,23 @@ def test_a_release_that_no_catalog_knows_is_added_built_and_updated(
     world.commit(nixpkgs(tmp_path / "again", TORCH))
 
 
+def test_a_workspace_starts_with_a_release_that_no_catalog_knows(
+    place: Path, world: World, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("torchsmith.nix.channel.GIT_REMOTE", world.remote)
+    monkeypatch.setattr("torchsmith.nix.channel.ARCHIVE", world.archive)
+    new = tmp_path / "new"
+    assert call("init", new, "--line", NAME).code == 0
+    assert {row["line"] for row in json.loads(call("list", "-w", new, "--json").out)["cells"]} == {NAME}
+    refused = call("init", tmp_path / "other", "--line", "2.91")
+    assert (refused.code, refused.error) == (2, "not-found")
+    assert not written(tmp_path / "other")
+    assert call("init", tmp_path / "third", "--line", "2.9").code == 0
+    cells = json.loads(call("list", "-w", tmp_path / "third", "--json").out)["cells"]
+    assert {row["line"] for row in cells} == {"2.9"}
+    assert call("init", tmp_path / "fourth", "--line", "2.9", "--for", "L4").code == 2
+
+
 def test_a_channel_with_another_torch_is_said_and_its_line_offered(place: Path, call: Call) -> None:
     before = written(place)
     refused = call("line", "add", "2.91", "-w", place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
+from torchsmith.core.problem import Conflict, Empty, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml_edit import table_text
 from torchsmith.edit.pin import (
@@ -30,6 +30,7 @@ from torchsmith.edit.pin import (
     to_learn,
 )
 from torchsmith.edit.proposal import Proposal, proposed
+from torchsmith.matrix import Cell
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
 from torchsmith.workspace.change import Change
@@ -91,10 +92,9 @@ def check_new(name: str, catalog: Catalog) -> None:
     """Raise Invalid or Exists for a name that cannot be a line's, or a line that can be built already."""
     if not NAME.fullmatch(name):
         raise Invalid(f"{name!r} is not a name of a line", hint="such as 2.11")
-    existing = catalog.lines.get(name)
-    if existing and any(not build.lacks_pin for build in existing.every_build.values()):
+    if is_buildable(name, catalog):
         hint = f"torchsmith line update {name} changes it; torchsmith line list shows all"
-        raise Exists(f"line {name} exists already: torch {existing.torch}", hint=hint)
+        raise Exists(f"line {name} exists already: torch {catalog.lines[name].torch}", hint=hint)
 
 
 def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
@@ -103,7 +103,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     workspace = open_workspace(path)
     catalog, root = workspace.catalog, workspace.home
     check_new(name, catalog)
-    packages = {cell.variant.package.name for cell in workspace.matrix.cells}
+    packages = {cell.variant.package.name for cell in present_cells(workspace)}
     facts = _facts(name, like, catalog, packages or None)
     edits = [laid_over(root, f"catalog/{file}.toml", table) for file, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
@@ -111,7 +111,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     line = after.catalog.lines[name]
     if matrix:
         before = workspace.source.text
-        text = f"{before.rstrip()}\n\n{_matrix_text(workspace, line, after.catalog)}"
+        text = f"{before.rstrip()}\n\n{matrix_of_line(workspace, line, after.catalog)}"
         edits.append(Change("rewrite", FILE, "the line's cells", before, text))
         after = workspace.with_texts({**texts, FILE: text})
     unknown = to_learn(line, after.catalog, {*line.every_build})
@@ -135,7 +135,21 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
     return proposed(workspace, {LINES: edit.after or ""}, [edit], adopt=adopt)
 
 
-def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
+def present_cells(workspace: Workspace) -> Sequence[Cell]:
+    """The cells of a workspace; none if its file asks for nothing yet."""
+    try:
+        return workspace.matrix.cells
+    except Empty:
+        return ()
+
+
+def is_buildable(name: str, catalog: Catalog) -> bool:
+    """Whether the catalog has a line with a nixpkgs to build it from."""
+    line = catalog.lines.get(name)
+    return line is not None and any(not build.lacks_pin for build in line.every_build.values())
+
+
+def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     """Blocks of torchsmith.toml for the cells of profile `real`, in the Python that the nixpkgs prefers and
     the profile's CUDA, or the newest that the line has."""
     cells = open_workspace(None, "real").matrix.cells
@@ -145,7 +159,7 @@ def _matrix_text(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.probed)]
     defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
     python = defaults[0] if defaults else max(pythons or line.pythons)
-    taken = {cell.variant.name for cell in workspace.matrix.cells}
+    taken = {cell.variant.name for cell in present_cells(workspace)}
     sms = grouped((cell.variant.isa, str(cell.variant.sm)) for cell in cells if cell.variant.sm)
     blocks = []
     for gpus, isas in grouped((tuple(dict.fromkeys(gpus)), isa) for isa, gpus in sms.items()).items():

@@ -16,13 +16,14 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from torchsmith.building.farm import BuilderRow, check_builder, configured
+from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
 from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
-from torchsmith.core.problem import NotFound, Problem
+from torchsmith.core.problem import Failed, NotFound, Problem
 from torchsmith.core.process import Finished, find
 from torchsmith.core.state import abandoned_states, accept_state, state_folder, unused_state
 from torchsmith.core.text import counted
@@ -111,6 +112,9 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     next_step("list" if here else "pick", workspace=request.workspace)
 
 
+INDEX_SECONDS = 4.0  # for an answer of the Python index
+
+
 def _print_checks(report: DoctorReport) -> None:
     rows: list[list[Painted]] = []
     for check in report.checks:
@@ -146,6 +150,7 @@ def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[
         ("builders", lambda _: _builders(workspace)),
         ("GPU", lambda limit: _gpu(workspace, limit)),
         ("workspace", lambda _: _workspace(workspace)),
+        ("torch", lambda limit: _newest_torch(workspace, limit)),
     )
     for name, check in checks:
         try:
@@ -375,6 +380,25 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
     yield HealthCheck("workspace", "works", detail)
     yield from _state(workspace.home)
+
+
+def _newest_torch(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+    """The newest torch on the Python index, beside the newest of the matrix."""
+    from torchsmith.edit import python_index
+
+    try:
+        index = workspace.settings.sources.python_index
+        limit = min(seconds, INDEX_SECONDS)
+        newest = python_index.newest(["torch"], index=index, seconds=limit)["torch"].version
+    except (Failed, KeyError):
+        todo = "torchsmith line list --online says why"
+        yield HealthCheck("torch", "missing", "the Python index does not answer", todo)
+        return
+    lines = {cell.line for cell in workspace.matrix.cells}
+    own = max((workspace.catalog.lines[name].torch for name in lines), key=version_key, default="")
+    minor = ".".join(newest.split(".")[:2])
+    todo = "" if is_release(own, minor) else f"torchsmith line add {minor}"
+    yield _good("torch", not todo, f"{newest} is the newest on the Python index; here {own or 'none'}", todo)
 
 
 def _state(root: Path) -> Iterator[HealthCheck]:

@@ -9,26 +9,35 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, tell, warn, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
+from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Request
-from torchsmith.core.problem import Conflict
+from torchsmith.cli.terminal import Terminal
+from torchsmith.core.files import write_atomic
+from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.edit.line import is_buildable, matrix_of_line
 from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
+from torchsmith.verbs.line import LineAddRequest, add_line
 from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
+    SCHEMA,
     block_title,
     derive_workspace,
+    new_file,
     start_workspace,
     write_derived,
+    write_with_schema,
 )
 
 EXAMPLE = "torchsmith init builds --for 'RTX 4090'"
+EMPTY = "# Which PyTorch builds this workspace ships.\nformat = 1\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +70,8 @@ class InitRequest(Request):
         Option("--from", "Derive the matrix from the recipes of these repositories."),
     ] = ()
     line: Annotated[
-        str | None, Option("With --from: the torch line of recipes that do not state theirs.")
+        str | None,
+        Option("Start with this torch release, such as 2.14; with --from: that of recipes that state none."),
     ] = None
     force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
 
@@ -82,29 +92,30 @@ class InitReport(msgspec.Struct, frozen=True):
     newer: dict[str, str] = {}  # torch releases that are newer than those of the matrix, and what each lacks
 
 
-def init(request: InitRequest) -> InitReport:
-    """Write a torchsmith.toml: for a profile, for cells, for GPUs, or for existing repositories. Raises
+def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
+    """Write a torchsmith.toml: for a profile, a torch release, cells, GPUs, or existing repositories. Raises
     Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
     sources = {
         "--from": request.existing,
         "--for": request.gpus,
         "--cell": request.cell,
         "--profile": request.profile != "real",
+        "--line": request.line and not request.existing,
     }
     given = [option for option, value in sources.items() if value]
     if len(given) > 1:
         raise Conflict(f"{' and '.join(given)} each say which builds: give one of them")
-    if request.line and not request.existing:
-        hint = f'without --from, write line = "{request.line}" into torchsmith.toml'
-        raise Conflict("--line needs --from", hint=hint)
     if not request.existing:
         if len(request.folders) > 1:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
-        file = start_workspace(
-            folder, request.profile, cells=request.cell, gpus=request.gpus, replace=request.force
-        )
+        if request.line:
+            file = _start_line(folder, request.line, reporter, replace=request.force)
+        else:
+            file = start_workspace(
+                folder, request.profile, cells=request.cell, gpus=request.gpus, replace=request.force
+            )
         opened = open_workspace(file)
         cells = opened.matrix.cells
         lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
@@ -129,6 +140,29 @@ def init(request: InitRequest) -> InitReport:
     )
 
 
+def _start_line(folder: Path, name: str, reporter: Reporter, *, replace: bool) -> Path:
+    """Write a workspace with the builds of a torch release, and if the catalog has no nixpkgs for that, the
+    line, as `line add` does. If that fails, nothing is left."""
+    file = new_file(folder, replace=replace)
+    catalog = builtin_catalog()
+    before = file.read_text() if file.exists() else None
+    write_with_schema(file, EMPTY)
+    try:
+        if is_buildable(name, catalog):
+            text = matrix_of_line(open_workspace(file), catalog.lines[name], catalog)
+            write_with_schema(file, f"{EMPTY}\n{text}")
+        else:
+            add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
+    except Problem:
+        if before is None:
+            file.unlink()
+            file.with_name(SCHEMA).unlink()
+        else:
+            write_atomic(file, before)
+        raise
+    return file
+
+
 def _drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
     """The oldest NVIDIA driver for the builds of each CUDA release, the oldest release first."""
     needed = grouped(
@@ -144,8 +178,9 @@ def run(*, request: InitRequest, json: JsonOption = False) -> None:
 
     [bold]--for 'RTX 4090'[/bold] starts with every build for that GPU. Without it, the file names the profile
     [bold]real[/bold]: all GPUs from sm80 with CUDA 13.0. [bold]wide[/bold] has more CUDA releases.
+    [bold]--line 2.14[/bold] has the builds of that torch release, and adds it as line add does.
     """
-    report = init(request)
+    report = init(request, Terminal())
     answer(report, _print_report, as_json=json)
     next_step("plan" if request.existing else "apply", workspace=report.file.parent)
 

@@ -270,7 +270,8 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
 
 
 def _new_cells(proposal: Proposal) -> int:
-    return len(proposal.after.matrix.cells) - len(proposal.workspace.matrix.cells)
+    before, after = (lines.present_cells(one) for one in (proposal.workspace, proposal.after))
+    return len(after) - len(before)
 
 
 def _companions_at(pin: Pin, line: Line) -> dict[str, str]:

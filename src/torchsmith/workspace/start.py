@@ -91,9 +91,7 @@ def start_workspace(
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
-    file = folder / FILE
-    if file.exists() and not replace:
-        raise Exists(f"{file} exists already", hint="--force replaces it")
+    file = new_file(folder, replace=replace)
     if cells:
         text = matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
     elif gpus:
@@ -105,11 +103,19 @@ def start_workspace(
         text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
     if not any(cell.variant.cuda for cell in read_as(file, text).cells):
         text = text.replace(TOOLKIT, "")
-    _write_with_schema(file, text)
+    write_with_schema(file, text)
     return file
 
 
-def _write_with_schema(file: Path, text: str) -> None:
+def new_file(folder: Path, *, replace: bool) -> Path:
+    """The torchsmith.toml of a folder. Raises Exists if there is one, unless `replace`."""
+    file = folder / FILE
+    if file.exists() and not replace:
+        raise Exists(f"{file} exists already", hint="--force replaces it")
+    return file
+
+
+def write_with_schema(file: Path, text: str) -> None:
     """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
     write_atomic(file, SCHEMA_LINE + text)
     write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
@@ -235,7 +241,7 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         write_atomic(own, "# The folders of these packages.\n" + table_text(table))
     if derived.pins:
         write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
-    _write_with_schema(derived.file, derived.text)
+    write_with_schema(derived.file, derived.text)
 
 
 def _root(repos: Sequence[Path]) -> Path:
