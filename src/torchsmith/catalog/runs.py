@@ -80,7 +80,7 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     missing = sorted(isa.needs.difference(features))
     if missing:
         return RunsNot(f"{isa.name} needs {', '.join(missing)}, which the CPU lacks")
-    return Runs("native", f"the CPU has all that {isa.name} needs")
+    return Runs("native", f"the CPU supports {isa.title}")
 
 
 def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:

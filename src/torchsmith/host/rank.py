@@ -324,7 +324,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         ),
         Criterion(
             lambda fit: bool(fit.unproved),
-            lambda fit, best: f"not proved: {fit.unproved[0]}",
+            lambda fit, best: f"untested: {fit.unproved[0]}",
         ),
         Criterion(
             _cuda_key,

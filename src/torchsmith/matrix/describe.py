@@ -180,7 +180,8 @@ def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
     pin = catalog.pins.get(build.pin)
     if pin is None or not pin.triton or in_range(pin.triton, line.triton):
         return ""
-    return f"torch {line.torch} needs {line.triton}, nixpkgs {pin.name} has {pin.triton}"
+    asked = line.triton.removeprefix("==")
+    return f"nixpkgs {pin.name} has {pin.triton}; torch {line.torch} asks for {asked}"
 
 
 class LineState(msgspec.Struct, frozen=True):

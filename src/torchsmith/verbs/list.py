@@ -237,7 +237,8 @@ def _print_summary(report: ListReport) -> None:
     cells = {package: {row.cell for row in report.cells if row.package == package} for package in packages}
     first = next(iter(cells.values()), set())
     if len(packages) > 1 and all(own == first for own in cells.values()):
-        parts = f"{counted(len(first), 'cell')} in all {len(packages)} packages ({', '.join(packages)})"
+        every = "both" if len(packages) == 2 else f"all {len(packages)}"
+        parts = f"{counted(len(first), 'cell')} in {every} packages ({', '.join(packages)})"
     else:
         parts = ", ".join(f"{len(own)} {package}" for package, own in cells.items())
     write(f"{counted(len(report.cells), 'variant')}: {parts}")

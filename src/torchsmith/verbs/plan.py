@@ -196,8 +196,7 @@ def _label(change: Change) -> str:
 def _why(change: Change) -> str:
     if not change.skipped:
         return change.why
-    kind = "" if change.kind == "rewrite" else f"{change.kind}: "
-    return f"{kind}{change.why}; --adopt {change.old or change.path} takes it over"
+    return f"would {change.kind} (needs --adopt): {change.why}"
 
 
 def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:

@@ -242,7 +242,7 @@ def _print_cell(cell: Explanation) -> None:
     if cell.build:
         columns([row for row in _rows(cell.build) if row[1]], ("cyan",))
         for text in cell.build.unproved:
-            write(f"not proved: {text}", "dim")
+            write(f"untested: {text}", "dim")
     if cell.newer:
         write(f"newer torch: {cell.newer} (torchsmith line list)", "dim")
     if cell.nearest:

@@ -195,7 +195,7 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
         *([f"runs on the CPU only and leaves {idle} idle"] if idle else []),
         *(f"provided that {reason}" for reason in fit.assumptions),
         *fit.reasons,
-        *(f"not proved: {reason}" for reason in fit.unproved),
+        *(f"untested: {reason}" for reason in fit.unproved),
     ]
 
 
