@@ -128,3 +128,9 @@ def test_a_gpu_on_a_board_with_a_cpu_names_that_cpu() -> None:
     board, cpu = next(item for one in CATALOG.gpus.values() for item in one.superchips.items())
     assert host_of_name(f"NVIDIA {board}", CATALOG) == cpu
     assert host_of_name("RTX 4090", CATALOG) == ""
+
+
+def test_a_patch_names_the_commit_that_its_address_has() -> None:
+    patches = [patch for fix in CATALOG.fixes.values() for patch in fix.patches.values()]
+    assert any(len(patch.rev) == 40 and patch.rev in patch.url for patch in patches)
+    assert msgspec.structs.replace(patches[0], url="https://example.org/a.patch").rev == ""
