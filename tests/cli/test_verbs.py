@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -327,3 +328,19 @@ def test_packages_list_their_releases_in_order(call: Call) -> None:
     rows = json.loads(call("package", "list", "--json").out)["packages"]
     releases = [list(row["releases"].values()) for row in rows if row["name"] == "pytorch"]
     assert releases == [sorted(releases[0], key=version_key, reverse=True)]
+
+
+def test_an_interrupt_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
+    """Python can lose one that comes in between, and keep the lock of its imports."""
+    module = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\ndone = True\n"
+    (tmp_path / "interrupted.py").write_text(module)
+    program = (
+        "import time\nfrom torchsmith.cli.main import handle_interrupts\nhandle_interrupts()\n"
+        "try:\n    import interrupted\n    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n    print(interrupted.done)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "True\n", done.stderr

@@ -7,12 +7,14 @@ import signal
 import sys
 import warnings
 from itertools import pairwise
+from types import FrameType
 
 from torchsmith.cli.console import print_problem, print_problem_json, warn
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
 INTERRUPTED = 130  # as shells do after Ctrl-C
+RETRY_SECONDS = 0.01  # until an interrupt is raised that came during an import
 
 
 def run() -> None:
@@ -20,7 +22,7 @@ def run() -> None:
     arguments = sys.argv[1:]
     if os.environ.get("COLUMNS") == "0":  # some CI services set it: unknown
         del os.environ["COLUMNS"]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
+    handle_interrupts()
     warnings.showwarning = lambda message, *_, **__: warn(f"warning: {message}")
     try:
         try:
@@ -38,6 +40,25 @@ def run() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def handle_interrupts() -> None:
+    """End and clean up after SIGTERM as after Ctrl-C."""
+    numbers = [signal.SIGTERM, signal.SIGALRM]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        numbers.append(signal.SIGINT)
+    for number in numbers:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; during an import later, since Python can lose it there and keep a lock."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _run(arguments: list[str]) -> None:
