@@ -27,7 +27,7 @@ CATALOG = WIDE.catalog
 TORCH = [cell for cell in WIDE.matrix.cells if cell.variant.package.is_torch]
 DRIVERS = ("470.1", "515", "525.60.13", "535.183.01", "550", "560", "570.124.06", "575", "580.65.06", "590")
 
-FEW = 300
+FEW = 100
 MANY = 10_000
 sizes = pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 

@@ -104,7 +104,7 @@ def test_what_is_picked_runs(facts: HostFacts, workload: str) -> None:
 
 
 @given(hosts())
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> None:
     answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
     served = {sm for one in answer.choice.variants for sm in one.gpus}
@@ -116,7 +116,7 @@ def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> No
 
 
 @given(hosts())
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
     answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
     own = [cell for cell in CELLS if cell.variant.package.name == "pytorch"]
