@@ -117,8 +117,8 @@ def new_file(folder: Path, *, replace: bool) -> Path:
 
 def write_with_schema(file: Path, text: str) -> None:
     """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
-    write_atomic(file, SCHEMA_LINE + text)
     write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
+    write_atomic(file, SCHEMA_LINE + text)  # last: init refuses a folder that has one
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:
