@@ -190,3 +190,7 @@ def test_the_site_is_found_and_searched_from_the_disk() -> None:
         site["theme"]["favicon"],
     ]
     assert all((ROOT / "docs" / name).is_file() for name in served)
+
+
+def test_the_documentation_stays_short() -> None:
+    assert sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) < 50_000

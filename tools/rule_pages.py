@@ -62,6 +62,5 @@ def _rule_page(rule: Rule, note: str) -> str:
 {good}
 ```
 
-Silence it with a comment `# torchsmith: ignore {rule.id}` on the line or the line above it, or in
-torchsmith.toml: see [audit](../audit.md). All rules: [index](../rules.md).
+[Silence it](../audit.md): `# torchsmith: ignore {rule.id}`. [All rules](../rules.md).
 """
