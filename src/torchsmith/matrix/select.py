@@ -162,8 +162,8 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = hardware_hint(text, catalog) or hardware_hint(selector, catalog)
     hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
-    hint = hint or "such as sm120, sm9*, cpu, cuda13_0, avx512*, package:torchvision, !sm110"
-    raise NotKnown(f"unknown selector {word!r}", hint=hint)
+    hint = hint or "such as sm120, sm9*, 'RTX 4090', cpu, cuda13_0, avx512*, package:torchvision, !sm110"
+    raise NotKnown(f"unknown selector or GPU {selector!r}", hint=hint)
 
 
 def _joins_axes(text: str, catalog: Catalog) -> bool:
