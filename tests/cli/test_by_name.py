@@ -117,7 +117,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     log.write_text("\n")
     assert call(*words).error == "empty"
     log.unlink()
-    assert call(*words).code == 3
+    assert call(*words).error == "not-found"
 
 
 def test_after_a_build_the_results_and_the_next_commands_are_told(

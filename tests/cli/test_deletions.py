@@ -70,7 +70,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: 
     assert not (smaller / GONE).exists()
 
 
-@pytest.mark.parametrize(("answer", "code", "there"), [("n", 2, True), ("", 2, True), ("y", 0, False)])
+@pytest.mark.parametrize(("answer", "code", "there"), [("n", 1, True), ("", 1, True), ("y", 0, False)])
 def test_on_a_terminal_it_asks(answer: str, code: int, there: bool, smaller: Path) -> None:
     ended, shown = answered(answer, "apply", "-w", str(smaller))
     assert ended == code

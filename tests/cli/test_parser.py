@@ -182,9 +182,8 @@ def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) ->
         "heavy = ('tree_sitter', 'subprocess', 'hashlib')\n"
         "print([one for one in heavy if one in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    argv, env = [sys.executable, "-c", code, *words], {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 from torchsmith.catalog import PythonVersion
-from torchsmith.core.process import find, run
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Problem
 
 SECONDS = 5.0
 VERSION = re.compile(r"^version(?:_info)?\s*=\s*(\d\.\d+)", re.MULTILINE)
@@ -24,8 +26,10 @@ def active_python() -> PythonVersion | None:
         folder = Path(conda, "conda-meta")
         names = sorted(file.name for file in folder.glob("python-*.json")) if folder.is_dir() else []
         text = _first(CONDA, "\n".join(names))
-    if not text and (python := find("python3")):
-        text = run([os.fspath(python), "-I", "-S", "-c", ASK], timeout=SECONDS).stdout.strip()
+    if not text and (python := shutil.which("python3")):
+        from torchsmith.core.process import run  # a short answer in an environment does without
+
+        text = run([python, "-I", "-S", "-c", ASK], timeout=SECONDS).stdout.strip()
     return PythonVersion.parse(text) if re.fullmatch(r"\d\.\d+", text) else None
 
 
@@ -36,6 +40,6 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
-    except OSError:
+        return read_text(path)
+    except Problem:
         return ""

@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 
 from torchsmith.core.problem import Exit, Failed, Invalid
-from torchsmith.core.process import ending_with_parent
 from torchsmith.core.text import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
@@ -235,7 +234,6 @@ def plan_batches(jobs: Iterable[EvalJob], workers: int) -> list[list[EvalJob]]:
 
 def _run_batches(session: Session, batches: list[list[EvalJob]]) -> Iterator[EvalResult]:
     """Run batches side by side; what a worker leaves undone goes to a new one."""
-    ending_with_parent()  # imports what it needs here: an interrupted import would block those of threads
     with ThreadPoolExecutor(max(1, session.limits.workers)) as pool:
         running: dict[Future[list[EvalJob]], int] = {}
         waiting = list(batches)

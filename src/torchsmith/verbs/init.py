@@ -17,7 +17,7 @@ from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, co
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Request
 from torchsmith.cli.terminal import Terminal
-from torchsmith.core.files import write_atomic
+from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit.line import is_buildable, matrix_of_line
@@ -145,7 +145,7 @@ def _start_line(folder: Path, name: str, reporter: Reporter, *, replace: bool) -
     line, as `line add` does. If that fails, nothing is left."""
     file = new_file(folder, replace=replace)
     catalog = builtin_catalog()
-    before = file.read_text() if file.exists() else None
+    before = read_text(file) if file.exists() else None
     write_with_schema(file, EMPTY)
     try:
         if is_buildable(name, catalog):
