@@ -15,7 +15,7 @@ import torchsmith
 from tests.cli.conftest import Call
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.process import usable_cores
+from torchsmith.core.cores import usable_cores
 from torchsmith.host.active import active_python
 
 NEWEST = next(iter(builtin_catalog().published_wheels.values())).torch  # the file has the newest first

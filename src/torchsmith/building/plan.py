@@ -13,8 +13,8 @@ from typing import ClassVar
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog, Estimate
+from torchsmith.core.cores import usable_cores
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
-from torchsmith.core.process import usable_cores
 from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.errors import Cause

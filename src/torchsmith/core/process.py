@@ -28,11 +28,6 @@ READ_BYTES = 1 << 16
 PIPE_BYTES = 2 << 20  # two pipes, each as large as they can be made
 
 
-def usable_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A command that has ended, by itself or by its time limit."""

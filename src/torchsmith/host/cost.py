@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.process import usable_cores
+from torchsmith.core.cores import usable_cores
 from torchsmith.core.text import counted, some_of
 from torchsmith.matrix import Variant
 from torchsmith.matrix.estimate import estimate_of
