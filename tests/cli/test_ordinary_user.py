@@ -50,7 +50,7 @@ def called(root: Path, *words: str, **variables: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("words", "place"),
     [
-        (("init", "new"), "new/torchsmith.toml"),
+        (("init", "new"), "new/torchsmith."),
         (("apply",), ".torchsmith/lock"),
         (("line", "update", "2.10", "--rev", REVISION), ".torchsmith/lock"),
         (("fix-hashes",), "/nonexistent/.local/state/torchsmith"),

@@ -109,7 +109,7 @@ def read_baseline(path: Path) -> frozenset[str]:
     try:
         table = json.loads(read_text(path))
         return frozenset(f"{entry['rule']} {entry['file']} {entry['message']}" for entry in table["findings"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Invalid(
             f"{path} is not a baseline: {error}", hint="torchsmith audit --write-baseline makes one"
         ) from error

@@ -131,8 +131,9 @@ def check_writable(path: Path) -> None:
 def _locked_draft(draft: str) -> int:
     """An open draft that no other process is writing; one that a killed process left is used again."""
     while True:
+        _remove_foreign(draft)
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except PermissionError as refused:
             try:
                 os.unlink(draft)  # of another user, whose run was killed
@@ -148,6 +149,15 @@ def _locked_draft(draft: str) -> int:
             os.close(handle)
             raise
         os.close(handle)  # the process that held it has put it in place
+
+
+def _remove_foreign(draft: str) -> None:
+    """Remove a draft that no run leaves: a fifo or another special file, or a file with a second name."""
+    with contextlib.suppress(FileNotFoundError):
+        state = os.lstat(draft)
+        special = not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode))
+        if special or (stat.S_ISREG(state.st_mode) and state.st_nlink > 1):
+            os.unlink(draft)
 
 
 def inside(root: Path, relative: str) -> Path:

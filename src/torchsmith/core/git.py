@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from torchsmith.core.problem import Invalid, Refused
+from torchsmith.core.files import read_text
+from torchsmith.core.problem import Invalid, Problem, Refused
 from torchsmith.core.process import Finished, run
 
 TIMEOUT_SECONDS = 300.0
+MAX_DIGITS = 6  # of GIT_CONFIG_COUNT
 Setting = tuple[str, str]
 Scoped = tuple[str, str, str]  # a setting's scope, key and value
 REMOTE = frozenset(("fetch", "ls-remote", "push"))
@@ -38,6 +40,7 @@ WITHOUT = {
 }
 ALWAYS = (
     ("core.fsmonitor", "false"),
+    ("diff.ignoreSubmodules", "all"),  # git would ask each of them, under its own settings
     ("log.showSignature", "false"),
     ("safe.bareRepository", "explicit"),  # a folder of the checkout that looks like a repository is none
     ("gc.auto", "0"),
@@ -86,6 +89,7 @@ def git(
     if (config := repo / ".git/config").exists() and not config.is_file():
         raise Refused(f"{config} is not a regular file")  # git would wait for ever
     configured = [] if command in PLAIN else list(_configured(repo, timeout))
+    _check_place(repo, configured)
     safe = [*ALWAYS, ("core.hooksPath", _hooks(configured) if command in WITH_HOOKS else os.devnull)]
     safe += harmless(configured)
     theirs = [key for scope, key, _ in configured if scope in ("local", "worktree")]
@@ -106,6 +110,38 @@ def git(
         names=True,
         env=environment([*settings, *safe]) | quiet | dict(env or {}),
     )
+
+
+def _check_place(repo: Path, configured: Iterable[Scoped]) -> None:
+    """Raise Refused if `.git` leads to a repository of another folder, or its settings to other files."""
+    folder = repo.absolute()
+    top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
+    if top is None:
+        return
+    place = top / ".git"
+    if place.is_symlink():
+        raise Refused(f"{place} is a link", hint="it may lead to a repository of yours: make it a folder")
+    named = [value for scope, key, value in configured if scope == "local" and key == "core.worktree"]
+    own = place
+    if place.is_file():
+        own = top / read_text(place).partition("gitdir:")[2].strip()
+        back = own / "gitdir"  # of a linked worktree; a submodule has the setting core.worktree
+        found = Path(read_text(back).strip()) if back.is_file() else own / _own_setting(own, "worktree")
+        if found.resolve() not in (place.resolve(), top.resolve()):
+            raise Refused(f"{place} leads to {own}, which is the repository of another folder")
+    for value in named:
+        if (own / value).resolve() != top.resolve():
+            raise Refused(f"{place} has the files of another folder: core.worktree is {value}")
+
+
+def _own_setting(place: Path, name: str) -> str:
+    """A setting of the section core in a repository's own file; empty if it has none."""
+    try:
+        text = read_text(place / "config")
+    except Problem:
+        return ""
+    found = re.search(rf"^\s*{name}\s*=\s*(.*?)\s*$", text, re.MULTILINE | re.IGNORECASE)
+    return found[1] if found else ""
 
 
 def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:
@@ -158,7 +194,7 @@ def environment(settings: Iterable[Setting] = ()) -> dict[str, str]:
     """The user's environment for git in any repository, with settings that override what files say."""
     env = {name: value for name, value in os.environ.items() if name not in LOCAL_VARIABLES}
     text = env.get("GIT_CONFIG_COUNT") or "0"
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > MAX_DIGITS:
         raise Invalid(f"GIT_CONFIG_COUNT is {text!r} and not a number", hint="unset GIT_CONFIG_COUNT")
     count = int(text)
     for key, value in settings:

@@ -21,7 +21,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.group import Group
 from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.cli.request import Request
-from torchsmith.core.files import write_atomic
+from torchsmith.core.files import check_own, inside, write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
 from torchsmith.core.text import shell_word
 from torchsmith.workspace import git
@@ -68,7 +68,7 @@ def ci_github(request: CiRequest) -> CiReport:
             f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer cells"
         )
     text = github_workflow(rows, workspace.catalog, install, folder)
-    return _report(request, repository / f".github/workflows/{workflow_name(folder)}.yml", text)
+    return _report(request, repository, repository / f".github/workflows/{workflow_name(folder)}.yml", text)
 
 
 def ci_hydra(request: HydraRequest) -> CiReport:
@@ -77,9 +77,9 @@ def ci_hydra(request: HydraRequest) -> CiReport:
     repository, folder = _place(workspace.home)
     if request.spec:
         spec = hydra_spec(request.spec, request.branch, folder)
-        return _report(request, repository / "hydra-spec.json", spec)
+        return _report(request, repository, repository / "hydra-spec.json", spec)
     cells = workspace.select(request.selectors).cells
-    return _report(request, workspace.home / "release.nix", hydra_jobset(cells))
+    return _report(request, workspace.home, workspace.home / "release.nix", hydra_jobset(cells))
 
 
 def _place(home: Path) -> tuple[Path, PurePath]:
@@ -107,9 +107,11 @@ def _install(workspace: Workspace) -> str:
     return install
 
 
-def _report(request: CiRequest, place: Path, text: str) -> CiReport:
+def _report(request: CiRequest, root: Path, place: Path, text: str) -> CiReport:
     if not request.write:
         return CiReport(text=text)
+    inside(root, str(place.relative_to(root)))  # not through a link
+    check_own(place, text.partition("\n")[0] if place.suffix != ".json" else '"PyTorch builds"')
     write_atomic(place, text)
     return CiReport(text=text, written=place)
 

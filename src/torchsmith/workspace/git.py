@@ -232,7 +232,10 @@ def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
     own = {**found, "GIT_INDEX_FILE": f"{folder}/index"}
     if Path(index).is_file():
         shutil.copyfile(index, own["GIT_INDEX_FILE"])
-    _done(repo, ("add", "--update"), own)
+    listing = _done(repo, ("ls-files", "--stage", "-z"), own).split("\0")
+    inner = [entry.partition("\t")[2] for entry in listing if entry.startswith("160000 ")]
+    # git would ask repositories inside whether they changed, under their own settings.
+    _done(repo, ("add", "--update", "--", ":/", *(f":(top,literal,exclude){path}" for path in inner)), own)
     tree = _done(repo, ("write-tree",), own)
     parents = ("-p", last) if (last := head(repo)) else ()
     return _done(repo, ("commit-tree", *parents, "-m", "changes", tree), own), found

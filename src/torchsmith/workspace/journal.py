@@ -9,6 +9,7 @@ for a kill; files are not synced to disk, so it does not hold for a loss of powe
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, Change
 
 FILE = "journal.json"
+UNREADABLE = "?"  # in place of a digest: it counts as changed
 MAX_GITS = 4  # that run at a time; one repository around all of them takes one
 
 
@@ -185,6 +187,8 @@ class Writer:
         if not _is_inside(self.root, path):
             return True
         now = _digest(target)
+        if now == UNREADABLE:
+            return True
         if not step.after:
             return now not in (step.before, "")
         draft = _staged(str(target))
@@ -324,8 +328,8 @@ def _digest(path: Path) -> str:
     """By which an edit is noticed, whatever clocks say; empty for what is not a file."""
     try:
         return hashlib.sha256(read_bytes(path, links=False)).hexdigest()
-    except OSError:
-        return ""
+    except OSError as error:
+        return UNREADABLE if error.errno in (errno.EFBIG, errno.EACCES, errno.EPERM, errno.EIO) else ""
 
 
 def _write_new(path: str, text: str, mode: int | None, *, replaces: bool = True) -> None:

@@ -37,7 +37,7 @@ def _read(lock: Path, changed: int) -> tuple[LockedNixpkgs, ...]:
     try:
         table = json.loads(read_text(lock))
         locked = [*(_flake(table) if lock.name == "flake.lock" else _pins(table))]
-    except (Problem, ValueError, AttributeError, TypeError, KeyError):
+    except (Problem, ValueError, AttributeError, TypeError, KeyError, RecursionError):
         return ()
     return tuple(
         LockedNixpkgs(rev, modified if isinstance(modified, int) else 0)

@@ -17,7 +17,7 @@ from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import RetiredGpu
 from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.catalog.names import hardware_hint
-from torchsmith.core.files import write_atomic
+from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
@@ -117,6 +117,7 @@ def new_file(folder: Path, *, replace: bool) -> Path:
 
 def write_with_schema(file: Path, text: str) -> None:
     """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
+    check_own(file.with_name(SCHEMA), '"title": "torchsmith.toml"')
     write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
     write_atomic(file, SCHEMA_LINE + text)  # last: init refuses a folder that has one
 

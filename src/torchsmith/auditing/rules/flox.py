@@ -50,7 +50,7 @@ def environment_is_valid(path: Path, text: str) -> Iterator[Defect]:
         return
     try:
         table = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         yield Defect(f"not JSON: {error}")
         return
     if not isinstance(table, dict) or not isinstance(table.get("name"), str) or table.get("version") != 1:

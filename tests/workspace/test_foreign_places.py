@@ -1,0 +1,103 @@
+"""Repositories and files that a checkout brings lead to nothing else of the user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from torchsmith.core.files import write_atomic
+from torchsmith.core.git import git
+from torchsmith.core.problem import Invalid, Refused
+from torchsmith.workspace.git import commit_of_changes, init
+from torchsmith.workspace.journal import UNREADABLE, _digest
+
+
+def made(folder: Path) -> Path:
+    """A repository with one commit."""
+    init(folder)
+    (folder / "a").write_text("a")
+    for words in (("add", "a"), ("-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "a")):
+        subprocess.run(["git", "-C", folder, *words], check=True)
+    return folder
+
+
+def test_git_works_in_no_repository_of_another_folder(tmp_path: Path) -> None:
+    own, other = made(tmp_path / "own"), made(tmp_path / "other")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/.git").symlink_to(other / ".git")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file/.git").write_text(f"gitdir: {other}/.git\n")
+    for folder in (tmp_path / "link", tmp_path / "file"):
+        with pytest.raises(Refused):
+            git(folder, "status")
+    git(own, "config", "core.worktree", str(other))
+    with pytest.raises(Refused):
+        git(own, "add", "--update")
+
+
+def test_linked_worktrees_and_submodules_are_repositories_of_their_folder(tmp_path: Path) -> None:
+    own, inner = made(tmp_path / "own"), made(tmp_path / "inner")
+    subprocess.run(["git", "-C", own, "worktree", "add", "-q", tmp_path / "tree"], check=True)
+    allowed = ("-c", "protocol.file.allow=always")
+    subprocess.run(["git", "-C", own, *allowed, "submodule", "--quiet", "add", inner, "sub"], check=True)
+    for folder in (tmp_path / "tree", own / "sub", own):
+        assert git(folder, "status", "--porcelain").ok
+
+
+def test_no_program_of_a_repository_inside_runs(tmp_path: Path) -> None:
+    own = made(tmp_path / "own")
+    inner = made(own / "sub")
+    subprocess.run(["git", "-C", own, "add", "sub"], check=True, stderr=subprocess.DEVNULL)
+    mark = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    subprocess.run(["git", "-C", inner, "config", "core.fsmonitor", program], check=True)
+    (own / "a").write_text("changed")
+    commit_of_changes(own, tmp_path / "new")
+    assert not mark.exists()
+
+
+def test_a_file_too_large_to_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.touch()
+    os.truncate(file, 17 << 20)
+    assert _digest(file) == UNREADABLE
+    assert _digest(tmp_path / "missing") == ""
+
+
+def test_a_draft_that_is_a_fifo_or_another_name_of_a_file_is_removed(tmp_path: Path) -> None:
+    notes, target = tmp_path / "notes", tmp_path / "out"
+    notes.write_text("precious")
+    os.link(notes, tmp_path / ".out.new")
+    write_atomic(target, "text")
+    assert (target.read_text(), notes.read_text()) == ("text", "precious")
+    os.mkfifo(tmp_path / ".out.new")
+    write_atomic(target, "again")
+    assert target.read_text() == "again"
+
+
+def test_files_of_the_user_are_not_overwritten(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/torchsmith.schema.json").write_text("mine")
+    assert call("init", str(tmp_path / "new"), "--json").error == "exists"
+    assert call("init", str(tmp_path / "builds")).code == 0
+    (tmp_path / "builds/release.nix").write_text("mine")
+    words = ("ci", "hydra", "--write", "-w", str(tmp_path / "builds"))
+    assert call(*words).code == 2
+    assert (tmp_path / "builds/release.nix").read_text() == "mine"
+    (tmp_path / "builds/release.nix").unlink()
+    assert call(*words).code == 0
+    assert call(*words).code == 0
+
+
+def test_a_number_of_settings_with_thousands_of_digits_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "9" * 5000)
+    with pytest.raises(Invalid):
+        git(tmp_path, "status")
