@@ -41,6 +41,7 @@ from torchsmith.workspace.load import Workspace, open_workspace
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
+LEAST_DROPPED = 2  # the rank from which lines may be left out of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +359,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """A line of the answer; those of the highest rank are left out first."""
+    """A line of the answer; those of the highest rank are left out first, conditions (1) never."""
 
     text: str
     style: str = ""
@@ -372,10 +373,11 @@ def _print_report(report: PickReport, *, everything: bool) -> None:
     lines = [*first, *_build_lines(report, everything=everything)]
     wheels = [*_wheel_lines(report, everything=everything)]
     shown = lines
-    for rank in range(max(line.rank for line in lines), 0, -1):
-        if everything or len(shown) + len(wheels) <= ROOM:
+    while not everything and len(shown) + len(wheels) > ROOM:
+        place, last = max(enumerate(shown), key=lambda row: (row[1].rank, row[0]))
+        if last.rank < LEAST_DROPPED:
             break
-        shown = [line for line in shown if line.rank < rank]
+        shown = [*shown[:place], *shown[place + 1 :]]
     for line in (*shown, *wheels):
         write(line.text, line.style, wrap=line.wrap)
     if everything:
@@ -443,7 +445,7 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
     short = {
         name: text for name, text in chosen.commands.items() if everything or name not in ("nix", "flox")
     }
-    yield from _commands(short, rank=4 if second else int(chosen != report.choice[0]))
+    yield from _commands(short, rank=4 if second else 2 * (chosen != report.choice[0]))
 
 
 def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
