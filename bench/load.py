@@ -12,7 +12,7 @@ from tools.load.reckon import Load
 
 
 def rows() -> Iterator[Row]:
-    """200 trivial derivations on 8 loopback builders that nobody kills."""
+    """200 trivial derivations on 8 loopback builders that are not killed."""
     load = Load(200, 8, seconds=0.0, every=(1e9, 1e9))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         cost = run(Path(folder), load).cost

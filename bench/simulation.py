@@ -150,7 +150,7 @@ def simulate(tasks: Sequence[Task], slots: Sequence[Slot], priority: Priority) -
 
 
 def lower_bound(tasks: Sequence[Task], slots: Sequence[Slot]) -> dict[str, float]:
-    """No order can be faster than this: for each system and, where slots run several, all together.
+    """No order can be faster than this: for each system and, if slots run several, all together.
 
     Tasks of a group wait for what they need (heads) and leave work behind them (tails). However they are
     placed, the m slots of a group stay idle for at least its m shortest heads and tails, so their sum and the

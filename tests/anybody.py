@@ -1,4 +1,4 @@
-"""Command prefixes under which permissions count, also where root runs the tests."""
+"""Command prefixes under which permissions count, also if root runs the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def weakened() -> tuple[str, ...]:
 
 
 def shells_may_start(program: str) -> bool:
-    """Whether a shell of that user can start a program: not where it lies below root's home."""
+    """Whether a shell of that user can start a program: not if it is below root's home."""
     return (
         subprocess.run([*ordinary(), "sh", "-c", '"$0" -c 1', program], capture_output=True).returncode == 0
     )

@@ -22,7 +22,7 @@ from tools import browser
 settings.register_profile("torchsmith", deadline=None)
 settings.load_profile("torchsmith")
 
-# A part is there when all of its commands are; `make test` installs them where it may.
+# A part is there when all of its commands are; `make test` installs them if it may.
 PARTS = {
     "ninja": ("ninja", "gcc"),
     "chromium": (browser.PROGRAM,),
@@ -90,7 +90,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """CI has every part, so a test that it skips is a test that nobody runs."""
+    """CI has every part, so a test that it skips is never run."""
     report = yield
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
         report.outcome, report.longrepr = "failed", f"skipped in CI: {_reason(report)}"
@@ -98,7 +98,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not tested, and how to change that, where nobody overlooks it."""
+    """What was not tested, and how to change that, at the end."""
     skipped = Counter(map(_reason, terminalreporter.stats.get("skipped", ())))
     for reason, count in skipped.items():
         terminalreporter.write_line(f"NOT TESTED HERE: {count} tests, because {reason}", yellow=True)

@@ -19,7 +19,7 @@ class NoBrowser(Exception):
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A running browser; NoBrowser where it or Playwright is not installed.
+    """A running browser. Raises NoBrowser if it or Playwright is not installed.
 
     A sandbox of its own is not to be had in a container, nor as root.
     """

@@ -4,7 +4,7 @@
     python -m tools.compare_truth rounds.json                            # judges kept rounds again
 
 B is the same build, but some operations spend 5 % more CPU time. Comparisons of 16 rounds are then drawn out
-of all: one planted operation at a time, beside those where nothing was planted.
+of all: one planted operation at a time, beside those without a plant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Single wrong facts put into the catalog, and which check catches each: loading, `facts`, or the tests that
 hold it against second sources. Prose (titles, notes, sources) is left alone; nothing is compared with a copy
-of the catalog. `python -m tools.flips [SHARE] [EVERY]` tries every EVERYth of them (1), and fails where
+of the catalog. `python -m tools.flips [SHARE] [EVERY]` tries every EVERYth of them (1), and fails if
 fewer than SHARE percent (98) are caught.
 """
 
@@ -112,7 +112,7 @@ def _wrong(file: str, path: tuple[str, ...], value: Any) -> Iterator[Any]:
 
 
 def _near(text: str) -> str:
-    """The same with its last digit another, or its first letter where it has none."""
+    """The same with its last digit another, or its first letter if it has none."""
     digits = [at for at, letter in enumerate(text) if letter.isdigit()]
     if not digits:
         return chr((ord(text[0]) - 97 + 1) % 26 + 97) + text[1:] if text else "x"

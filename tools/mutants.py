@@ -112,7 +112,7 @@ def drawn(seed: int, count: int) -> list[Mutant]:
 
 def tests_for(mutant: Mutant, *, quick: bool) -> list[str]:
     """The test files of a mutant's package, those that name its module first; then others that name it.
-    `quick`: only those of the package that name it, where there are any."""
+    `quick`: only those of the package that name it, if there are any."""
     parts = Path(mutant.file).with_suffix("").parts[1:]
     package, name = parts[1], ".".join(parts)
     folders = [ROOT / "tests" / folder for folder in ALSO.get(package, (package,))]
@@ -124,7 +124,7 @@ def tests_for(mutant: Mutant, *, quick: bool) -> list[str]:
 
 
 def outcome(mutant: Mutant, folder: Path, options: argparse.Namespace) -> str:
-    """`killed`, `survived`, `slow` where the time was over before a test failed, or `unsure` where the tests
+    """`killed`, `survived`, `slow` if the time was over before a test failed, or `unsure` if the tests
     fail without the mutant too."""
     file = folder / mutant.file
     original = file.read_bytes()

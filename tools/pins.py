@@ -1,7 +1,7 @@
 """What nixpkgs has at the pins that torchsmith ships: asked of Nix, written into probed/pins.toml.
 
     python -m tools.pins --nixpkgs 6a030d5=TREE --nixpkgs fe5e41d=TREE ...     writes the file
-    python -m tools.pins --check --nixpkgs 6a030d5=TREE ...                    fails where it would change
+    python -m tools.pins --check --nixpkgs 6a030d5=TREE ...                    fails if it would change
 
 A tree is a checkout or an unpacked tarball of that revision. Entries whose tree is not given stay as they
 are, and one that says the same as before keeps its day and version of Nix: the file stays the same.

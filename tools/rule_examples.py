@@ -19,7 +19,7 @@ VISION = "torchvision-python313-cuda13_0-sm120-avx512"
 CPU = "pytorch-python313-cpu-avx512bf16"
 FLOX = "pytorch-python311-cuda12_8-sm80-avx2"
 NARROWED = re.compile(r"\n +cuda(?:Capabilities|ForwardCompat) = .*# .*")
-NEED_A_WIDE_SET = ("TS405", "TS409")  # rules on torch's own target, silent where all of nixpkgs is narrowed
+NEED_A_WIDE_SET = ("TS405", "TS409")  # rules on torch's own target, silent if all of nixpkgs is narrowed
 
 
 @cache
@@ -52,7 +52,7 @@ def sketches() -> dict[str, dict[str, str | Files]]:
 
 
 def text_of(path: str, text: str) -> str:
-    """A file of an example as it lies in its repository."""
+    """A file of an example as it is in its repository."""
     if not text.startswith("@"):
         return text
     name, _, change = text[1:].partition(" ")

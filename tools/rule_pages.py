@@ -12,7 +12,7 @@ INTRODUCTION = """# Rules of the audit
 | severity | meaning |
 | --- | --- |
 | error | it does not build, or builds the wrong thing |
-| warning | it works by luck, or helps nobody |
+| warning | it works by luck, or is of no use |
 | note | it could be better; shown with `--notes` |
 
 | certainty | rests on | at most |

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install the system parts that tests need, where this user may; otherwise name the command that does.
+# Install the system parts that tests need, if this user may; otherwise name the command that does.
 set -eu
 
 PATH="$PATH:/usr/sbin" # where sshd is, whoever asks

@@ -117,7 +117,7 @@ def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
 
 
 def _cell(parameter: Parameter) -> str:
-    """What a parameter is for, in a table's cell; a star is no emphasis there."""
+    """What a parameter is for, in a table's cell; a star is not emphasis there."""
     return described(parameter).replace("*", r"\*")
 
 

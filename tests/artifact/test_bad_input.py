@@ -196,7 +196,7 @@ def test_a_loop_of_links_is_walked_once(tmp_path: Path) -> None:
 
 
 def test_links_between_paths_of_a_store_elsewhere_stay_in_it(tmp_path: Path) -> None:
-    """Nix writes /nix/store into the links of a store that lies in another folder."""
+    """Nix writes /nix/store into the links of a store in another folder."""
     store = tmp_path / "nix/store"
     (store / "torch/torch").mkdir(parents=True)
     (store / "torch-lib/lib").mkdir(parents=True)

@@ -26,7 +26,7 @@ from torchsmith.matrix import Variant
 TRIPLES: dict[ElfMachine, str] = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 CATALOG = builtin_catalog()
 LINUX = {name: isa for name, isa in CATALOG.isas.items() if isa.platform.endswith("-linux")}
-# How a library may come to lie there, and what the compiler is told for it.
+# How a library may get there, and the compiler's options for it.
 FORMS: dict[str, tuple[str, ...]] = {
     "as built": (),
     "strip -S": (),  # as nixpkgs strips every library
@@ -122,7 +122,7 @@ def nvcc(machine: ElfMachine, *options: str | Path, flags: tuple[str, ...] = ())
 
 @cache
 def host_half(machine: ElfMachine, work: Path) -> Path:
-    """What nvcc hands to the host compiler, under such a name as it has; code for the GPU lies beside it."""
+    """What nvcc hands to the host compiler, under such a name as it has; code for the GPU is beside it."""
     kept = work / f"{machine}-kept"
     kept.mkdir()
     nvcc(machine, "--keep", f"--keep-dir={kept}", "-cuda", "-o", kept / "ops.ii")

@@ -328,7 +328,7 @@ def test_the_dev_output_beside_a_result_link_is_asked_too(tmp_path: Path) -> Non
 
 @pytest.mark.needs("nix")
 def test_a_bare_store_path_finds_its_dev_output_by_the_stores_record(tmp_path: Path) -> None:
-    """What `verify` names as the next step is a store path, which no link lies beside."""
+    """What `verify` names as the next step is a store path, with no link beside it."""
     (tmp_path / "default.nix").write_text(
         """let
           system = builtins.currentSystem;
@@ -344,7 +344,7 @@ def test_a_bare_store_path_finds_its_dev_output_by_the_stores_record(tmp_path: P
 
 
 def test_a_python_above_a_nix_package_is_not_its_own(tmp_path: Path) -> None:
-    """`/bin/python3` lies three folders above every store path."""
+    """`/bin/python3` is three folders above every store path."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     root = tmp_path / "nix" / "store" / "abc-torch-2.10.0"

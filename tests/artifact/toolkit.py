@@ -39,7 +39,7 @@ PTX = """.version {version}
 
 
 def wheel(requirement: str) -> Path:
-    """The folder of an unpacked wheel; the test is skipped where it cannot be had."""
+    """The folder of an unpacked wheel; the test is skipped if it cannot be had."""
     found = _wheel(requirement)
     if isinstance(found, str):
         pytest.skip(found)

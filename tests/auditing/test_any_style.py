@@ -1,4 +1,4 @@
-"""Nix files in nobody's naming scheme: overlays, flakes, package functions, modules, shells."""
+"""Nix files without a naming scheme: overlays, flakes, package functions, modules, shells."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_files_that_git_ignores_are_not_read(tmp_path: Path) -> None:
 def test_syntax_that_this_reader_does_not_know_is_no_error_of_the_file(tmp_path: Path) -> None:
     report = judged(tmp_path, piped="{ torch }: [ torch ] |> map (one: one)", broken="{ torch }: = torch")
     unread = {Path(one.where.file).name: one.severity for one in report.findings if one.rule == "TS001"}
-    certain = find("nix-instantiate") is not None  # Nix has the last word, where there is one
+    certain = find("nix-instantiate") is not None  # Nix has the last word, if it is installed
     wanted = Severity.ERROR if certain else Severity.WARNING
     assert unread == {"piped.nix": Severity.NOTE, "broken.nix": wanted}
 

@@ -1,4 +1,4 @@
-"""The verb: what people and programs get to see, what is silenced, and what is mended."""
+"""The verb: what people and programs get to see, what is silenced, and what is fixed."""
 
 from __future__ import annotations
 

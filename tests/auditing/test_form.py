@@ -55,7 +55,7 @@ def generated(settings: str) -> tuple[Workspace, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def right() -> dict[str, str]:
-    """One recipe for each GPU and each instruction set, without a header, as if somebody had typed them."""
+    """One recipe for each GPU and each instruction set, without a header, as if written by hand."""
     texts = generated(SETTINGS)[1]
     diagonal = [f"-{gpu.name}-{isa.name}" for gpu, isa in zip(GPUS, ISAS, strict=True)]
     chosen = {name: text.partition("\n")[2] for name, text in texts.items() if name.endswith(tuple(diagonal))}

@@ -1,4 +1,4 @@
-"""Each rule speaks where it should, and is silent on a right recipe."""
+"""Each rule reports what it should, and is silent on a right recipe."""
 
 from __future__ import annotations
 

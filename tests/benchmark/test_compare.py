@@ -1,4 +1,4 @@
-"""Two builds take turns: what differs is found, what is wrong is left out, and a crash takes nobody along."""
+"""Two builds take turns: what differs is found, what is wrong is left out, and a crash stays alone."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class LoopbackBuilder:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is logged in."""
+        """Whether a user is logged in."""
         return bool(descendants(self.process.pid))
 
     def kill(self) -> None:

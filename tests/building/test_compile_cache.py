@@ -29,7 +29,7 @@ X86, ARM = "x86_64-linux", "aarch64-linux"
 
 
 def plan(*cells: str, seconds: Mapping[str, float] = {}, basis: Basis = "a guess") -> BuildPlan:
-    """A plan of torches, each of which takes 100 seconds where nothing else is said."""
+    """A plan of torches, each of which takes 100 seconds unless stated."""
     names = [f"pytorch-python313-{cell}" for cell in cells]
     jobs = [
         Job(name, name, (name,), "pytorch", True, ARM if "arm" in name else X86, recipes=(name,))

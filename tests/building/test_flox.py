@@ -1,4 +1,4 @@
-"""What torchsmith rests on when Flox builds. The same claims are made of a real flox where one is on PATH."""
+"""What torchsmith rests on when Flox builds. The same claims are made of a real flox if one is on PATH."""
 
 from __future__ import annotations
 

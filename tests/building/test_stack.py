@@ -41,7 +41,7 @@ def test_a_stack_has_one_torch_and_brings_the_cells_own_builds(
     graph = json.loads(call(*place.words("eval", "--graph", "--json")).out)["graph"]
     torch = [set(one["recipes"]) for one in graph["long_builds"] if one["kind"] == "pytorch"]
     below = {f"{name}-{CELL}" for name in ("pytorch", *NEEDS[:2], *SHIPPED, "vllm") if name != "onnxruntime"}
-    assert torch == [below], "one torch, in whatever needs it, also where einops brings it in"
+    assert torch == [below], "one torch, in whatever needs it, also if einops brings it in"
     recipes = graph["recipes"]
     told = subprocess.run(
         ["nix-store", "-qR", recipes[f"vllm-{CELL}"]], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""`init --from`: what a person with recipes of his own is told, and what lies there afterwards."""
+"""`init --from`: what it says to a person with recipes, and what is there afterwards."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_recipes_at_another_nixpkgs_than_their_line_are_told(
 def test_a_nixpkgs_that_a_line_cannot_have_is_told(
     rev: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Since only some of its recipes are at it, or since nobody knows what it has."""
+    """Since only some of its recipes are at it, or since what it has is unknown."""
     pins = builtin_catalog().pins
     other = rev or pins["0182a36"].rev
     repo = repository(tmp_path / "build-pytorch", RIGHT, change=(pins["6a030d5"].rev, other))

@@ -35,7 +35,7 @@ def smaller(tmp_path: Path) -> Path:
 
 
 def answered(answer: str, *words: str) -> tuple[int, str]:
-    """The exit code of a command on a terminal where somebody types an answer, and what it showed."""
+    """The exit code of a command on a terminal on which an answer is typed, and what it showed."""
     child, terminal = pty.fork()
     if child == 0:
         os.execv(sys.executable, [sys.executable, "-m", "torchsmith", *words])

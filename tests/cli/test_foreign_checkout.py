@@ -1,4 +1,4 @@
-"""A checkout of somebody else: its programs do not run, and it writes text alone to the terminal."""
+"""A checkout from elsewhere: its programs do not run, and it writes text alone to the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchsmith.record import JobRow, open_record
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a verb writes where it is called lands in no clone."""
+    """What a verb writes to the working directory is not written into a clone."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -22,7 +22,7 @@ REVISION = "0" * 39 + "1"
 
 @pytest.fixture
 def theirs() -> Iterator[Path]:
-    """A workspace that everybody may read and nobody may write, where everybody may go."""
+    """A workspace that all users may read and none may write."""
     folder = Path(tempfile.mkdtemp(prefix="torchsmith-test-"))
     root = folder / "workspace"
     root.mkdir()

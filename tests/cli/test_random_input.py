@@ -59,7 +59,7 @@ def mutated_toml(draw: st.DrawFn) -> str:
 
 
 def answer(*args: str) -> None:
-    """Run `torchsmith ARGS`; an exception that is no exit is a failure, and so is an unknown exit code."""
+    """Run `torchsmith ARGS`; an exception other than an exit is a failure, and so is an unknown exit code."""
     with (
         mock.patch.object(sys, "argv", ["torchsmith", *args]),
         contextlib.redirect_stdout(io.StringIO()),

@@ -1,4 +1,4 @@
-"""A checkout of somebody else names programs in its .git/config, and none of them is started."""
+"""A checkout from elsewhere names programs in its .git/config, and none of them is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pattern holds a whole text: a line break behind it is no part of a name, an address or a path."""
+"""A pattern holds a whole text: a line break behind it is not part of a name, an address or a path."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def fact(value: T | None) -> Fact[T] | None:
 
 @st.composite
 def hosts(draw: st.DrawFn) -> HostFacts:
-    """Any machine, also ones that nobody sells."""
+    """Any machine, also ones that do not exist."""
     numbers = draw(st.one_of(st.none(), st.lists(capabilities, max_size=3)))
     gpus = None if numbers is None else tuple(GpuFacts(sm=Fact(Sm(number), "drawn")) for number in numbers)
     return HostFacts(

@@ -94,7 +94,7 @@ HARMLESS = (
 
 
 def answer_for(text: str) -> Pick | None:
-    """The answer, or None where the text is refused."""
+    """The answer, or None if the text is refused."""
     try:
         facts = read_report(text, "report.txt")
     except Problem:
@@ -144,7 +144,7 @@ PREFIXES = (
 def test_whatever_stands_around_a_trace(
     trace: str, others: list[str], prefix: str, first: bool, upper: bool
 ) -> None:
-    """The trace may be quoted, dated or shouted, and denials may stand beside it where it is hardware."""
+    """The trace may be quoted, dated or shouted, and denials may be beside it if it is hardware."""
     hardware = TRACES.index(trace) < HARDWARE
     around = others if hardware else []
     line = prefix + (trace.upper() if upper and not hardware else trace)

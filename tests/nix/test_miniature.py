@@ -1,4 +1,4 @@
-"""The miniature nixpkgs behaves like nixpkgs where recipes touch it, and its packages really build."""
+"""The miniature nixpkgs behaves like nixpkgs in all that recipes use, and its packages really build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recipes become, asked of real Nix: true where a grep could be fooled."""
+"""What recipes become, asked of real Nix: true even if a grep could be fooled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates read like Nix, and a value can never break out of where it stands."""
+"""Templates read like Nix, and a value can never break out of its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failed log is told by name, class, cause and cure, how sure that is, and the lines that matter."""
+"""A failed log is explained by name, class, cause and fix, how sure that is, and the lines that matter."""
 
 from __future__ import annotations
 

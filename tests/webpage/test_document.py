@@ -1,4 +1,4 @@
-"""The document says of every cell how it stands, from what lies in a folder and from nothing else."""
+"""The document has the state of every cell, from the contents of a folder alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in a repository is found where Flox finds it, and words pick the same of it for every verb."""
+"""What is in a repository is found where Flox finds it, and words pick the same of it for every verb."""
 
 from __future__ import annotations
 

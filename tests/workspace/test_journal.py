@@ -1,4 +1,4 @@
-"""A set of files is written as a whole or not at all, wherever they lie and whenever the run is killed."""
+"""A set of files is written as a whole or not at all, wherever they are and whenever the run is killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ isa = ["avx2", "avx512"]
 
 def killed_after(moments: int, root: Path, work: Callable[[], object]) -> bool:
     """Do work in a process of its own that is killed when it has touched files or started a program so many
-    times; False where it ended before."""
+    times; False if it ended before."""
     child = os.fork()
     if child == 0:
         left = moments

@@ -1,4 +1,4 @@
-"""A workspace inside a git repository: none is made within it, and its own state is no file of theirs."""
+"""A workspace inside a git repository: none is made within it, and its state is outside the repository."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`python -m tools.faults [N [VERB]...]`: N faults in writing verbs; exit 1 at the first torn file.
 
 A file is torn when its text is neither the old nor the new one, or when the verb, run again, does not end
-where a run without a fault ends. ENOSPC comes from a tmpfs of a few kilobytes where mounting is allowed
+where a run without a fault ends. ENOSPC comes from a tmpfs of a few kilobytes if mounting is allowed
 (`unshare -m`), else it is injected like EIO. EIO comes twice: in Python, where a file is opened, renamed or
 removed (eio), and below everything, in a preloaded write(2) that SQLite and git pass through too (disk-eio).
 """
@@ -33,7 +33,7 @@ State = dict[str, bytes]
 
 @dataclass
 class Pattern:
-    """A scenario's workspace before and after, and how many writes lie between."""
+    """A scenario's workspace before and after, and how many writes are between."""
 
     scenario: Scenario
     before: Path

@@ -33,7 +33,7 @@ class Scenario:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Nix with a store of its own and the miniature nixpkgs; nobody's git settings."""
+    """Nix with a store of its own and the miniature nixpkgs; no git settings of a user."""
     store = folder / "nix"
     (store / "conf").mkdir(parents=True, exist_ok=True)
     (store / "conf/nix.conf").write_text(CONF)

@@ -1,4 +1,4 @@
-"""`python -m tools.load [JOBS [BUILDERS]]`: the figures, and exit 1 where something was lost or repeated."""
+"""`python -m tools.load [JOBS [BUILDERS]]`: the figures, and exit 1 if something was lost or repeated."""
 
 from __future__ import annotations
 

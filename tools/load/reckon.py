@@ -32,7 +32,7 @@ class Load:
 
 @dataclass
 class Result:
-    """What came of it; `faults` is empty where nothing was lost, repeated or written down wrongly."""
+    """What came of it; `faults` is empty if nothing was lost, repeated or written down wrongly."""
 
     load: Load
     cost: Cost

@@ -119,7 +119,7 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
     if "requiredSystemFeatures" in owners:
         return True  # where it is built, not what
     if len(owners) == 1 and len(re.findall(rf"(?<![\w.-]){re.escape(owners[0])}(?![\w-])", right.text)) == 1:
-        return True  # nobody reads it
+        return True  # it is not read
     variant = Variant.parse(right.name, CATALOG)
     pins = [pin for pin in CATALOG.pins.values() if pin.rev in right.text]
     natural = any(pin.default_cuda == variant.cuda for pin in pins) and variant.cuda is not None
@@ -128,7 +128,7 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
 
 
 def _swaps(right: Right, root: Node) -> Iterator[Mistake]:
-    """The values of two neighbours exchanged, where they differ."""
+    """The values of two neighbours exchanged, if they differ."""
     data = right.text.encode()
 
     def text(node: Node) -> str:

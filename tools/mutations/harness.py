@@ -98,7 +98,7 @@ def _lines() -> dict[str, str]:
 
 
 def right_recipes() -> list[Right]:
-    """Recipes without a mistake and without a header, as if somebody had typed them."""
+    """Recipes without a mistake and without a header, as if written by hand."""
     files = [file for repo in wanted_repos(_workspace()) for file in repo.files if file.cell]
     return [Right(file.cell, file.text.partition("\n")[2]) for file in files]
 

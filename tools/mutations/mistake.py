@@ -12,7 +12,7 @@ from torchsmith.matrix import Variant
 @dataclass(frozen=True, slots=True)
 class Right:
     """A recipe without a mistake, as a person might have written it, without a header; `folder` is where its
-    neighbours lie."""
+    neighbours are."""
 
     name: str
     text: str

@@ -75,7 +75,7 @@ def unpinned(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
 @mistake("missing overlay", "TS301", "TS306")
 def missing_overlay(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     natural = any(pin.rev in text and pin.default_cuda == variant.cuda for pin in CATALOG.pins.values())
-    if not natural:  # where it is the pin's default, the overlay changes nothing
+    if not natural:  # if it is the pin's default, the overlay changes nothing
         yield "CUDA", _sub(r"^ +\(final: prev: \{ cudaPackages = [^\n]*\n", "", text)
     yield "MAGMA", _sub(r"^ +\(final: prev: \{\n +magma =.*?^ {6}\}\)\n", "", text)
     yield "torch", _sub(r"^ +\(final: prev: \{\n +python\d*Packages =.*?^ {6}\}\)\n", "", text)

@@ -187,7 +187,7 @@ def read_archspec() -> Mapping[str, frozenset[str]] | Absent:
 
 
 def chosen_toolkits(catalog: Catalog, versions: Sequence[str] | None) -> list[CudaToolkit]:
-    """The toolkits of these versions; all of them where none is given."""
+    """The toolkits of these versions; all of them if none is given."""
     if not versions:
         return list(catalog.cuda.values())
     chosen = []

@@ -350,7 +350,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """A member's bytes in chunks. Raises Damaged where the archive does not hold what it claims."""
+    """A member's bytes in chunks. Raises Damaged if the archive does not hold what it claims."""
     _refuse_bomb(member)
     try:
         with archive.open(member) as packed:

@@ -71,7 +71,7 @@ class Function(NamedTuple):
     name_at: int
     section: int
     binding: int
-    unit: int  # the place of its source file among the units, -1 where the table has none
+    unit: int  # the place of its source file among the units, -1 if the table has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ INVALID = 0
 
 
 def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
-    """The features of a function, and whether it holds bytes that are no instruction: what `scan_x86` says
-    without the places, in two thirds of the time."""
+    """The features of a function, and whether it holds bytes that are not an instruction: what `scan_x86`
+    says without the places, in two thirds of the time."""
     kinds: set[int] = {instruction.code for instruction in iced_x86.Decoder(64, code)}
     if INVALID in kinds:
         return tuple(sorted(scan_x86(code))), True
@@ -45,7 +45,7 @@ _plain: set[int] = set()  # kinds of instructions that need nothing, as they wer
 
 
 def scan_x86(code: bytes) -> dict[str, Use]:
-    """The first instruction of each feature in a function, up to bytes that are no instruction."""
+    """The first instruction of each feature in a function, up to bytes that are not an instruction."""
     first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
     for instruction in iced_x86.Decoder(64, code):
         kind: int = instruction.code

@@ -346,7 +346,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
 
 
 def _needed_files(own: Sequence[Library], contents: Contents) -> list[str]:
-    """Files of the artifact that its own libraries load, and that are no package's by their place or name."""
+    """Files of the artifact that its own libraries load, and that no package has by place or name."""
     owners, places = contents.owners, dict(contents.places)
     for item in contents.libraries:
         if owners.role_of(item.name) == "other":

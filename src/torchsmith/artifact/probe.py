@@ -313,7 +313,7 @@ class Probe:
         if torch is None:
             return
         if self.step("read its versions", self.facts, torch) is None:
-            return  # whatever else it lacks says no more
+            return  # what else it lacks adds nothing
         companions = [package for package in own if self.load(package["module"]) is not None]
         self.operations(torch, "cpu", "the CPU")
         self.companions(torch, companions, "cpu", "the CPU")

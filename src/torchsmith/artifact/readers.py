@@ -33,7 +33,7 @@ def is_read(places: Collection[str]) -> bool:
 
 
 def containers_of(elf: Elf) -> Iterator[Container]:
-    """Every container of a library; Damaged where headers contradict each other."""
+    """Every container of a library. Raises Damaged if headers contradict each other."""
     left = MOST_ENTRIES
     sections = [section for name in SECTIONS for section in elf.named(name)]
     containers = chain.from_iterable(walk(elf.source, part, SECTIONS[part.name]) for part in sections)

@@ -236,7 +236,7 @@ class Comparison:
     this: str
     other: str
     sizes: tuple[SizeRow, ...]
-    saved: int  # bytes; negative where this one is larger
+    saved: int  # bytes; negative if this one is larger
     targets_gained: tuple[str, ...]
     targets_dropped: tuple[str, ...]
     gpus_gained: tuple[str, ...]

@@ -203,7 +203,7 @@ def _result(event: End, catalog: Catalog) -> StepResult:
 
 
 def explain(text: str, catalog: Catalog) -> str:
-    """What is known about a failure that a message shows: its cause and its cure."""
+    """What is known about a failure that a message shows: its cause and its fix."""
     for error in catalog.errors.values():
         if re.search(error.pattern, text):
             return f"{error.cause} {error.fix}"

@@ -54,7 +54,7 @@ def _named_in(path: Path, catalog: Catalog) -> Variant | None:
 
 
 def promised(name: str | None, path: Path, catalog: Catalog) -> Variant | None:
-    """The variant of that name, or the one that a path's name promises. Raises NotKnown where the catalog
+    """The variant of that name, or the one that a path's name promises. Raises NotKnown if the catalog
     lacks its instruction set or GPU."""
     variant = Variant.parse(name, catalog) if name else variant_in(path, catalog)
     if variant is not None and variant.isa not in catalog.isas:

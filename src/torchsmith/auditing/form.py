@@ -1,7 +1,7 @@
 """The form of a recipe: its text with its own GPU, CPU and Python blanked, so that recipes for many cells are
 checked once.
 
-Rules hold a recipe against the facts of its cell. Where two recipes differ in nothing but each naming its
+Rules hold a recipe against the facts of its cell. If two recipes differ in nothing but each naming its
 own GPU, instruction set, flags and Python rightly, and all else that rules look at is equal, they get the
 same result. What still names some GPU, CPU or Python after that is right in one cell and wrong in the
 next, so that such a recipe is checked on its own.
@@ -136,7 +136,7 @@ class Normalizer:
             or variant.flavor
         ):
             return NamedCell((), spellings, isa.flags)
-        same = (variant.stem, variant.python, variant.target, isa.platform)  # lines ask no more of a cell
+        same = (variant.stem, variant.python, variant.target, isa.platform)  # lines require only this
         if same not in self._of_lines:
             lines = self.catalog.lines
             accept = (name for name in lines if isinstance(assess(variant, self.catalog, name), Accepted))

@@ -47,7 +47,7 @@ RuleFunction = Callable[..., Iterator[Defect]]
 class Rule:
     """A rule: what it is called, and over what it is.
 
-    Of a recipe it asks for facts by the types of its arguments, such as a Gpu; where the recipe has none, or
+    Of a recipe it asks for facts by the types of its arguments, such as a Gpu; if the recipe has none, or
     is what `unless` names, it does not apply.
     """
 

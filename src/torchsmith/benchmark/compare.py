@@ -202,7 +202,7 @@ def _notes(
     elif noisy := sum(row.outcome == "noisy" for row in rows):
         notes.append(
             f"the noise is too large to judge {noisy} of {len(rows)}: a difference of {NOISE_LIMIT:.0%} could"
-            " hide there; more --runs or an idler machine would tell"
+            " hide there; more --runs or an idler machine would show them"
         )
     crowded = [
         f"core {core} is {shares[core]:.0%} busy" for core in plan.cores if shares.get(core, 0) > BUSY_SHARE

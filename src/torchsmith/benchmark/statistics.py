@@ -39,7 +39,7 @@ class RatioEstimate:
 
 
 def scores(values: Sequence[float]) -> list[int]:
-    """Twice the rank of each absolute value, the same for the whole upper half: outliers count no more."""
+    """Twice the rank of each absolute value, the same for the whole upper half, to limit outliers."""
     sizes = sorted(map(abs, values))
     return [min(sizes.index(abs(value)) * 2 + sizes.count(abs(value)) + 1, len(values)) for value in values]
 

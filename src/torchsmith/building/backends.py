@@ -39,7 +39,7 @@ class NixBackend:
     nix: Nix
     options: StoreOptions
     results: Path  # links that keep results from being collected
-    roots: Path  # the same for what jobs share, as long as a run goes on
+    roots: Path  # the same for what jobs share, for the duration of a run
     builders: Sequence[Builder] = ()
     _unreachable: set[str] = field(default_factory=set)  # unreachable builders that were reported
     _processes: Processes = field(default_factory=Processes)
@@ -57,7 +57,7 @@ class NixBackend:
         return realise_command(self.nix, job.targets, options, cores=cores, root=root)
 
     def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
-        """Run Nix to its end, writing the log and telling of phases and steps."""
+        """Run Nix to its end, write the log and report phases and steps."""
         for folder in (self.results, self.roots):
             folder.mkdir(parents=True, exist_ok=True)
         reader, events = LogReader(), _JobEvents(job, tell, self._unreachable)

@@ -1,4 +1,4 @@
-"""What happens while a run goes on, a type for each, for screens, logs and programs."""
+"""What happens during a run, a type for each, for screens, logs and programs."""
 
 from __future__ import annotations
 

@@ -84,11 +84,11 @@ class Recorder:
             self.event(RunNote(**job.ids, detail=self.redact(text)))
 
     def keep(self, write: Callable[[], None]) -> None:
-        """Write to the record; if that fails, the run goes on with a note."""
+        """Write to the record; if that fails, the run continues with a note."""
         try:
             write()
         except Problem as problem:
-            note = f"{problem.message}; builds go on, and the next run writes down what is in the store"
+            note = f"{problem.message}; builds continue, and the next run records what is in the store"
             if note not in self.notes:
                 self.notes.append(note)
                 self.event(RunNote(detail=note))

@@ -25,7 +25,7 @@ class Retry:
 
 @dataclass
 class Retries:
-    """The attempts of each job by its key, and when those that rest may go on."""
+    """The attempts of each job by its key, and when those that wait may continue."""
 
     clock: Clock = field(default_factory=Clock)
     backoff: Sequence[float] = BACKOFF

@@ -1,4 +1,4 @@
-"""`build` as a whole: open the workspace, plan, check, run; and how a run that was cut off goes on."""
+"""`build` as a whole: open the workspace, plan, check, run; and how an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class BuildSpec:
     small: bool = False  # nixpkgs is our sample: a build needs far less than estimates
 
     def options(self) -> dict[str, str]:
-        """What --resume needs to go on the same way; nothing here is secret."""
+        """What --resume needs to continue in the same way; nothing here is secret."""
         trees = {rev: path.resolve() for rev, path in self.trees.items()}
         resolved = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
         return {"spec": msgspec.json.encode(resolved, enc_hook=str).decode()}

@@ -201,7 +201,7 @@ class DriverVersion(Axis):
     """An NVIDIA driver release, such as 580 or 525.60.13; missing parts count as zero."""
 
     parts: tuple[int, ...]
-    written: str = ""  # where NVIDIA's own way of writing it would be another: 510.06
+    written: str = ""  # if NVIDIA writes it differently: 510.06
 
     def __str__(self) -> str:
         return self.written or self._text

@@ -50,7 +50,7 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
         products = [product_of_name(alternative, catalog) for alternative in name.split(OR)]
         return products[0] if all(product == products[0] for product in products) else None
     if re.match(r"(?i)apple\b", name):
-        return None  # an Apple M4 is no Tesla M4
+        return None  # an Apple M4 is not a Tesla M4
     return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
 
 

@@ -1,6 +1,6 @@
 """The one way to start git: the settings of a checkout run no program and reach no network.
 
-A checkout may come from anybody, and its .git/config can name programs that git would start: a file monitor,
+A checkout may come from anyone, and its .git/config can name programs that git would start: a file monitor,
 hooks, filters, helpers for signatures. What the user's own configuration says of them holds, and what the
 checkout says does not. Commands that use the network run only in a repository that torchsmith made.
 """

@@ -83,7 +83,7 @@ class Cover:
             package for package in Matrix(tuple(everything)).packages(catalog) if package in wanted
         ]
         self.names = {cell.name: cell for cell in everything}
-        # A torch and its companions serve the same machines: one package's cells stand for all of them.
+        # A torch and its companions serve the same machines: one package's cells represent all of them.
         self.cells = sorted(stack.cells(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
         self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)

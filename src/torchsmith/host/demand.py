@@ -19,7 +19,7 @@ from torchsmith.matrix import Cell
 
 @dataclass(slots=True)
 class Demand:
-    """One GPU architecture of machines, or their CPUs where they have no GPU, that every candidate serves
+    """One GPU architecture of machines, or their CPUs if they have no GPU, that every candidate serves
     equally. `costs` has an entry for each candidate that serves it, by its place in the list of candidates;
     the lowest is the best that it can have.
     """
@@ -53,7 +53,7 @@ class Demand:
         return f"{self.kinds[0]}{more} ({gpu}{driver})"
 
     def place(self, index: int) -> int:
-        """Where pick puts a candidate for these machines, the best at 0."""
+        """The rank that pick gives a candidate for these machines, the best at 0."""
         return next(place for place, other in enumerate(self.fits) if other == index)
 
 
@@ -120,7 +120,7 @@ def _demands_of(
         own = replace(host, sms=sms, targets=targets, non_nvidia_gpus=(), unknown_gpus=())
         yield _demand(own, seen, picked, place, catalog, workload)
     if host.unknown_gpus or (host.non_nvidia_gpus and not host.sms and not used):
-        # A build for the CPU would leave the GPU idle: as pick says, that serves nobody.
+        # A build for the CPU would leave the GPU idle: as pick says, that is of no use.
         yield Demand(replace(host, sms=()))
     elif not host.sms and not used:
         picked = chosen[0].fit if chosen else None

@@ -31,7 +31,7 @@ class ThisMachine:
         return kernel.sysname, kernel.machine
 
     def read(self, path: str) -> str | None:
-        """A file's text, or None where it cannot be read."""
+        """A file's text, or None if it cannot be read."""
         try:
             return read_bytes(path).decode(errors="replace")
         except OSError:
@@ -42,7 +42,7 @@ class ThisMachine:
         return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
 
     def run(self, argv: Sequence[str], limit: float) -> Finished | None:
-        """A command's result, or None where there is no such program."""
+        """A command's result, or None if there is no such program."""
         program = find(argv[0])
         if program is None:
             return None

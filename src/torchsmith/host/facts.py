@@ -37,7 +37,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def fact_of(value: T | None, source: str) -> Fact[T] | None:
-    """A fact where a source has a value; an empty text or set is none."""
+    """A fact if a source has a value; an empty text or set is none."""
     return Fact(value, source) if value else None
 
 
@@ -62,7 +62,7 @@ def _parsed(
     try:
         return Fact(parse(text), source) if text else None
     except BadValue:
-        notes.append(Note(source, f"{text!r} is no {what}"))
+        notes.append(Note(source, f"{text!r} is not a {what}"))
         return None
 
 
@@ -114,11 +114,11 @@ _FIRST_WINS = (
     *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "os", "glibc"),
     *("windows", "instance", "l4t"),
 )
-_COMPARED = ("system", "cpu_id")  # where two values mean two machines
+_COMPARED = ("system", "cpu_id")  # two values of these mean two machines
 
 
 def merge(parts: Iterable[HostFacts]) -> HostFacts:
-    """One machine out of what several sources say, the most trusted first. Where sources contradict each
+    """One machine out of what several sources say, the most trusted first. If sources contradict each
     other, what is used is what runs either way: the older driver, the features that all of them name."""
     return reduce(_join, parts, HostFacts())
 

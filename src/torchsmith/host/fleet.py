@@ -68,7 +68,7 @@ class Fleet:
 
 
 def read_fleet(path: Path, catalog: Catalog) -> Fleet:
-    """The inventory at a path, or the sample; a Problem where not one machine can be read."""
+    """The inventory at a path, or the sample. Raises a Problem if no machine can be read."""
     if path == Path("sample") and not path.exists():
         path = SAMPLE
     if path.is_dir():

@@ -12,7 +12,7 @@ from torchsmith.matrix.text import matrix_text
 
 
 def check_free(path: Path, *, replace: bool | None = None) -> None:
-    """A Problem where a file is in the way or none can be; None: the verb has no option to replace it."""
+    """Raise a Problem if a file exists or cannot be written; None: the verb has no option to replace it."""
     if path.exists() and not replace:
         hint = "name another file" if replace is None else "--force replaces it"
         raise Exists(f"{path} is there already", hint=hint)

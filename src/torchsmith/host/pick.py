@@ -1,4 +1,4 @@
-"""The answer for one machine: the variants to use, how to get them, and what to make where none fits."""
+"""The answer for one machine: the variants to use, how to get them, and what to make if none fits."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """The packages that a person named; the last of them in the order of building stands for all."""
+    """The packages that a person named; the last of them in the order of building represents all."""
 
     root: Package
     companions: tuple[Package, ...] = ()  # wanted in the same cell
-    named: bool = False  # otherwise it is what the matrix has: all of it comes along
+    named: bool = False  # otherwise it is what the matrix has, all of it included
 
     def cells(self, everything: Iterable[Cell]) -> list[Cell]:
-        """The lead's cells where the matrix has all of them."""
+        """The lead's cells if the matrix has all of them."""
         cells = list(everything)
         names = {cell.name for cell in cells}
         own = (cell for cell in cells if cell.variant.package == self.root)
@@ -77,7 +77,7 @@ def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> S
         packages = {cell.variant.package for cell in cells}
         return Stack(min(packages, key=lambda package: package.order, default=catalog.torch))
     named = {name: by_name("package", name, catalog.packages) for name in names}
-    # The one with most below it: its recipe brings the others where the matrix has them not.
+    # The one with most below it: its recipe brings the others if the matrix does not have them.
     *companions, root = sorted(
         named.values(), key=lambda package: (len(catalog.below(package)), package.order)
     )
@@ -107,13 +107,13 @@ class Pick(msgspec.Struct, frozen=True):
     ranking: Ranking
     choice: PickedVariants
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
-    companions: tuple[str, ...] = ()  # names of the same cell in other packages, where the matrix has them
+    companions: tuple[str, ...] = ()  # names of the same cell in other packages, if the matrix has them
     bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
-    by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, where it is unknown
+    by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, if it is unknown
     by_system: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the same of the system
 
     @property
@@ -181,10 +181,10 @@ def pick(
     python: PythonVersion | None = None,
     torch: str = "",
 ) -> Pick:
-    """Rank a matrix's cells of a package, or of several together (torch where none is named), and choose.
+    """Rank a matrix's cells of a package, or of several together (torch if none is named), and choose.
 
     `has`: whether the matrix, of which `cells` are the requested part, has a cell. Without `misses`,
-    candidates that do not run are ranked only where something is not served. `python` and `torch` are those
+    candidates that do not run are ranked only if something is not served. `python` and `torch` are those
     of cells to make.
     """
     facts = resolve(facts, catalog)
@@ -241,7 +241,7 @@ def pick(
 def _by_system(
     host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What the other system of servers gets, where a machine's is unknown."""
+    """What the other system of servers gets, if a machine's is unknown."""
     if host.system is None:
         arm = replace(host, system="aarch64-linux")
         choice = choose(arm, rank(arm, cells, catalog, workload, able=True))
@@ -262,7 +262,7 @@ def missing_commands(host: Capability) -> tuple[str, ...]:
 
 
 def choose(host: Capability, ranking: Ranking) -> PickedVariants:
-    """The one variant that runs on all GPUs where there is one, else the smallest set that does."""
+    """The one variant that runs on all GPUs if there is one, else the smallest set that does."""
     gpus = tuple(arch for arch in host.archs if any(arch in fit.used for fit in ranking.fits))
     unserved = tuple(sm for sm in host.sms or () if sm not in gpus)
     if not gpus:
@@ -285,7 +285,7 @@ def nearest_misses(
     possible: Callable[[], Sequence[Incompatible]],
 ) -> tuple[Incompatible, ...]:
     """What comes nearest to a machine: builds for its own GPU, in the matrix or not, before those for others,
-    which are of no use where one for it can be made."""
+    which are of no use if one for it can be made."""
     own = [miss for miss in ranking.misses if miss.variant.sm in unserved]
     if not own and unserved and not wanted:
         own = [miss for miss in possible() if miss.variant.sm in unserved]

@@ -36,7 +36,7 @@ class Compatible(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     assumptions: tuple[Reason, ...] = ()
     native: bool = True  # the driver knows its CUDA; otherwise it runs by minor-version compatibility
-    driver: DriverVersion | None = None  # the oldest that runs it here, where the machine's is unknown
+    driver: DriverVersion | None = None  # the oldest that runs it here, if the machine's is unknown
 
     @property
     def variant(self) -> Variant:
@@ -56,7 +56,7 @@ class Compatible(msgspec.Struct, frozen=True):
 
 
 class Incompatible(msgspec.Struct, frozen=True):
-    """A candidate that does not run here, and everything that stands in its way."""
+    """A candidate that does not run here, and everything that prevents it."""
 
     cell: Cell
     reasons: tuple[Reason, ...]
@@ -193,7 +193,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         case.contra.append(Reason("driver", text, f"install a driver of series {gpu.last_driver}"))
     if ended:
         return
-    cure = f"update the driver to {needed} or newer"
+    fix = f"update the driver to {needed} or newer"
     verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     case.native = not isinstance(verdict, Runs) or verdict.how == "native"
     reached = driver_reaches(host.driver, needed)
@@ -201,9 +201,9 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
         _, condition = driver_condition(needed, gpus, catalog)
         text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
-        case.contra.append(Reason("driver", text, cure if not any(gpu.tegra for gpu in gpus) else ""))
+        case.contra.append(Reason("driver", text, fix if not any(gpu.tegra for gpu in gpus) else ""))
     else:
-        case.add("driver", verdict, cure)
+        case.add("driver", verdict, fix)
     if reached is None:
         text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
         case.assumptions.append(Reason("driver", text))
@@ -310,7 +310,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit: len(fit.assumptions),
             lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.assumptions)}",
         ),
-        Criterion(  # decides where the system is unknown
+        Criterion(  # decides if the system is unknown
             lambda fit: catalog.isas[fit.variant.isa].platform != "x86_64-linux",
             lambda fit, best: f"{catalog.isas[best.variant.isa].platform} is the more common system",
         ),
@@ -348,13 +348,13 @@ def _gap(fit: Compatible) -> int:
 
 
 def _isa_key(fit: Compatible, catalog: Catalog, workload: Workload) -> tuple[int, int]:
-    """The workload's order; the least demanding first where nothing is known of the CPU."""
+    """The workload's order; the least demanding first if nothing is known of the CPU."""
     place = place_of_isa(fit.variant.isa, catalog, workload)
     return (catalog.isas[fit.variant.isa].level if fit.assumes("isa") else 0), place
 
 
 def place_of_isa(isa: str, catalog: Catalog, workload: Workload) -> int:
-    """Where an instruction set stands for a workload, the best at 0; one that it does not list comes last."""
+    """The rank of an instruction set for a workload, the best at 0; one that it does not list comes last."""
     if isa in workload.isas:
         return workload.isas.index(isa)
     return len(workload.isas) + 100 - catalog.isas[isa].level
@@ -363,7 +363,7 @@ def place_of_isa(isa: str, catalog: Catalog, workload: Workload) -> int:
 def _cuda_key(fit: Compatible) -> tuple[Any, ...]:
     """The newest CUDA that the driver knows, then the oldest of those that it runs by compatibility.
 
-    Where the driver is unknown, those that ask least of it first.
+    If the driver is unknown, those that need the oldest first.
     """
     if not isinstance(fit.variant.target, Cuda):
         return ()

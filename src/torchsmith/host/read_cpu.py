@@ -38,7 +38,7 @@ ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer",
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # in place of a model's name
-CUT = "the list of features is cut: what stands after the cut is unknown"
+CUT = "the list of features is cut: what comes after the cut is unknown"
 
 
 def system_of_machine(machine: str) -> str:
@@ -53,7 +53,7 @@ def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
 
 
 def read_cpu(text: str, source: str) -> HostFacts | None:
-    """The CPU of lscpu's or /proc/cpuinfo's lines; None where a text holds none. Of cores of two kinds only
+    """The CPU of lscpu's or /proc/cpuinfo's lines; None if a text holds none. Of cores of two kinds only
     what all of them have counts."""
     rows = list(_json_rows(text) if text.lstrip().startswith("{") else _plain_rows(text))
     first: dict[str, str] = {}
@@ -112,13 +112,13 @@ def _ends_within(text: str) -> bool:
 
 
 def _lacks_common(features: Collection[str]) -> bool:
-    """Whether a list lacks what every CPU of its kind has, so that it goes on elsewhere."""
+    """Whether a list lacks what every CPU of its kind has, so that it continues elsewhere."""
     x86 = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
     return x86 or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
-    """The numbers of a CPU; empty where one that is needed is not there."""
+    """The numbers of a CPU; empty if one that is needed is missing."""
     if not all(label in fields for label in labels[:needed]) or not fields.get(labels[1], "")[:1].isdigit():
         return ""
     return "/".join(fields[label] for label in labels if label in fields)
@@ -130,10 +130,10 @@ def _system_of(features: Collection[str], *, cut: bool) -> str:
 
 
 def _plain_rows(text: str) -> Iterator[tuple[str, str]]:
-    """Label and value of each line; a line of nothing but features goes on the list before it."""
+    """Label and value of each line; a line of nothing but features continues the list before it."""
     label, value = "", ""
     for line in text.splitlines():
-        # Full-width colons stand in Chinese and Japanese output, a space before the colon in French.
+        # Full-width colons are in Chinese and Japanese output, a space before the colon in French.
         before, colon, after = line.replace("：", ":", 1).partition(":")
         if colon:
             yield label, value

@@ -42,14 +42,14 @@ class Capability(msgspec.Struct, frozen=True):
     features: frozenset[str] | None = None
     driver: DriverVersion | None = None
     sms: tuple[Sm, ...] | None = None  # of its GPUs, each once; empty: it has none
-    unknown_gpus: tuple[str, ...] = ()  # GPUs whose architecture nobody knows, by name
+    unknown_gpus: tuple[str, ...] = ()  # GPUs whose architecture is unknown, by name
     cut: bool = False  # the features are those of a list that breaks off: what it does not name is unknown
-    kind: str = ""  # the microarchitecture, where features are unknown or cut
+    kind: str = ""  # the microarchitecture, if features are unknown or cut
     non_nvidia_gpus: tuple[str, ...] = ()  # accelerators of other makers
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
-    spoken: tuple[tuple[str, str], ...] = ()  # what somebody wrote and no tool: a code and a condition
+    spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
 
     @property
     def archs(self) -> tuple[GpuArch, ...]:
@@ -117,7 +117,7 @@ def _name_targets(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """What a machine's type implies, where nothing else is known."""
+    """What a machine's type implies, if nothing else is known."""
     stated = facts.instance
     instance = instance_of(stated.value, catalog) if stated else None
     if instance is None or stated is None:
@@ -344,7 +344,7 @@ def _only_system(gpu: GpuFacts, catalog: Catalog) -> str:
 
 
 def may_be(system: str | None, platform: str) -> bool:
-    """Whether a machine may be of a platform: nothing says which it is, or that it is a Mac and no more."""
+    """Whether a machine may be of a platform: nothing says which it is, or only that it is a Mac."""
     return system in (None, platform) or (system == "any-darwin" and platform.endswith("-darwin"))
 
 

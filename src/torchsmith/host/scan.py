@@ -1,6 +1,6 @@
 """One pass over a text: what its lines say of a machine, whichever tool or person wrote them.
 
-A line of a tool, and the value of a known key (tokens.toml), is a fact. Anything else is what somebody wrote:
+A line of a tool, and the value of a known key (tokens.toml), is a fact. Anything else is what a person wrote:
 it counts if no line says better, and as a condition. Different things of one kind are candidates, among which
 a person chooses; a GPU that is shown and not named is unknown, never absent.
 """
@@ -40,7 +40,7 @@ class _Scan:
 
     def __init__(self, text: str, source: str, catalog: Catalog, known: HostFacts) -> None:
         self.text, self.source, self.catalog, self.known = text, source, catalog, known
-        self.spoken = f"{source}, what somebody wrote"
+        self.spoken = f"{source}, what a person wrote"
         self.notes: dict[Note, None] = {}
         self.gpus: dict[str, dict[str, str]] = {}  # by number or name
         self.amd_gpus: dict[str, str] = {}  # by target or name

@@ -12,7 +12,7 @@ from torchsmith.core.problem import Failed
 from torchsmith.host.demand import Demand
 
 SLACK = 1e-3  # of the smallest weight: well above the solver's tolerance, well below any real difference
-SURE = 1e-6  # a gap that is no more than rounding
+SURE = 1e-6  # a gap that is only rounding
 OPTIONS = {"output_flag": False, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1}
 
 
@@ -139,7 +139,7 @@ class CoverModel:
 
 
 def _highs() -> tuple[Any, Any]:
-    """The solver and numpy, imported only where something is solved."""
+    """The solver and numpy, imported only if something is solved."""
     import highspy
     import numpy
 

@@ -98,7 +98,7 @@ def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
 
 
 def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
-    """The facts with single ones replaced by what a person states, and a note where that changes one."""
+    """The facts with single ones replaced by what a person states, and a note if that changes one."""
     for field, label in _LABELS.items():
         new, old = getattr(stated, field), getattr(facts, field)
         if new is None:

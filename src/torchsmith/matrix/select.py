@@ -97,7 +97,7 @@ def _parts_of_name(variant: Variant) -> list[str]:
 
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
-    """Every word that an axis knows, for telling axes apart and for hints."""
+    """Every word that an axis knows, to distinguish axes and for hints."""
     cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
     backends = [item for line in catalog.lines.values() for item in line.backends.items()]
     targets = {catalog.backends[name].word(release) for name, releases in backends for release in releases}

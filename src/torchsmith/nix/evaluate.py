@@ -224,7 +224,7 @@ def _evaluate_jobs(
 
 
 def plan_batches(jobs: Iterable[EvalJob], workers: int) -> list[list[EvalJob]]:
-    """Which recipes go into one process: those that share their imports, split where workers would idle."""
+    """Which recipes go into one process: those that share their imports, split if workers would idle."""
     batches: list[list[EvalJob]] = []
     for group in grouped((job.shares or job.group or id(job), job) for job in jobs).values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))

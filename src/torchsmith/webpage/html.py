@@ -108,7 +108,7 @@ def headline(document: PageReport) -> str:
 
 
 def _torch_cells(document: PageReport) -> list[PageCell]:
-    """The cells that can be built, each in its first package, which is torch where there is one."""
+    """The cells that can be built, each in its first package, which is torch if there is one."""
     variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
     cells = grouped(((*_table_key(cell), cell.sm, cell.isa), cell) for cell in variants)
     return [own[0] for own in cells.values()]

@@ -38,7 +38,7 @@ class RecipeFile:
     path: Path
     repo: Path
     catalog: Catalog = field(repr=False, compare=False)
-    requested_line: str = field(default="", compare=False)  # the line by which a workspace wants it
+    requested_line: str = field(default="", compare=False)  # the line under which the workspace has it
     known: bool = True  # to git: Flox builds nothing else
 
     @property

@@ -29,8 +29,8 @@ SKIPPED = ("node_modules", "result", ".git", ".hg", ".jj", ".direnv", ".venv", "
 
 def nix_files(root: Path, templates: Iterable[str] = ()) -> list[Path]:
     """Every .nix file at or below a folder that git does not ignore.
-    Links are left out, and so are a workspace's templates: their holes are no Nix, and they are judged in
-    the recipes that they make."""
+    Links are left out, and so are a workspace's templates: they are not valid Nix, and are checked in the
+    recipes that they make."""
     holes = {Path(template).resolve() for template in templates}
     return [path for path in _nix_files(root) if not holes or path.resolve() not in holes]
 

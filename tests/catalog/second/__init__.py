@@ -1,6 +1,6 @@
 """The catalog held against the tables beside this file, what other sources say: every difference in words.
 
-Nothing in the tables is read from the catalog or written by it; sources.toml tells where each comes from.
+Nothing in the tables is read from the catalog or written by it; sources.toml says where each comes from.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
     for place, claim, span in _of(subject, "isa", "feature"):
         if claim.kind == "isa":
             other = subject.catalog.isas[isas[claim.value]]
-            # AVX-512 in an AVX-512 BF16 build is no contradiction, nor is what stands beside its own name.
+            # AVX-512 in an AVX-512 BF16 build is not a contradiction, nor is what is beside its own name.
             near = isa.family == other.family or (span.line, claim.thought) in own
             implied = not subject.enforce_conventions and other.features <= isa.features
             right = other.name == isa.name or (implied and near)
@@ -96,7 +96,7 @@ def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> I
 
 
 def _built(subject: Subject, line: Line, package: str) -> str:
-    """The release of a package that the recipe builds: its own, the pin's where it brings none, or the
+    """The release of a package that the recipe builds: its own, the pin's if it brings none, or the
     line's."""
     if package == TORCH or subject.enforce_conventions:
         return line.version_of(package)
@@ -107,7 +107,7 @@ def _built(subject: Subject, line: Line, package: str) -> str:
 
 
 def _stated(subject: Subject, package: str) -> str:
-    """The release that an override gives a package; empty where none does."""
+    """The release that an override gives a package; empty if none does."""
     package = "torch" if package == TORCH else package
     overrides = (override.arguments for override in subject.overrides_of(package))
     versions = [arguments["version"].value for arguments in overrides if "version" in arguments]
@@ -149,7 +149,7 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
-                yield Defect(f"{gpu.title if gpu else ''} is no {word} part", text.span, severity=WARNING)
+                yield Defect(f"{gpu.title if gpu else ''} is not a {word} part", text.span, severity=WARNING)
 
 
 @rule("TS606", "prose names another machine", sure=LIKELY)

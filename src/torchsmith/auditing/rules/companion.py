@@ -36,7 +36,7 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
         if isinstance(version.value, str) and version.value != wanted:
             message = f"{package} {version.value} is not the pair of torch {line.torch}, which is {wanted}"
             yield Defect(message, version.span, fix=rewrite(version.span, wanted), sure=convention(subject))
-    # The pairs of nixpkgs itself, each with a recipe of its own, are nobody's mistake.
+    # The pairs of nixpkgs itself, each with a recipe of its own, are not a mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.imports_readable and not apart and native not in ("", None, wanted):
         message = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
@@ -50,7 +50,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     if "torch" in subject.body.scoped:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):
-        return  # all of the package set is built for that GPU, and the name asks no more of it
+        return  # all of the package set is built for that GPU, and the name requires nothing else
     overrides = _own(subject, "override")
     if subject.imports_readable and not any("torch" in override.arguments for override in overrides):
         yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)

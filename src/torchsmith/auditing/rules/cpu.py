@@ -64,7 +64,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         flags = listed.values
         if _right(isa, flags):
             if len(set(flags)) < len(flags):
-                yield Defect("a flag stands twice", listed.span, severity=NOTE)
+                yield Defect("a flag is given twice", listed.span, severity=NOTE)
             missing = [flag for flag in isa.flags if flag not in flags and flag.startswith("-mno-")]
             if missing and flags not in isa.other_flags:
                 yield Defect(f"flags lack {', '.join(missing)}", listed.span, severity=WARNING)

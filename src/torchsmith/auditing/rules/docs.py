@@ -19,7 +19,7 @@ COUNT = re.compile(
     r"(?<![\w./:+(-])(?:[Aa]ll |[Tt]otal(?: of|:)? )?(\d{1,4}) (?:total )?"
     r"(?:PyTorch |TorchVision |TorchAudio )?(variants|recipes|builds|packages)\b"
 )
-# A number is about all of them where the line says so, and about a part where it names one.
+# A number is about all of them if the line says so, and about a part if it names one.
 WHOLE = re.compile(
     r"\b(all|total|altogether|complete|entire|has|contains|provides|ships|holds)\b", re.IGNORECASE
 )

@@ -52,14 +52,14 @@ def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 
 
 def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
-    """Whether a variable is used as a target alone; where a name is made of it, another spelling shows."""
+    """Whether a variable is used as a target alone; in a name another spelling would show."""
     uses = [line for line in subject.code.splitlines() if re.search(rf"\b{mention.name}\b", line)]
     plain = re.compile(rf"\b({mention.name}|gpuArch)\s*=|gpuTargets|ARCH_LIST|apabilities|\becho\b")
     return all(plain.search(line) for line in uses)
 
 
 def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> FindingFix | None:
-    """In place, where the text of the mention is that literal and nothing else."""
+    """In place, if the text of the mention is that literal and nothing else."""
     start, end = mention.span.start, mention.span.end
     if mention.spelling == "variable" and end - start == len(old) + 2 and _only_a_target(subject, mention):
         return FindingFix(f"write {new}", (Edit(start + 1, end - 1, new),))
@@ -70,7 +70,7 @@ def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> Findi
 def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
     Architecture Name"."""
-    fixes: dict[str, FindingFix] = {}  # by the variable, whose uses they mend too
+    fixes: dict[str, FindingFix] = {}  # by the variable, whose uses they fix too
     for mention in sorted(_mentions(subject), key=lambda mention: mention.spelling != "variable"):
         for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
             target = gpu_target(value)
@@ -83,7 +83,7 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
                 used = (fixes[word] for word in re.findall(r"\w+", text) if word in fixes)
                 yield Defect(message, mention.span, fix=fix or next(used, None))
             elif target is None:
-                yield Defect(f"{mention.name} is {value}, which is no GPU architecture", mention.span)
+                yield Defect(f"{mention.name} is {value}, which is not a GPU architecture", mention.span)
 
 
 @rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))

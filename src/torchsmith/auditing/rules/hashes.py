@@ -81,7 +81,7 @@ def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
 @rule("TS902", "malformed hash", anywhere=True)
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     """A hash is `sha256-` with 43 characters of base64, or another spelling that Nix reads; Nix 2.8 and 2.26
-    do without the `=` at its end. A fake one is a placeholder that somebody forgot."""
+    do without the `=` at its end. A fake one is a placeholder that was forgotten."""
     for _, stated, known, fix in _hashes(subject):
         if not stated.value or "$" in stated.value:
             continue

@@ -21,7 +21,7 @@ MIN_SIMILARITY = 0.8  # how alike a word and a package's name are when one is a 
 @rule("TS101", "file name off the convention", WARNING, unless=("reading",), anywhere=True)
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
     """A recipe is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix` or `PACKAGE-pythonXYZ-cpu-ISA.nix`. From
-    another name neither people nor tools can tell what it builds. Checked for Flox packages (below
+    another name neither people nor tools know what it builds. Checked for Flox packages (below
     `.flox/pkgs`) only."""
     if not subject.flox:
         return
@@ -160,7 +160,7 @@ def _labels(subject: Subject, name: str) -> list[Bound]:
 
 @rule("TS108", "label of another recipe", WARNING)
 def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """The passthru `torchsmith` tells tools which variant and line a derivation is; it must match the
+    """The passthru `torchsmith` says to tools which variant and line a derivation is; it must match the
     file."""
     torch = variant.of(subject.catalog.torch).name
     own = {member.name for member in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}

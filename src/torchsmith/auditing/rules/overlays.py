@@ -27,7 +27,7 @@ def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
 
 def _needed(subject: Subject) -> Iterator[Fix]:
     """The fixes that the cell's line asks for and the package has a use for, at the pin where they were
-    found out. Another pin needs other ones, and nobody told which."""
+    found out. Another pin needs other ones, and which is not known."""
     if subject.build is None or subject.variant is None or subject.wraps_nightly or not subject.at_its_pin:
         return
     for name in subject.build.fixes:
@@ -47,7 +47,7 @@ def overlays_are_complete(subject: Subject) -> Iterator[Defect]:
     for fix in _needed(subject):
         if not fix.overlay or fix.overlay in changed or fix.overlay == "cudaPackages":
             continue
-        # A torch that is overridden where it is used needs no overlay, and no more does a MAGMA left out.
+        # A torch that is overridden in place needs no overlay, and neither does a MAGMA that is left out.
         own = any("src" in override.arguments for override in subject.overrides_of(fix.overlay))
         if not own and not (fix.overlay == "magma" and MAGMA_OFF.search(subject.code)):
             yield Defect(f"missing overlay of {fix.overlay}: {fix.title}", _import(subject), hint=fix.why)

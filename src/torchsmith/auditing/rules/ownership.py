@@ -1,4 +1,4 @@
-"""Ownership: files that torchsmith wrote and somebody changed since."""
+"""Ownership: files that torchsmith wrote and that were changed since."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
         if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
         known = by_rev.get(pin.rev.value)
-        # No fix: another pin wants other overlays too, which is a rewrite.
+        # No fix: another pin needs other overlays too, which is a rewrite.
         hint = f"line {subject.line.name} is built from {wanted.rev}" if wanted and subject.line else ""
         if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)

@@ -1,4 +1,4 @@
-"""Reading: files that are no Nix, which are checked no further, and files that are not there."""
+"""Reading: files that are not Nix, which are not checked further, and missing files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
 
 @rule("TS001", "file that cannot be read", over="unread")
 def file_is_nix(problem: Problem) -> Iterator[Defect]:
-    """A recipe that is not valid Nix cannot be built, and no other rule is checked. Where Nix is installed,
+    """A recipe that is not valid Nix cannot be built, and no other rule is checked. If Nix is installed,
     it decides about syntax that the parser here does not know."""
     yield Defect(problem.message, hint=problem.hint)
 
@@ -37,7 +37,7 @@ def facts_agree(problem: Problem) -> Iterator[Defect]:
 
 
 LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no build of the package reads
-ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is no file of one machine
+ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is not a file of one machine
 
 
 @rule("TS006", "path that does not exist", anywhere=True)

@@ -1,4 +1,4 @@
-"""Shape of nixpkgs' torch: what holds where its variables are attributes, and not where they are in `env`."""
+"""Shape of nixpkgs' torch: what holds if its variables are attributes, and not if they are in `env`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what th
 
 
 def _structured(subject: Subject) -> str:
-    """The pin's name where its torch has its variables in `env`; empty where it has not, or nobody asked."""
+    """The pin's name if its torch has its variables in `env`; empty if it has not, or if that is unknown."""
     pin = subject.imported_pin
     return pin.name if pin and pin.torch_shape == "structured" else ""
 

@@ -25,7 +25,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 ORDERED: dict[str, Callable[[str | int, str | int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 LOGICAL = {"&&": False, "||": True}  # the value that decides alone
-# What lib's helpers give where their condition does not hold.
+# What lib's helpers return if their condition does not hold.
 OPTIONAL: dict[str, Callable[[], Value]] = {
     "optional": list, "optionals": list, "optionalString": str, "optionalAttrs": dict
 }  # fmt: skip

@@ -367,7 +367,7 @@ class Recipe(RecipeTree):
                     yield name, Located(bound.value, bound.span)
 
     def numbers_in(self, span: Span) -> Iterator[Span]:
-        """The numbers in the list at a place, or in what its elements stand for."""
+        """The numbers in the list at a place, or in the values of its elements."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
         for element in node.named_children if node is not None and node.type == "list_expression" else ():
             literal = resolved(self.syntax, element)
