@@ -262,11 +262,11 @@ def test_the_interpreter_of_torchsmith_leaks_nothing_into_the_child(
 def test_the_right_gpu_passes() -> None:
     trial = told(FACTS, gpu("RTX 5090", 12, 0), {"event": "done"})
     assert trial.ok
-    assert "sm120" in step(trial, "the variant's GPU").detail
+    assert "sm120" in step(trial, "the build's GPU").detail
 
 
 def test_a_wrong_gpu_fails_and_names_the_variant_to_use() -> None:
-    wrong = step(told(FACTS, gpu("H200", 9, 0), {"event": "done"}), "the variant's GPU")
+    wrong = step(told(FACTS, gpu("H200", 9, 0), {"event": "done"}), "the build's GPU")
     assert wrong.outcome == "failed"
     assert wrong.hint.endswith("pytorch-python313-cuda13_0-sm90-avx512")
 
@@ -278,7 +278,7 @@ def test_a_newer_gpu_of_the_generation_passes_and_learns_of_its_own_variant() ->
         {"event": "done"},
         name="pytorch-python313-cuda13_0-sm86-avx512",
     )
-    compatible = step(trial, "the variant's GPU")
+    compatible = step(trial, "the build's GPU")
     assert compatible.outcome == "passed"
     assert "pytorch-python313-cuda13_0-sm89-avx512" in compatible.detail
 
@@ -552,7 +552,7 @@ def amd(arch: str) -> dict[str, object]:
     ("name", "facts", "device", "failed"),
     [
         (ROCM, OF_ROCM, amd("gfx942"), ""),
-        (ROCM, OF_ROCM, amd("gfx1100"), "the variant's GPU"),
+        (ROCM, OF_ROCM, amd("gfx1100"), "the build's GPU"),
         (ROCM, OF_ROCM | {"arch_list": ["gfx1100"]}, amd("gfx942"), "list of GPU targets"),
         (ROCM, OF_ROCM | {"hip": "7.1.2"}, amd("gfx942"), "ROCm release"),
         (ROCM, FACTS, amd("gfx942"), "ROCm release"),

@@ -60,7 +60,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
     (NAME, "branch for a pin", f"archive/{PIN}", "archive/nixos-unstable", "TS205"),
     (NAME, "CUDA of another release", CUDA, "final.cudaPackages_12_8;", "TS304"),
     (NAME, "CUDA that does not exist", CUDA, "final.cudaPackages_130;", "TS304"),
-    (NAME, "pname of another cell", PNAME + CELL, PNAME + CELL.replace("sm120", "sm90"), "TS105"),
+    (NAME, "pname of another build", PNAME + CELL, PNAME + CELL.replace("sm120", "sm90"), "TS105"),
     (CPU, "CUDA in a CPU recipe", "cudaSupport = false;", "cudaSupport = true;", "TS407"),
     (VISION, "companion without its torch", "torch = customPytorch;\n}).", "}).", "TS702"),
     (VISION, "torch not propagated", "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf", "TS703"),

@@ -611,7 +611,7 @@ def test_an_inventory_is_told_of_columns_and_not_of_options(call: Call) -> None:
     not_read = json.loads(call("cover", "fleet.csv", "--json").out)["not_read"]
     assert len(not_read) == 2
     assert all("--" not in row["why"] and "column" in row["why"] for row in not_read)
-    assert "the best variant " in call("cover", "sample", "--best", "1").out
+    assert "the best build " in call("cover", "sample", "--best", "1").out
 
 
 def test_cover_without_its_solver_says_what_to_install_before_it_reads(

@@ -42,7 +42,7 @@ def test_the_grid_shows_gpus_and_counts(call: Call) -> None:
     out = call("list", "--profile", "seed").out
     assert "sm103" in out
     assert "B300" in out
-    assert out.splitlines()[-4].split()[:2] == ["132", "variants:"]
+    assert out.splitlines()[-4].split()[:2] == ["132", "builds:"]
     assert [line.split()[1] for line in out.splitlines() if line.startswith("▲ ")] == ["12", "12"]
 
 
@@ -107,7 +107,7 @@ def test_what_is_left_out_is_listed_with_its_reason(call: Call) -> None:
     narrowed = call("list", "--profile", "real", "--left-out", "sm110", "avx2", "--json").out
     assert len(json.loads(narrowed)["left_out"]) == 3
     assert json.loads(call("list", "--left-out", "sm90", "--json").out)["left_out"] == []
-    assert "12 variants: " in call("list", "--profile", "real", "--left-out").out
+    assert "12 builds: " in call("list", "--profile", "real", "--left-out").out
 
 
 def test_show_says_what_is_known_and_what_is_not_proved(call: Call) -> None:

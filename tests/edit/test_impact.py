@@ -51,7 +51,8 @@ def test_recipes_are_sorted_by_what_became_of_them() -> None:
         "g": "gone",
     }
     assert summary(found) == (
-        "1 cell changes, 1 new, 1 gone, 1 no longer evaluate, 1 evaluate again, 1 fail as before, 1 identical"
+        "1 build changes, 1 new, 1 gone, 1 no longer evaluate, 1 evaluate again, 1 fail as before,"
+        " 1 identical"
     )
 
 
@@ -59,7 +60,7 @@ def test_the_summary_counts_as_a_person_would() -> None:
     same = [good(str(number), "1") for number in range(130)]
     before = [*same, good("x", "1"), good("y", "1")]
     after = [*same, good("x", "2"), good("y", "2")]
-    assert summary(effects(before, after)) == "2 cells change, 130 identical"
+    assert summary(effects(before, after)) == "2 builds change, 130 identical"
     assert summary([]) == "no recipe"
 
 

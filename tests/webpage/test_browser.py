@@ -82,7 +82,7 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
     assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm90", "avx512")}
     page.fill("#search", "failed")
     assert shown(page) == {FAILED}
-    expect(page.locator("#found")).to_have_text("1 of 132 variants")
+    expect(page.locator("#found")).to_have_text("1 of 132 builds")
     page.fill("#search", "")
     page.click(".chip.s-failed")
     assert shown(page) == {FAILED}

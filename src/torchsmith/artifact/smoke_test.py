@@ -281,14 +281,14 @@ def _promises(
         elif isinstance(target, Accelerator):
             right = gpu.arch == target.arch
             text = f"{gpu.name} is {gpu.arch or 'of another maker'}"
-            text += "" if right else f", the variant is for {target.arch}"
-            yield StepResult(f"{gpu.device} is the variant's GPU", "passed" if right else "failed", text)
+            text += "" if right else f", the build is for {target.arch}"
+            yield StepResult(f"{gpu.device} is the build's GPU", "passed" if right else "failed", text)
 
 
 def _same(what: str, actual: str, wanted: str) -> StepResult:
     if actual == wanted:
         return StepResult(what, "passed", actual)
-    return StepResult(what, "failed", f"{actual}, the variant's name says {wanted}")
+    return StepResult(what, "failed", f"{actual}, the name says {wanted}")
 
 
 def _arch_list(names: list[str], wanted: str) -> StepResult:
@@ -303,7 +303,7 @@ def _arch_list(names: list[str], wanted: str) -> StepResult:
 def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) -> StepResult:
     """Whether a GPU of this machine is one that the variant is for; which variant is, otherwise."""
     here = Sm.of_capability(*gpu.capability)
-    step, what = f"{gpu.device} is the variant's GPU", f"{gpu.name} is {here}"
+    step, what = f"{gpu.device} is the build's GPU", f"{gpu.name} is {here}"
     if here == target.sm:
         return StepResult(step, "passed", what)
     better = variant.changed(target=Cuda(target.version, here)).name
@@ -311,7 +311,7 @@ def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) ->
     built_for = catalog.gpus.get(target.sm)
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
         return StepResult(step, "passed", f"{what}, which runs {target.sm} code; {better} is made for it")
-    return StepResult(step, "failed", f"{what}, the variant is for {target.sm}", f"use {better}")
+    return StepResult(step, "failed", f"{what}, the build is for {target.sm}", f"use {better}")
 
 
 def junit(test: SmokeTest) -> str:

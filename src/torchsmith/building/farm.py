@@ -206,7 +206,7 @@ def _rest_command(refused: Collection[str], jobs: Sequence[Job]) -> str:
     without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
     rest = [job for job in jobs if job.recipes and job.name not in refused]
     if not rest:
-        return "select other cells"
+        return "select other builds"
     by_isa = bool(without) and not any(job.isa in without for job in rest)
     selectors = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
     more = " ..." if not by_isa and len(rest) > 3 else ""

@@ -235,6 +235,6 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], l
         if need > free:
             raise MissingRequirement(
                 f"disk does not suffice: {_size(need)} are needed {place}, {_size(free)} are free",
-                hint="build fewer cells at once, collect garbage, or put your own figures into "
+                hint="build fewer at once, collect garbage, or put your own figures into "
                 "catalog/estimates.toml",
             )

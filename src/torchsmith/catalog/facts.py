@@ -265,7 +265,7 @@ class Pin(Entry, frozen=True, kw_only=True):
 
 
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
-CLAIM = "stated by this workspace only; torchsmith eval proves a cell"
+CLAIM = "stated by this workspace only; torchsmith eval proves a build"
 LineStyle = Literal["pinned", "flox", "nightly", "catalog"]  # the last: until 0.2
 
 

@@ -87,7 +87,7 @@ class MachineOptions(Request):
         return gather(self.from_, stated, catalog, self.time_limit)
 
 
-PackagesOption = Annotated[Sequence[str], Option("The package, or several in one cell; by default torch.")]
+PackagesOption = Annotated[Sequence[str], Option("The package, or several in one build; by default torch.")]
 WorkloadOption = Annotated[
     str,
     Option("What the machine is for: general, training or inference.", autocompletion=complete_workloads),

@@ -138,7 +138,7 @@ Selectors = Annotated[
 Name = Annotated[str, Argument("A build or a GPU.", metavar="NAME", autocompletion=complete_names_and_gpus)]
 VariantOption = Annotated[
     str | None,
-    Option("The variant it should be; by default the one in the path's name.", autocompletion=complete_names),
+    Option("The build it should be; by default the one in the path's name.", autocompletion=complete_names),
 ]
 TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 

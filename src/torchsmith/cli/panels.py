@@ -11,7 +11,7 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of verbs/.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show describes a cell, and why it can or cannot be built",
+        "show describes a build, and why it is possible or not",
         ("pick", "cover", "list", "show"),
     ),
     "Write": (
@@ -23,7 +23,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("audit", "eval", "impact", "doctor"),
     ),
     "Build": (
-        "rehearse tries a sample, build makes cells, diagnose says why one failed",
+        "rehearse tries a sample, build makes all, diagnose says why one failed",
         ("rehearse", "build", "runs", "diagnose", "fix-hashes"),
     ),
     "Prove": (

@@ -87,7 +87,7 @@ def align_repositories(
         unnamed = [repository.label for repository in discovered.repositories if _column(repository) is None]
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
-            raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a cell", hint=hint)
+            raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a build", hint=hint)
         hint = f"name another: torchsmith align {shell_word(columns[0].label)} OTHER"
         raise Incomplete(f"there is one repository, {columns[0].label}: aligning takes two", hint=hint)
     siblings = {cell: recipe for column in reversed(columns) for cell, recipe in column.recipes.items()}
@@ -136,7 +136,7 @@ def _column(repository: Repository) -> _Column | None:
         variant = recipe.read.variant
         first = recipes.setdefault(variant.package, {}).setdefault(variant.stack, recipe)
         if first is not recipe:
-            unmatched.append(UnusedRecipe(recipe.attr, recipe.path, f"{first.attr} is the same cell"))
+            unmatched.append(UnusedRecipe(recipe.attr, recipe.path, f"{first.attr} is the same build"))
     if not recipes:
         return None
     package = max(recipes, key=lambda candidate: len(recipes[candidate]))
@@ -187,7 +187,7 @@ def _cell(variant: Variant, sibling: RecipeFile, catalog: Catalog) -> Cell | str
     if variant.flavor:
         return "a nightly: its source belongs in [nightly] of torchsmith.toml"
     if not line:
-        return f"the torch release of {sibling.attr} is not known: add the cell to torchsmith.toml"
+        return f"the torch release of {sibling.attr} is not known: add the build to torchsmith.toml"
     return Cell(variant, decision.line.name, decision.warnings)
 
 

@@ -90,7 +90,7 @@ def summary(effects: Sequence[Effect]) -> str:
     """One line: `2 cells change, 130 identical`."""
     counts = Counter[EffectKind](effect.kind for effect in effects)
     titles: dict[EffectKind, str] = {
-        "changed": "cell changes" if counts["changed"] == 1 else "cells change",
+        "changed": "build changes" if counts["changed"] == 1 else "builds change",
         "new": "new",
         "gone": "gone",
         "broken": "no longer evaluate",

@@ -112,7 +112,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     if matrix:
         before = workspace.source.text
         text = f"{before.rstrip()}\n\n{matrix_of_line(workspace, line, after.catalog)}"
-        edits.append(Change("rewrite", FILE, "the line's cells", before, text))
+        edits.append(Change("rewrite", FILE, "the builds of the line", before, text))
         after = workspace.with_texts({**texts, FILE: text})
     unknown = to_learn(line, after.catalog, {*line.every_build})
     return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))

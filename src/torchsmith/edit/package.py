@@ -115,7 +115,7 @@ def propose(
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
     """Raise a Problem if no nixpkgs of the workspace has the package, or its source is not known."""
     if not probes:
-        raise CannotBuild("no cell of this workspace imports a nixpkgs that could be asked")
+        raise CannotBuild("no build of this workspace imports a nixpkgs that could be asked")
     good = [probe for probe in probes if not probe.error]
     written = workspace.catalog.template_of(new.name)
     if not good:
@@ -125,7 +125,7 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
             hint = hint or f"a package that nixpkgs lacks takes a template: templates/{new.name}.nix"
             raise NotFound(f"nixpkgs {pins} has no python3Packages.{new.attr}", hint=hint)
         raise CannotBuild(
-            f"Nix cannot evaluate {new.attr} for any cell of this workspace: {probes[0].error}",
+            f"Nix cannot evaluate {new.attr} for any build of this workspace: {probes[0].error}",
             hint=f"fix {written}" if written else "another CUDA release or line may have it",
         )
     own = {probe.version for probe in good}

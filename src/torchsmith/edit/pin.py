@@ -102,7 +102,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     root = opened.home
     line = find_line(opened.catalog, move.line)
     if not any(cell.line == line.name for cell in opened.matrix.cells):
-        raise Empty(f"no cell of this workspace is of line {line.name}")
+        raise Empty(f"no build of this workspace is of line {line.name}")
     variants = [cell.variant for cell in opened.matrix.cells if cell.line == line.name]
     used = {build_name(variant.toolkit) for variant in variants}
     facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
@@ -146,9 +146,9 @@ def _facts(
                 if other.probed and all(has_build(other, name) for name in used)
             ]
             hint = (
-                f"these have all that the cells of line {line.name} need: {', '.join(able)}" if able else ""
+                f"these have all that the builds of line {line.name} need: {', '.join(able)}" if able else ""
             )
-            hint = hint or f"take the cells of {titles} out of torchsmith.toml first"
+            hint = hint or f"take the builds of {titles} out of torchsmith.toml first"
             raise CannotBuild(f"nixpkgs {pin.name} has no {titles}", hint=hint)
         facts |= {"pins": {pin.name: table}} if table else {}
     if move.torch:

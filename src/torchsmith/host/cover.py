@@ -63,7 +63,7 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
 class Cover:
     """A fleet, and the candidates of a matrix for it.
 
-    `must` and `must_not` name variants that must be chosen, and those that must not.
+    `must` and `must_not` name builds that must be chosen, and those that must not.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Cover:
     def best(self, count: int) -> CoverPlan:
         """The best plan with at most so many variants."""
         if count < len(self.must):
-            raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} variants that must be chosen")
+            raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} builds that must be chosen")
         return self._plan(self.programme.best(count))
 
     def curve(self, limit: int) -> tuple[CoverPlan, ...]:

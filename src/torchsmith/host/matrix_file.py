@@ -30,17 +30,17 @@ def write_matrix(
     """Write the file, but not one that would be read as anything else than these cells."""
     check_free(path, replace=replace)
     if not cells:
-        raise Empty("there is no variant to write: nothing is missing, or nothing was chosen")
+        raise Empty("there is no build to write: nothing is missing, or nothing was chosen")
     text = matrix_text(cells, about)
     wanted = {(cell.name, cell.line) for cell in cells}
     try:
         same = {(cell.name, cell.line) for cell in read(path, text).cells} == wanted
-        why = "it would be read as other variants"
+        why = "it would be read as other builds"
     except Problem as problem:
         same, why = False, problem.message
     if not same:
         raise Invalid(
-            f"not written: torchsmith would not read {path} as these variants: {why}",
-            hint="write it beside the catalog folder of the workspace, or add the cells to its include",
+            f"not written: torchsmith would not read {path} as these builds: {why}",
+            hint="write it beside the catalog folder of the workspace, or add the builds to its include",
         )
     write_atomic(path, text)

@@ -419,9 +419,9 @@ def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
     """Why no machine has both this GPU and a CPU for this instruction set, if that is so."""
     if isa.platform not in gpu.platforms:
         only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
-        cell = f"no machine can use this {isa.platform.removesuffix('-linux')} cell"
+        cell = f"no machine can use this {isa.platform.removesuffix('-linux')} build"
         yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)
         message = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"
-        yield Reason(UNUSABLE, f"{message}: no machine can use this cell")
+        yield Reason(UNUSABLE, f"{message}: no machine can use this build")

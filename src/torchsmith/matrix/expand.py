@@ -137,7 +137,7 @@ class Matrix(msgspec.Struct, frozen=True):
             hint = did_you_mean(word, catalog.packages)
         else:
             hint = "this matrix has none; torchsmith list -p every shows what else can be built"
-        raise Empty(f"no variant matches {' '.join(selectors)}", hint=hint)
+        raise Empty(f"no build matches {' '.join(selectors)}", hint=hint)
 
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)
@@ -228,7 +228,7 @@ def _refuse_dead_values(buildable: Sequence[Variant], impossible: Sequence[LeftO
         for value in _values(left.variant):
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
-                raise Conflict(f"no cell with {value} can be built: {left.variant}: {reasons}", path=path)
+                raise Conflict(f"no build with {value} can be built: {left.variant}: {reasons}", path=path)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:

@@ -182,7 +182,8 @@ class BadName(Problem):
 
     def __init__(self, name: str, column: int, what: str) -> None:
         super().__init__(
-            f"{name!r} is not a variant: {what}, at character {column}", hint=f"a name looks like {EXAMPLE}"
+            f"{name!r} is not the name of a build: {what}, at character {column}",
+            hint=f"a name looks like {EXAMPLE}",
         )
         self.name = name
         self.column = column
@@ -328,7 +329,7 @@ def _suffix(parts: _NameParts, old: list[str]) -> Flavor:
         return Flavor.RELEASE
     rest = "-".join(parts.parts[parts.at :])
     if rest == "magma":
-        old.append("every GPU variant has MAGMA: leave -magma out")
+        old.append("every GPU build has MAGMA: leave -magma out")
         return Flavor.RELEASE
     if rest and rest in list(Flavor):
         return Flavor(rest)

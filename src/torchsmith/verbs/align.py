@@ -66,13 +66,13 @@ def _print_alignment(report: Alignment) -> None:
     write(f"{MISSING}  missing   {CANNOT}  cannot be made   blank: in no repository")
     for title, cells in grouped((_axes(row.cell)[0], row) for row in report.cells).items():
         if all(len(row.present) == len(report.repositories) for row in cells):
-            write(f"{title}: {counted(len(cells), 'cell')}, in all")
+            write(f"{title}: {counted(len(cells), 'build')}, in all")
         else:
             _print_grid(title, cells, letters)
     hint = "; --create writes what is missing" if report.missing else ""
-    tell(f"{report.complete} of {len(report.cells)} cells are in every repository{hint}")
+    tell(f"{report.complete} of {len(report.cells)} builds are in every repository{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
-        tell(f"{CANNOT}  {counted(count, 'cell')}: {reason}")
+        tell(f"{CANNOT}  {counted(count, 'build')}: {reason}")
     for recipe in report.unmatched:
         warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
 
@@ -113,7 +113,7 @@ def _print_created(report: Alignment) -> None:
     for recipe in report.not_written:
         warn(f"cannot  {recipe.path.name}  {recipe.why}")
     if report.written and report.managed:
-        tell("torchsmith.toml has the cells of these repositories now.")
+        tell("torchsmith.toml has the builds of these repositories now.")
     elif report.written:
         tell("These repositories have no torchsmith.toml: torchsmith does not manage the new files.")
     elif not report.not_written:

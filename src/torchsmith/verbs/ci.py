@@ -65,7 +65,7 @@ def ci_github(request: CiRequest) -> CiReport:
     rows = ci_rows(workspace.select(request.selectors).cells, workspace.catalog)
     if len(rows) > MOST_JOBS:
         raise TooLarge(
-            f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer cells"
+            f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer builds"
         )
     text = github_workflow(rows, workspace.catalog, install, folder)
     return _report(request, repository, repository / f".github/workflows/{workflow_name(folder)}.yml", text)

@@ -34,7 +34,7 @@ WORDS: dict[RatioOutcome, tuple[str, str]] = {
 }
 FIGURES = ("A", "B", "A/B", "within", "spread")
 PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
-BUILD = "A cell's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
+BUILD = "A build's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
 
 
 @dataclass(frozen=True, kw_only=True)

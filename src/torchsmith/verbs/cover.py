@@ -44,9 +44,9 @@ class CoverRequest(Request):
         ),
     ]
     selectors: Selectors = ()
-    best: Annotated[int, Option("The best plan with this many variants.", min=0)] = 0
-    must: Annotated[tuple[str, ...], Option("A variant that must be chosen.")] = ()
-    must_not: Annotated[tuple[str, ...], Option("A variant that must not be chosen.")] = ()
+    best: Annotated[int, Option("The best plan with this many builds.", min=0)] = 0
+    must: Annotated[tuple[str, ...], Option("A build that must be chosen.")] = ()
+    must_not: Annotated[tuple[str, ...], Option("A build that must not be chosen.")] = ()
     package: PackagesOption = ()
     workload: WorkloadOption = "general"
     workspace: WorkspaceOption = None
@@ -198,9 +198,9 @@ def _print_report(report: CoverReport, *, limited: bool) -> None:
     if report.columns_not_used:
         warn(f"columns not used: {', '.join(report.columns_not_used)}")
     size = len(report.plan.variants)
-    what = "1 variant, which serves" if size == 1 else f"{size} variants, the fewest that serve"
+    what = "1 build, which serves" if size == 1 else f"{size} builds, the fewest that serve"
     fewest = f"{what} every machine that any candidate serves"
-    best = "the best variant" if size == 1 else f"the best {size} variants"
+    best = "the best build" if size == 1 else f"the best {size} builds"
     _print_plan(report, best if limited else fewest)
     _print_shortcomings(report)
     if report.curve:
@@ -258,7 +258,7 @@ def _print_curve(plans: Sequence[CoverPlan]) -> None:
     """Print what each further variant adds."""
     say()
     say("the best plan of each size", "bold")
-    figures, moves = ("variants", "served", "at their best", "hours", "GB kept"), "added (removed)"
+    figures, moves = ("builds", "served", "at their best", "hours", "GB kept"), "added (removed)"
     rows = []
     before: set[str] = set()
     for plan in plans:

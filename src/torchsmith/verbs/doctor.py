@@ -279,7 +279,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     paths = settings.get("sandbox-paths")
     known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
     if not settings.get("sandbox"):
-        todo = "sandbox = true in nix.conf: else each cell has its own folder, and CUDA finds nothing"
+        todo = "sandbox = true in nix.conf: else each build has its own folder, and CUDA finds nothing"
         yield HealthCheck("ccache in builds", "warning", "without a sandbox", todo)
     else:
         todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"

@@ -159,7 +159,7 @@ def _print_results(report: EvaluateReport) -> None:
         counts.append(f"{failed} failed")
     tell(", ".join(counts))
     if report.proved:
-        tell(f"proved to evaluate: {counted(report.proved, 'cell')} that only this workspace claimed")
+        tell(f"proved to evaluate: {counted(report.proved, 'build')} that only this workspace claimed")
     if report.graph:
         _print_foreign_targets(report.graph)
 

@@ -54,7 +54,7 @@ class InitRequest(Request):
     profile: ProfileChoice = "real"
     cell: Annotated[
         tuple[str, ...],
-        Option("Ask for this cell only, in every package.", autocompletion=complete_cells),
+        Option("Ask for this build only, in every package.", autocompletion=complete_cells),
     ] = ()
     gpus: Annotated[
         tuple[str, ...],

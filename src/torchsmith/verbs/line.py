@@ -215,7 +215,7 @@ class LineAddRequest(Request):
     rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
     nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
-    matrix: Annotated[bool, Option("Add the cells of profile real to torchsmith.toml, in this line.")] = False
+    matrix: Annotated[bool, Option("Add the builds of profile real to torchsmith.toml.")] = False
     dry_run: DryRunOption = False
     wait: WaitOption = 0.0
 
@@ -379,7 +379,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     if not request.matrix:
         write(
             f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
-            " if another line has the same cell; then:"
+            " if another line has the same build; then:"
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
     next_step("apply", workspace=request.workspace)

@@ -132,7 +132,7 @@ def run(
     *,
     request: ListRequest,
     names: Annotated[bool, Option("Print one name per line.")] = False,
-    left_out: Annotated[bool, Option("List the variants that are left out, with reasons.")] = False,
+    left_out: Annotated[bool, Option("List the builds that are left out, with reasons.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the variants of the matrix, as a grid of GPUs and instruction sets.
@@ -152,7 +152,7 @@ def run(
         answer(report, _print_grids, as_json=json)
         _print_next(request, report)
     if not report.cells:
-        warn("every cell is left out; torchsmith list --left-out says why")
+        warn("every build is left out; torchsmith list --left-out says why")
         raise SystemExit(1)
 
 
@@ -171,7 +171,7 @@ def _print_next(request: ListRequest, report: ListReport) -> None:
 def _print_left_out(report: LeftOutReport) -> None:
     """The cells that are left out, and the reasons."""
     for why, names in grouped(("; ".join(row.reasons), row.name) for row in report.left_out).items():
-        write(f"{counted(len(names), 'variant')}: {why}", "bold")
+        write(f"{counted(len(names), 'build')}: {why}", "bold")
         for name in names:
             write(f"  {name}")
     if not report.left_out:
@@ -237,12 +237,11 @@ def _print_summary(report: ListReport) -> None:
     cells = {package: {row.cell for row in report.cells if row.package == package} for package in packages}
     first = next(iter(cells.values()), set())
     if len(packages) > 1 and all(own == first for own in cells.values()):
-        every = "both" if len(packages) == 2 else f"all {len(packages)}"
-        parts = f"{counted(len(first), 'cell')} in {every} packages ({', '.join(packages)})"
+        parts = f"{len(first)} in each of {len(packages)} packages ({', '.join(packages)})"
     else:
         parts = ", ".join(f"{len(own)} {package}" for package, own in cells.items())
-    write(f"{counted(len(report.cells), 'variant')}: {parts}")
+    write(f"{counted(len(report.cells), 'build')}: {parts}")
     for warning, count in Counter(warning for row in report.cells for warning in row.warnings).items():
-        write(f"▲ {counted(count, 'variant')}: {warning}", "yellow")
+        write(f"▲ {counted(count, 'build')}: {warning}", "yellow")
     if report.unusable:
         write("  `usable = true` in torchsmith.toml leaves out what no machine can use")

@@ -180,7 +180,7 @@ def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
 def _print_added(report: EditReport) -> None:
     """What Nix says of the package, what is written, and the cells that it has."""
     for answered, cells in report.nixpkgs.items():
-        more = f" and {counted(len(cells) - 1, 'more cell')}" if len(cells) > 1 else ""
+        more = f" and {counted(len(cells) - 1, 'more build')}" if len(cells) > 1 else ""
         write(f"{report.name}, asked for {cells[0]}{more}: {answered}")
     write(f"needs {', '.join(report.needs) or 'nothing of the matrix'}")
     write(f"gets its GPU target by {', '.join(report.gpu_lists) or 'its torch'}")
@@ -189,7 +189,7 @@ def _print_added(report: EditReport) -> None:
         write(f"left out: {some_of(names)}: {reason}")
     write(f"{counted(len(report.cells), 'cell')} with it")
     if not report.cells and not report.left_out:
-        write(f"torchsmith.toml names its cells one by one: add those of {report.name} to include")
+        write(f"torchsmith.toml names its builds one by one: add those of {report.name} to include")
 
 
 @app.command("remove", "torchsmith package remove torchmetrics")

@@ -46,7 +46,7 @@ class PageRequest(Request):
     )
     fleet: Annotated[
         Path | None,
-        Option("Plot how many machines each number of variants serves; see cover.", metavar="FILE"),
+        Option("Plot how many machines each number of builds serves; see cover.", metavar="FILE"),
     ] = None
     nixpkgs: NixpkgsOption = ()
     workspace: WorkspaceOption = None

@@ -154,7 +154,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     wheels = _wheels(answer, python, request, catalog)
     return PickReport(
         host=answer.facts,
-        candidates=f"candidates: the variants of {opened.source.name}"
+        candidates=f"candidates: the builds of {opened.source.name}"
         if opened.root
         else f"candidates: profile {opened.profile} (there is no torchsmith.toml here)",
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
@@ -290,7 +290,7 @@ def _first_manifest(report: PickReport) -> str:
 
 
 def _write_missing(path: Path, report: PickReport, request: PickRequest) -> None:
-    """Write the missing cells as a torchsmith.toml."""
+    """Write the missing builds as a torchsmith.toml."""
     from torchsmith.host.matrix_file import write_matrix
     from torchsmith.workspace.load import read_as
 
@@ -310,7 +310,7 @@ def run(
     pip: Annotated[bool, Option("Print only the pip command for PyTorch's own wheel.")] = False,
     uv: Annotated[bool, Option("Print only the uv command for PyTorch's own wheel.")] = False,
     create: Annotated[
-        Path | None, Option("Write the missing cells as a torchsmith.toml.", metavar="FILE")
+        Path | None, Option("Write the missing builds as a torchsmith.toml.", metavar="FILE")
     ] = None,
     json: JsonOption = False,
 ) -> None:

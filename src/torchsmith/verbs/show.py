@@ -81,7 +81,7 @@ def run(*, request: ShowRequest, json: JsonOption = False) -> None:
     """Show everything known about a cell, and why it can or cannot be built and used.
 
     That is: reasons, warnings, similar cells, flags, GPUs, CPUs, drivers, pins, versions, and what newer
-    torch releases lack. Selectors that match one cell name it too: 'sm120 avx512 torch:2.10'. A GPU
+    torch releases lack. Selectors that match one build name it too: 'sm120 avx512 torch:2.10'. A GPU
     architecture or a product (sm89, 'RTX 4090') works as well: its CUDA releases with builds. The exit code
     is 1 for a cell that cannot be built and for a GPU without builds.
     """
@@ -127,9 +127,9 @@ def _variant(name: str, catalog: Catalog) -> Variant:
         if re.fullmatch(r"TS\d{3}", name):
             problem.hint = f"{name} is a rule: torchsmith audit --explain {name}"
         elif name in catalog.isas:
-            problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its variants"
+            problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its builds"
         elif cpu := find_cpu_by_name(name, catalog):
-            problem.hint = f"{cpu.title} is a CPU: torchsmith pick --cpu {cpu.name} finds its variant"
+            problem.hint = f"{cpu.title} is a CPU: torchsmith pick --cpu {cpu.name} finds its build"
         else:
             hints = (hardware_hint(word, catalog) for word in (name, *name.split("-")))
             problem.hint = next(filter(None, hints), problem.hint)
@@ -161,7 +161,7 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
     if name in map(str, catalog.cuda):
-        hint = f"torchsmith list -p every {name} lists its variants"
+        hint = f"torchsmith list -p every {name} lists its builds"
         raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
     if re.fullmatch(r"sm_?\d+", name.strip().lower()):
         raise NotKnown(f"unknown GPU architecture {name}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
@@ -246,7 +246,7 @@ def _print_cell(cell: Explanation) -> None:
     if cell.newer:
         write(f"newer torch: {cell.newer} (torchsmith line list)", "dim")
     if cell.nearest:
-        write("nearest cells that can be built and used:")
+        write("nearest builds that are possible and of use:")
         for name in cell.nearest:
             write(f"  {name}")
 

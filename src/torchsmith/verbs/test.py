@@ -31,7 +31,7 @@ class TestRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A cell's name, a result link, a store path, a site-packages folder, or the word sample.",
+            "A build's name, a result link, a store path, a site-packages folder, or the word sample.",
             metavar="PATH",
         ),
     ]

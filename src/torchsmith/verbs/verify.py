@@ -46,7 +46,7 @@ class VerifyRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A cell's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
+            "A build's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
             " a site-packages folder, one .so, or the word sample.",
             metavar="PATH",
         ),
@@ -68,7 +68,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
 def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     """Return which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
 
-    The verdict on a cell's last build is recorded for `publish` and the page.
+    The verdict on the last build of a recipe is recorded for `publish` and the page.
     """
     opened = open_workspace(request.workspace)
     found = find_build(or_sample(request.path, "build"), opened)
@@ -223,7 +223,7 @@ def _verdict(report: Report) -> tuple[str, str]:
         return f"not verified: no fault found, but not everything could be checked ({unjudged})", "yellow"
     if report.variant:
         return f"it is what {report.variant} promises", "bold green"
-    return "no fault found; --variant NAME checks it against a variant", "green"
+    return "no fault found; --variant NAME checks it against a name", "green"
 
 
 def _print_comparison(comparison: Comparison) -> None:

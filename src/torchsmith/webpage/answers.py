@@ -188,7 +188,7 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
     """Return the variant for a machine with one kind of GPU or none, empty if none runs, and why."""
     choice = choose(host, ranking)
     if not choice.variants:
-        return "", ["No variant of this matrix runs on this machine."]
+        return "", ["No build of this matrix runs on this machine."]
     fit = choice.variants[0].fit
     idle = ", ".join(map(str, choice.unserved))
     return fit.variant.name, [

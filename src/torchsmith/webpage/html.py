@@ -209,7 +209,7 @@ def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables.values())
     impossible = any(cell.state == "impossible" for cell in cells)
     legend = [
-        f"Each cell, in this order: {', '.join(titles)}." if titles[1:] else "",
+        f"Each build, in this order: {', '.join(titles)}." if titles[1:] else "",
         "–: cannot be built, or no machine can use it." if impossible else "",
         "Empty: not in the matrix." if len(places) < room else "",
     ]

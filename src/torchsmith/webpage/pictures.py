@@ -56,7 +56,7 @@ def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
     """What each further variant buys: machines that are served, and served as well as possible."""
     served = draw.Series("served", [(size, all_) for size, all_, _ in cover.points])
     best = draw.Series("at their best", [(size, best) for size, _, best in cover.points])
-    title = f"variants; machines served by the best plan of each size, of {cover.machines:,}"
+    title = f"builds; machines served by the best plan of each size, of {cover.machines:,}"
     return draw.curve(title, [served, best], title, width=width)
 
 

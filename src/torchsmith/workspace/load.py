@@ -326,7 +326,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         isas = len(block.isa) + (implied and targets)
         for key, count in (("python", len(block.python)), ("cuda", targets), ("isa", isas)):
             if not count:
-                yield Empty(f"{key} is empty: the block has no cell", path=(*at, key))
+                yield Empty(f"{key} is empty: the block has no build", path=(*at, key))
 
     def _include(self, name: str, at: ValuePath) -> Include:
         try:

@@ -34,7 +34,7 @@ def _counts(cells: Sequence[Cell], catalog: Catalog) -> str:
     gpu = [cell for cell in cells if cell.variant.toolkit]
     systems = Counter(catalog.isas[cell.variant.isa].platform for cell in gpu)
     parts = [
-        f"{counted(systems[system], 'GPU variant')} for {system.removesuffix('-linux')}"
+        f"{counted(systems[system], 'GPU build')} for {system.removesuffix('-linux')}"
         for system in get_args(Platform)
         if systems[system]
     ]
@@ -232,7 +232,7 @@ def alignment(matrix: Matrix, catalog: Catalog) -> str:
 
 {_aligned(complete, len(order), [package.title for package in packages])}
 
-{table(["cell", *(package.title for package in packages)], rows)}
+{table(["build", *(package.title for package in packages)], rows)}
 """
     return _page(body, "ALIGNMENT.md")
 
@@ -240,10 +240,10 @@ def alignment(matrix: Matrix, catalog: Catalog) -> str:
 def _aligned(complete: int, cells: int, titles: Sequence[str]) -> str:
     names = ", ".join(titles)
     if len(titles) == 1:
-        return f"All {cells} cells are of {names}, the only package."
+        return f"All {cells} builds are of {names}, the only package."
     if complete == cells:
-        return f"All {cells} cells exist in every package: {names}."
-    return f"{complete} of {cells} cells exist in every package: {names}."
+        return f"All {cells} builds exist in every package: {names}."
+    return f"{complete} of {cells} builds exist in every package: {names}."
 
 
 def build_notes(package: Package, cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:

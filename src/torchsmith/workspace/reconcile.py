@@ -44,7 +44,7 @@ class CheckedRecipe(NamedTuple):
 CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-SHARES = "--adopt PATH rewrites it, and the packages of its cell share one torch"
+SHARES = "--adopt PATH rewrites it, and the packages of its build share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -218,9 +218,9 @@ class _Reconciler:
             return replace(kept, code="valid")
         variant = recipe.variant
         code: ReasonCode = "same-package" if same else "old-name"
-        what = "it is this package" if same else "an old name of this cell"
+        what = "it is this package" if same else "an old name of this build"
         if variant is not None and variant.flavor:
-            code, what = "stand-in", f"the {variant.flavor.value} is used for this cell"
+            code, what = "stand-in", f"the {variant.flavor.value} is used for this build"
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}"
         if checked.errors:
             why += f", and is broken: {checked.errors}"
@@ -242,7 +242,7 @@ class _Reconciler:
                 yield self._edited(change)
         elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
-            why = f"redundant: {reading.variant}.nix is the same cell{old}"
+            why = f"redundant: {reading.variant}.nix is the same build{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
         elif reading and (checked := self.check(recipe)).errors:
             why = f"not in torchsmith.toml, and broken: {checked.errors}"

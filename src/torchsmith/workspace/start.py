@@ -184,7 +184,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     if not cells:
         reasons = Counter(skipped.why for skipped in left).most_common(MAX_REASONS)
         raise Empty(
-            f"no recipe in {', '.join(map(str, repos))} names a cell that torchsmith makes",
+            f"no recipe in {', '.join(map(str, repos))} names a build that torchsmith makes",
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
             or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
         )

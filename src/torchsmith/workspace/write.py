@@ -39,7 +39,7 @@ def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRe
     repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         hint = "torchsmith list --left-out says why each is"
-        raise Empty(f"{workspace.source.name} leaves every cell out: there is nothing to write", hint=hint)
+        raise Empty(f"{workspace.source.name} leaves every build out: there is nothing to write", hint=hint)
     if not only:
         return repos
     chosen = {cell.name for cell in workspace.select(only).cells}

@@ -95,7 +95,7 @@ def named_variants_exist(repo: Repo) -> Iterator[Defect]:
                 yield Defect(f"names {name}, which has no recipe", file=file, at=_line(text, at))
         missing = sorted(names - set(listed))
         if missing and len(listed) > max(8, len(names) // 2) and "/docs/" not in f"/{file}":
-            yield Defect(f"lists {len(listed)} variants and leaves out {missing[0]}", file=file, sure=GUESS)
+            yield Defect(f"lists {len(listed)} builds and leaves out {missing[0]}", file=file, sure=GUESS)
 
 
 def _missed(named: Variant | None, known: Sequence[Variant]) -> bool:

@@ -111,12 +111,12 @@ def _without_cudnn(subject: Subject) -> bool:
     return subject.torch_from_elsewhere or off
 
 
-@rule("TS404", "cell that no machine can use", WARNING)
+@rule("TS404", "build that no machine can use", WARNING)
 def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
     their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
-        advice = "torchsmith.toml asks for it: `usable = true` there leaves such cells out"
+        advice = "torchsmith.toml asks for it: `usable = true` there leaves such builds out"
         hint = advice if subject.requested_line else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
         yield Defect(reason.text, hint=hint, sure=convention(subject) if card else None)

@@ -38,7 +38,9 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
         parts = subject.name.split("-")
         ours = len(parts) > 2 and re.match(r"cuda|cpu|sm\d", parts[2]) and at < 4 < len(parts)
         sure = None if ours or _package_of(first) not in packages else GUESS
-        yield Defect(f"{subject.name} is not a variant's name: {problem.what}", hint=problem.hint, sure=sure)
+        yield Defect(
+            f"{subject.name} is not the name of a build: {problem.what}", hint=problem.hint, sure=sure
+        )
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
@@ -69,7 +71,7 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"{recipe.name} and {other} are one name for Flox", file=recipe.file)
 
 
-@rule("TS105", "pname of another cell", unless=("wraps_nightly",))
+@rule("TS105", "pname of another build", unless=("wraps_nightly",))
 def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """The pname becomes part of the store path and of every list of installed packages. It must name the same
     Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),
@@ -112,10 +114,10 @@ def _pname_of_other_hands(subject: Subject, variant: Variant) -> Iterator[Defect
             )
         elif cell and str(binding.value).partition("-")[2] not in cells:
             yield Defect(
-                f"pname {binding.value} spells its cell otherwise than the file", binding.span, sure=GUESS
+                f"pname {binding.value} spells its build otherwise than the file", binding.span, sure=GUESS
             )
         elif not cell and binding == pnames[-1] and subject.line and not subject.line.flavor:
-            message = f"pname {binding.value} does not say which variant it is"
+            message = f"pname {binding.value} does not say which build it is"
             yield Defect(message, binding.span, hint=right_pname(variant, subject.line), sure=GUESS)
     last = Variant.try_parse(str(pnames[-1].value), subject.catalog) if pnames else None
     if last and subject.companion and _package_of(str(pnames[-1].value)) == subject.catalog.torch.name:
@@ -174,4 +176,4 @@ def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iter
         if label.value != line.name:
             yield Defect(f"labelled as line {label.value}, it is {line.name}", label.span)
     if len(labels) != len(lines):
-        yield Defect("a label names its variant and its line", severity=NOTE)
+        yield Defect("a label names its build and its line", severity=NOTE)

@@ -130,4 +130,4 @@ def result_is_the_package(subject: Subject, variant: Variant) -> Iterator[Defect
     if attr not in subject.body.scoped and all(
         override.of.startswith(("pprev.", "pfinal.")) for override in own
     ):
-        yield Defect(f"nothing of {attr} is overridden: the result is not the variant")
+        yield Defect(f"nothing of {attr} is overridden: the result is not what its name says")

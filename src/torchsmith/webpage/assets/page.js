@@ -115,7 +115,7 @@
     }
     for (const [home, shown] of homes) hide(home, !shown);
     requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
-    found.textContent = narrowed ? `${count} of ${data.cells.length} variants` : "";
+    found.textContent = narrowed ? `${count} of ${data.cells.length} builds` : "";
   };
   search.addEventListener("input", filter);
   for (const chip of document.querySelectorAll(".chip"))
