@@ -37,6 +37,11 @@ def test_git_works_in_no_repository_of_another_folder(tmp_path: Path) -> None:
     git(own, "config", "core.worktree", str(other))
     with pytest.raises(Refused):
         git(own, "add", "--update")
+    git(own, "config", "--unset", "core.worktree")
+    git(own, "config", "extensions.worktreeConfig", "true")
+    git(own, "config", "--worktree", "core.worktree", str(other))
+    with pytest.raises(Refused):
+        git(own, "add", "--update")
 
 
 def test_linked_worktrees_and_submodules_are_repositories_of_their_folder(tmp_path: Path) -> None:
@@ -60,6 +65,46 @@ def test_no_program_of_a_repository_inside_runs(tmp_path: Path) -> None:
     (own / "a").write_text("changed")
     commit_of_changes(own, tmp_path / "new")
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".gitignore", ".gitattributes", ".gitmodules"),
+        *(".git/HEAD", ".git/index", ".git/config", ".git/config.worktree", ".git/packed-refs"),
+        *(".git/commondir", ".git/info/exclude", ".git/info/attributes"),
+    ],
+)
+def test_git_is_not_started_where_it_would_wait_for_a_fifo(tmp_path: Path, name: str) -> None:
+    own = made(tmp_path / "own")
+    (own / ".git/info").mkdir(exist_ok=True)
+    (own / name).unlink(missing_ok=True)
+    os.mkfifo(own / name)
+    for command in (("ls-files",), ("status",), ("add", "a")):
+        with pytest.raises(Refused):
+            git(own, *command)
+
+
+def test_a_verb_ends_soon_if_git_waits_for_a_file_that_only_its_settings_name(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = made(tmp_path / "own")
+    (own / ".flox/pkgs").mkdir(parents=True)
+    (own / ".flox/pkgs/a.nix").write_text("{ }: { }")
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.setattr("torchsmith.core.git.READ_SECONDS", 0.5)
+    for key in ("core.excludesFile", "include.path"):
+        subprocess.run(["git", "-C", own, "config", key, tmp_path / "fifo"], check=True)
+        assert call("audit", str(own), "--format", "json").error == "failed"
+        subprocess.run(["git", "config", "--file", own / ".git/config", "--unset", key], check=True)
+
+
+def test_an_index_that_git_cannot_read_is_an_error_of_the_audit(tmp_path: Path, call: Call) -> None:
+    own = made(tmp_path / "own")
+    (own / ".flox/pkgs").mkdir(parents=True)
+    (own / ".flox/pkgs/a.nix").write_text("{ }: { }")
+    (own / ".git/index").write_text("damaged")
+    assert call("audit", str(own), "--format", "json").error == "failed"
 
 
 def test_a_file_too_large_to_read_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -7,21 +7,33 @@ checkout says does not. Commands that use the network run only in a repository t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Invalid, Problem, Refused
+from torchsmith.core.problem import Failed, Invalid, Problem, Refused
 from torchsmith.core.process import Finished, run
 
 TIMEOUT_SECONDS = 300.0
+READ_SECONDS = 30.0  # for a command that only reads
 MAX_DIGITS = 6  # of GIT_CONFIG_COUNT
 Setting = tuple[str, str]
 Scoped = tuple[str, str, str]  # a setting's scope, key and value
+THEIRS = ("local", "worktree")  # the scopes of settings that a checkout brings
 REMOTE = frozenset(("fetch", "ls-remote", "push"))
 WITH_HOOKS = frozenset(("commit", "push"))  # of the user: these are what the user asked for
+READS = frozenset(
+    (
+        *("check-ignore", "config", "diff", "log", "ls-files", "ls-tree"),
+        *("remote", "rev-parse", "status", "symbolic-ref", "var"),
+    )
+)
+READ_IN_TOP = (".gitattributes", ".gitignore", ".gitmodules")  # by git, without a look at what they are
 PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start programs that the settings name
 # These start nothing by themselves but what `ALWAYS` switches off.
 PLAIN = frozenset(
@@ -81,18 +93,20 @@ def git(
     stdin: str | None = None,
     settings: Iterable[Setting] = (),
     env: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float | None = None,
 ) -> Finished:
     """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command. Raises
-    Refused for a command that uses the network in a repository that has settings of others."""
+    Refused for a command that uses the network in a repository that has settings of others, and Failed for
+    one that does not end in time."""
     command, *rest = args
-    if (config := repo / ".git/config").exists() and not config.is_file():
-        raise Refused(f"{config} is not a regular file")  # git would wait for ever
-    configured = [] if command in PLAIN else list(_configured(repo, timeout))
-    _check_place(repo, configured)
+    limit = timeout or (READ_SECONDS if command in READS else TIMEOUT_SECONDS)
+    place = find_place(repo)
+    configured = [] if command in PLAIN else list(_configured(repo))
+    if place is not None:
+        _check_worktree(place, configured)
     safe = [*ALWAYS, ("core.hooksPath", _hooks(configured) if command in WITH_HOOKS else os.devnull)]
     safe += harmless(configured)
-    theirs = [key for scope, key, _ in configured if scope in ("local", "worktree")]
+    theirs = [key for scope, key, _ in configured if scope in THEIRS]
     protocols = "none"
     if command in REMOTE:
         if foreign := [key for key in theirs if not OWN_SETTINGS.fullmatch(key)]:
@@ -103,35 +117,65 @@ def git(
     argv = ["git", "-C", str(repo), "--no-pager", command, *WITHOUT.get(command, ()), *rest]
     quiet = {"GIT_ALLOW_PROTOCOL": protocols, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     quiet |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}  # objects as they are named
-    return run(
-        argv,
-        timeout=timeout,
-        stdin=stdin,
-        names=True,
-        env=environment([*settings, *safe]) | quiet | dict(env or {}),
-    )
+    full = environment([*settings, *safe]) | quiet | dict(env or {})
+    done = run(argv, timeout=limit, stdin=stdin, names=True, env=full)
+    return done if command in REMOTE else _ended(repo, done, limit)
 
 
-def _check_place(repo: Path, configured: Iterable[Scoped]) -> None:
-    """Raise Refused if `.git` leads to a repository of another folder, or its settings to other files."""
-    folder = repo.absolute()
+def _ended(repo: Path, done: Finished, limit: float) -> Finished:
+    """A command that has ended by itself. Raises Failed."""
+    if done.timed_out:
+        hint = "its disk does not answer, or a file that git reads there is a fifo or a device"
+        raise Failed(f"git did not end within {limit:.0f} s in {repo}", hint=hint)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class GitPlace:
+    """A repository: the folder of its files, and git's own folder."""
+
+    top: Path
+    own: Path
+
+
+def find_place(folder: Path) -> GitPlace | None:
+    """The repository that a folder is in. Raises Refused if `.git` leads to one of another folder, or if git
+    would wait for a file that it reads there."""
+    folder = folder.absolute()
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
     if top is None:
-        return
-    place = top / ".git"
+        return None
+    place = own = top / ".git"
     if place.is_symlink():
         raise Refused(f"{place} is a link", hint="it may lead to a repository of yours: make it a folder")
-    named = [value for scope, key, value in configured if scope == "local" and key == "core.worktree"]
-    own = place
+    _check_files(place, *(top / name for name in READ_IN_TOP))
     if place.is_file():
         own = top / read_text(place).partition("gitdir:")[2].strip()
         back = own / "gitdir"  # of a linked worktree; a submodule has the setting core.worktree
         found = Path(read_text(back).strip()) if back.is_file() else own / _own_setting(own, "worktree")
         if found.resolve() not in (place.resolve(), top.resolve()):
             raise Refused(f"{place} leads to {own}, which is the repository of another folder")
+    for inner in (own, own / "info", *((own.parents[1],) if (own / "commondir").is_file() else ())):
+        if inner.is_dir():
+            _check_files(*inner.iterdir())
+    return GitPlace(top, own)
+
+
+def _check_files(*paths: Path) -> None:
+    """Raise Refused for a fifo or a device: git would wait for it, or read it without an end."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            mode = path.stat().st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                raise Refused(f"{path} is not a regular file")
+
+
+def _check_worktree(place: GitPlace, configured: Iterable[Scoped]) -> None:
+    """Raise Refused if the settings of a repository lead to the files of another folder."""
+    named = [value for scope, key, value in configured if scope in THEIRS and key == "core.worktree"]
     for value in named:
-        if (own / value).resolve() != top.resolve():
-            raise Refused(f"{place} has the files of another folder: core.worktree is {value}")
+        if (place.own / value).resolve() != place.top.resolve():
+            raise Refused(f"{place.top}/.git has the files of another folder: core.worktree is {value}")
 
 
 def _own_setting(place: Path, name: str) -> str:
@@ -149,7 +193,7 @@ def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:
     mine: dict[str, str] = {}
     theirs: dict[str, None] = {}
     for scope, key, value in configured:
-        if scope in ("local", "worktree"):
+        if scope in THEIRS:
             theirs[key] = None
         else:
             mine[key] = value
@@ -161,23 +205,15 @@ def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:
 
 def _hooks(configured: Iterable[Scoped]) -> str:
     """The folder of the user's own hooks; one that is relative would be a folder of the checkout."""
-    folders = [
-        value
-        for scope, key, value in configured
-        if key == "core.hookspath" and scope not in ("local", "worktree")
-    ]
+    folders = [value for scope, key, value in configured if key == "core.hookspath" and scope not in THEIRS]
     return folders[-1] if folders and folders[-1].startswith(("/", "~")) else os.devnull
 
 
-def _configured(repo: Path, timeout: float) -> Iterator[Scoped]:
+def _configured(repo: Path) -> Iterator[Scoped]:
     """Every setting that git would use here: its scope, key and value; includes are followed."""
-    listing = run(
-        ["git", "-C", repo, "config", "--list", "--show-scope", "-z"],
-        timeout=timeout,
-        names=True,
-        env=environment(),
-    ).stdout
-    parts = listing.split("\0")
+    argv = ["git", "-C", str(repo), "config", "--list", "--show-scope", "-z"]
+    listing = _ended(repo, run(argv, timeout=READ_SECONDS, names=True, env=environment()), READ_SECONDS)
+    parts = listing.stdout.split("\0")
     for scope, entry in zip(parts[::2], parts[1::2], strict=False):
         key, _, value = entry.partition("\n")
         yield scope, key, value
@@ -185,8 +221,8 @@ def _configured(repo: Path, timeout: float) -> Iterator[Scoped]:
 
 def checkout_credentials(repo: Path) -> list[Setting]:
     """The settings by which a checkout itself has access to its remote."""
-    found = _configured(repo, TIMEOUT_SECONDS)
-    own = [(key, value) for scope, key, value in found if scope in ("local", "worktree")]
+    found = _configured(repo)
+    own = [(key, value) for scope, key, value in found if scope in THEIRS]
     return [pair for pair in own if re.fullmatch(CREDENTIALS, pair[0], re.DOTALL)]
 
 

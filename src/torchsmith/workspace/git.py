@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from torchsmith.core.git import git
+from torchsmith.core.git import find_place, git
 from torchsmith.core.problem import Failed, MissingRequirement, NotFound, Problem
 from torchsmith.core.process import Finished, find
 
@@ -36,18 +36,9 @@ def require_git() -> None:
 
 def require_committer(folder: Path) -> None:
     """Raise a Problem if git would refuse to commit, before anything is written."""
-    if not has_committer(folder):
-        raise _no_committer(folder)
-
-
-def has_committer(folder: Path) -> bool:
-    """Whether git knows in whose name to commit."""
-    return ask(folder, "var", "GIT_COMMITTER_IDENT").ok
-
-
-def _no_committer(repo: Path) -> Problem:
-    hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
-    return MissingRequirement(f"no git identity to commit with in {repo}", hint=hint)
+    if not ask(folder, "var", "GIT_COMMITTER_IDENT").ok:
+        hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
+        raise MissingRequirement(f"no git identity to commit with in {folder}", hint=hint)
 
 
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
@@ -74,15 +65,20 @@ def _git(
 ) -> Finished:
     done = ask(repo, *args, stdin=stdin, settings=settings)
     for _ in range(MAX_LOCK_TRIES):
-        if done.ok or "index.lock" not in done.stderr:
+        if done.ok or not _is_locked(repo):
             break
         time.sleep(0.1)  # the git of a run that was stopped may still be at work
         done = ask(repo, *args, stdin=stdin, settings=settings)
     if not done.ok:
-        if "tell me who you are" in done.stderr:
-            raise _no_committer(repo)
+        if args[0] == "commit":
+            require_committer(repo)
         raise _refused(repo, args, done.stderr.strip().splitlines())
     return done
+
+
+def _is_locked(repo: Path) -> bool:
+    place = find_place(repo)
+    return place is not None and (place.own / "index.lock").exists()
 
 
 def is_repo(folder: Path) -> bool:
@@ -122,7 +118,7 @@ def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
     """Files below a folder that git does not ignore, and whether it knows them; None without git."""
     if top(folder) is None or find("git") is None:
         return None
-    listing = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
+    listing = _git(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
     files = {entry[2:]: entry[0] != "?" for entry in listing.stdout.split("\0") if entry}
     return files or None
 
