@@ -213,21 +213,6 @@ def test_bad_requests_get_one_clear_message(
 
 
 @pytest.mark.needs("nix")
-def test_a_graph_is_drawn_for_graphviz_and_for_markdown(call: Call, tmp_path: Path) -> None:
-    cell = "pytorch-python313-cpu-avx2"
-    call("init", str(tmp_path), "--cell", cell)
-    call("apply", "-w", str(tmp_path))
-    words = ("eval", "--graph", "-w", str(tmp_path), "--nixpkgs", str(MINI), "--format")
-    drawn = call(*words, "dot").out
-    assert drawn.startswith("digraph torchsmith {")
-    assert drawn.count('"torchvision-python313-cpu-avx2" -> ') >= 1
-    lines = call(*words, "mermaid").out.splitlines()
-    assert lines[0] == "graph LR"
-    assert f'  r0["{cell}"]' in lines
-    assert call(*words, "png").code == 2
-
-
-@pytest.mark.needs("nix")
 @pytest.mark.parametrize("verb", ["eval", "build", "fix-hashes"])
 def test_a_download_that_fails_is_exit_3_with_the_way_out(
     verb: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -98,7 +98,7 @@ def test_a_cell_tells_its_story(open_page: Open, file: Path, builds: Path) -> No
     expect(story.locator("pre.log")).to_contain_text("Killed signal")
     expect(story).to_contain_text(FAILED.replace("pytorch", "torchaudio"))
     recipe = (builds / f"build-pytorch/.flox/pkgs/{FAILED}.nix").read_text()
-    assert story.locator("pre[aria-label=Recipe]").text_content() == recipe + "\n"
+    assert story.locator("pre[aria-label=Recipe]").text_content() == recipe
     assert story.locator(".x-k").count() > 5
     page.click(".story.open .close")
     expect(page.locator(".story.open")).to_have_count(0)

@@ -21,7 +21,6 @@ MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything
 STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 ORDER = ("done", "running", "waiting", "failed", "skipped")
 NAME_COLUMNS = 24  # that a name needs to be unique: CUDA, GPU and instruction set
-MARKS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
 def tell_json(event: events.Event | events.Tick) -> None:
@@ -29,6 +28,27 @@ def tell_json(event: events.Event | events.Tick) -> None:
     if not isinstance(event, events.Tick):
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
+
+
+def lasting(event: events.Event | events.Tick) -> tuple[str, str]:
+    """The line that both a log and a screen keep of an event, and its style; empty for other events."""
+    match event:
+        case events.JobEnded():
+            took = f" in {duration(event.seconds)}" if event.seconds else ""
+            detail = f": {event.detail}" if event.detail else ""
+            return f"{event.name}: {event.state}{took}{printable(detail)}", STYLES.get(event.state, "")
+        case events.JobRetried():
+            again = f"attempt {event.attempt} in {duration(event.seconds)}"
+            if event.cores:
+                again = f"trying again with {counted(event.cores, 'core')}"
+            return f"{event.name}: {event.detail}; {again}", "yellow"
+        case events.RecipeVerified():
+            verdict = "verified" if event.ok else f"verify does not accept it: {event.detail}"
+            return f"{event.name}: {verdict}", "green" if event.ok else "red"
+        case events.RunNote():
+            return (f"{event.name}: {event.detail}" if event.name else event.detail), "yellow"
+        case _:
+            return "", ""
 
 
 class PlainView:
@@ -39,8 +59,7 @@ class PlainView:
         self._tenths: dict[str, int] = {}
 
     def tell(self, event: events.Event | events.Tick) -> None:
-        text = self._text(event)
-        if text:
+        if text := lasting(event)[0] or self._text(event):
             tell(text, wrap=False)
 
     def _text(self, event: events.Event | events.Tick) -> str:
@@ -60,16 +79,6 @@ class PlainView:
                 return f"{self._name(event.job)}: {event.done} of {counted(event.total, 'step')}"
             case events.JobBuilding() if event.builder:
                 return f"{self._name(event.job)}: {event.derivation} on {event.builder}"
-            case events.JobRetried():
-                return f"{event.name}: {event.detail}; {_again(event)}"
-            case events.JobEnded():
-                took = f" in {duration(event.seconds)}" if event.seconds else ""
-                detail = f": {event.detail}" if event.detail else ""
-                return f"{event.name}: {event.state}{took}{detail}"
-            case events.RecipeVerified():
-                return f"{event.name}: {_promise(event)}"
-            case events.RunNote():
-                return f"{event.name}: {event.detail}" if event.name else event.detail
             case _:
                 return ""
 
@@ -167,36 +176,22 @@ class LiveView:
             case events.JobPhase() | events.JobSteps() | events.JobBuilding() if event.job in self.running:
                 self.running[event.job].progress(event)
             case events.JobEnded():
-                self._ended(event)
+                self.running.pop(event.job, None)
+                self.counts[event.state] = self.counts.get(event.state, 0) + 1
+                if event.state == "done":
+                    self.remaining.finished(event.job, event.seconds)
+                else:
+                    self.remaining.dropped(event.job)
             case events.JobRetried():
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)
-                self._print(f"↻ {event.name}: {event.detail}; {_again(event)}", "yellow")
-            case events.RecipeVerified():
-                self._print(f"  {event.name}: {_promise(event)}", "green" if event.ok else "red")
-            case events.RunNote():
-                about = f"{event.name}: " if event.name else ""
-                self._print(f"  {about}{event.detail}", "yellow")
             case _:
                 pass
+        text, style = lasting(event)
+        if text:
+            self.foot.above(paint(text, style, sys.stderr))
         if self.foot.due or not isinstance(event, events.Tick):
             self.foot.draw(*self.lines())
-
-    def _ended(self, event: events.JobEnded) -> None:
-        self.running.pop(event.job, None)
-        self.counts[event.state] = self.counts.get(event.state, 0) + 1
-        if event.state == "done":
-            self.remaining.finished(event.job, event.seconds)
-        else:
-            self.remaining.dropped(event.job)
-        style = STYLES.get(event.state, "")
-        mark = paint(f"{MARKS.get(event.state, ' ')} ", style, sys.stderr)
-        took = paint(f"  {duration(event.seconds)}", "dim", sys.stderr)
-        why = paint(f"  {printable(event.detail)}", style, sys.stderr) if event.detail else ""
-        self._print(f"{mark}{event.name}{took}{why}")
-
-    def _print(self, line: str, style: str = "") -> None:
-        self.foot.above(paint(line, style, sys.stderr))
 
     def lines(self) -> list[str]:
         """The jobs that run or rest, and the sums."""
@@ -261,15 +256,3 @@ class BuildTerminal(Terminal):
 
     def event(self, event: events.Event | events.Tick) -> None:
         self._show(event)
-
-
-def _promise(event: events.RecipeVerified) -> str:
-    """Whether a build is proved to be what its name says."""
-    return "verified" if event.ok else f"verify does not accept it: {event.detail}"
-
-
-def _again(event: events.JobRetried) -> str:
-    """When and how a job is tried again."""
-    if event.cores:
-        return f"trying again with {counted(event.cores, 'core')}"
-    return f"attempt {event.attempt} in {duration(event.seconds)}"

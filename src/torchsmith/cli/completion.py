@@ -143,14 +143,16 @@ def _values(parameter: Parameter, start: str) -> Iterator[tuple[str, str]]:
     if isinstance(parameter.kind, tuple):
         yield from _starting(start, ((value, "") for value in parameter.kind))
     elif parameter.param.complete:
+        mark = "!" if start.startswith("!") else ""  # excludes
         try:
-            yield from ((value, "") for value in parameter.param.complete(start))
+            values = parameter.param.complete()
         except Problem:  # a workspace that cannot be read
             return
+        yield from _starting(start, ((f"{mark}{value}", "") for value in values))
 
 
 def _starting(word: str, known: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((name, about) for name, about in known if name.startswith(word))
+    return ((name, about) for name, about in known if name.lower().startswith(word.lower()))
 
 
 def _verbs() -> Iterator[tuple[str, str]]:

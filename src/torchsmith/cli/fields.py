@@ -5,10 +5,10 @@ The command line is made from these, and so is the documentation: `Annotated[Pat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-Complete = Callable[[str], list[str]]  # what a word may become
+Complete = Callable[[], Sequence[str]]  # the values that a word may become
 
 
 class Param:

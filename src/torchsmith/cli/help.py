@@ -1,4 +1,4 @@
-"""What `--help` prints for a verb: usage, description, arguments and options in panels, an example."""
+"""What `--help` prints for a verb: usage, description, arguments, options, an example."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def print_command_help(command: Command) -> None:
     options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
     _head((command.called, "[OPTIONS]", *(argument.metavar for argument in arguments)), command.run.__doc__)
     if arguments:
-        _panel("Arguments", [(argument.metavar, described(argument)) for argument in arguments])
-    _panel(
+        _section("Arguments", [(argument.metavar, described(argument)) for argument in arguments])
+    _section(
         "Options",
         [
             *((option_names(option), described(option)) for option in options),
@@ -39,7 +39,7 @@ def print_command_help(command: Command) -> None:
 def print_group_help(name: str, group: Group) -> None:
     """Print the help of a verb that has verbs of its own."""
     _head((f"torchsmith {name}", "VERB", "..."), group.about)
-    _panel("Verbs", list(group.firsts.items()))
+    _section("Verbs", list(group.firsts.items()))
     _tail(group.example)
 
 
@@ -52,7 +52,6 @@ def _head(usage: Iterable[str], about: str | None) -> None:
 
 
 def _tail(example: str) -> None:
-    _text("")
     _text(paint("Example: ", "bold") + example)
 
 
@@ -103,25 +102,16 @@ def _default(parameter: Parameter) -> str:
     return f"{parameter.default:g}" if isinstance(parameter.default, float) else str(parameter.default)
 
 
-def _panel(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """Print names and descriptions in a frame."""
-    room = _room()
-    inside = room - 4
+def _section(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and descriptions below a title; a long name has a line of its own."""
     column = min(max(len(name) for name, _ in rows), MAX_NAME_COLUMNS)
-    write(paint(f"╭─ {title} " + "─" * (room - len(title) - 5) + "╮", "dim"), wrap=False)
+    _text(paint(f"{title}:", "bold"))
     for name, about in rows:
-        lines = wrapped(about, inside - column - 2)
-        heads = [name] if len(name) <= column else []
-        if not heads:  # a long name has a line of its own
-            _framed(name, inside, len(name))
-            heads = [""]
-        for number, line in enumerate(lines):
-            head = heads[0] if number == 0 else ""
-            _framed(f"{head:<{column}}  {line}", inside, len(head))
-    write(paint("╰" + "─" * (room - 2) + "╯", "dim"), wrap=False)
-
-
-def _framed(text: str, inside: int, bold: int) -> None:
-    side = paint("│", "dim")
-    line = f"{text:<{inside}}"
-    write(f"{side} {paint(line[:bold], 'cyan')}{line[bold:]} {side}", wrap=False)
+        first, *rest = wrapped(about, _room() - column - 4)
+        if len(name) > column:
+            _text(paint(f"  {name}", "cyan"))
+            name = ""
+        write(f"  {paint(f'{name:<{column}}', 'cyan')}  {first}", wrap=False)
+        for line in rest:
+            write(f"{'':{column + 4}}{line}", wrap=False)
+    _text("")

@@ -13,91 +13,83 @@ from torchsmith.cli.request import Request
 from torchsmith.core.problem import Problem
 
 
-def complete_names(incomplete: str) -> list[str]:
-    """Complete variant names of the workspace."""
+def complete_names() -> list[str]:
+    """The names of the workspace's builds."""
     from torchsmith.workspace.load import open_workspace
 
-    try:
-        cells = open_workspace(None).matrix.cells
-    except Problem:
-        return []
-    return [cell.name for cell in cells if cell.name.startswith(incomplete)]
+    with contextlib.suppress(Problem):
+        return [cell.name for cell in open_workspace(None).matrix.cells]
+    return []
 
 
-def complete_cells(incomplete: str) -> list[str]:
-    """Complete names of all cells that can be built."""
+def complete_cells() -> list[str]:
+    """The names of all builds that are possible."""
     from torchsmith.workspace.load import open_workspace
 
-    cells = open_workspace(None, "wide").matrix.cells
-    return [cell.name for cell in cells if cell.name.startswith(incomplete)]
+    return [cell.name for cell in open_workspace(None, "wide").matrix.cells]
 
 
-def complete_profiles(incomplete: str) -> list[str]:
-    """Complete profiles of the workspace and built-in ones."""
+def complete_profiles() -> list[str]:
+    """Profiles of the workspace and built-in ones."""
     from torchsmith.workspace.load import default_profiles, open_workspace
 
     own: list[str] = []
     with contextlib.suppress(Problem):
         own = [*open_workspace(None).settings.profiles]
-    known = dict.fromkeys([*own, *default_profiles()])
-    return [name for name in known if name.startswith(incomplete)]
+    return [*dict.fromkeys([*own, *default_profiles()])]
 
 
-def complete_selectors(incomplete: str) -> list[str]:
-    """Complete values of every axis, and names of cells."""
+def complete_selectors() -> list[str]:
+    """Values of every axis, and names of builds."""
     from torchsmith.catalog import builtin_catalog
 
     catalog = builtin_catalog()
-    marks = "!" if incomplete.startswith("!") else ""
-    word = incomplete.removeprefix("!")
     axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
     axes += [f"cuda{version.slug}" for version in catalog.cuda]
     axes += [*(name for line in catalog.lines.values() for name in line.backends), *catalog.gfx]
-    values = [f"{marks}{value}" for value in dict.fromkeys(axes) if value.startswith(word)]
-    return values + (complete_names(incomplete) if not values and not marks else [])
+    return [*dict.fromkeys([*axes, *complete_names()])]
 
 
-def complete_gpus(incomplete: str) -> list[str]:
-    """Complete GPUs by product and by architecture."""
+def complete_gpus() -> list[str]:
+    """GPUs by product and by architecture."""
     from torchsmith.catalog import builtin_catalog
 
     gpus = builtin_catalog().gpus
-    names = [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
-    return [word for word in names if word.lower().startswith(incomplete.lower())]
+    return [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
 
 
-def complete_names_and_gpus(incomplete: str) -> list[str]:
-    """Complete variant names of the workspace, and GPUs."""
-    return complete_names(incomplete) + complete_gpus(incomplete)
+def complete_names_and_gpus() -> list[str]:
+    """Names of the workspace's builds, and GPUs."""
+    return complete_names() + complete_gpus()
 
 
-def complete_cpus(incomplete: str) -> list[str]:
-    """Complete CPUs by microarchitecture."""
+def complete_cpus() -> list[str]:
+    """CPUs by microarchitecture."""
     from torchsmith.catalog import builtin_catalog
 
-    return [name for name in builtin_catalog().cpus if name.startswith(incomplete.lower())]
+    return [*builtin_catalog().cpus]
 
 
-def complete_workloads(incomplete: str) -> list[str]:
-    """Complete workloads."""
+def complete_workloads() -> list[str]:
+    """What a machine may be for."""
     from torchsmith.catalog import builtin_catalog
 
-    return [name for name in builtin_catalog().workloads if name.startswith(incomplete)]
+    return [*builtin_catalog().workloads]
 
 
-def complete_jobs(incomplete: str) -> list[str]:
-    """Complete jobs that have a log."""
+def complete_jobs() -> list[str]:
+    """Jobs that have a log."""
     from torchsmith.building.start import workspace_record
 
     with workspace_record(None, read_only=True) as (_, record):
-        return [name for name in record.logged_names() if name.startswith(incomplete)]
+        return record.logged_names()
 
 
-def complete_rules(incomplete: str) -> list[str]:
-    """Complete rules of the audit."""
+def complete_rules() -> list[str]:
+    """Rules of the audit."""
     from torchsmith.auditing.rule import all_rules
 
-    return [rule.id for rule in all_rules() if rule.id.startswith(incomplete.upper())]
+    return [rule.id for rule in all_rules()]
 
 
 WorkspaceOption = Annotated[

@@ -10,16 +10,15 @@ import msgspec
 
 from torchsmith.cli.console import exit_if, next_build, next_step, tell
 from torchsmith.cli.fields import Option
-from torchsmith.cli.options import JsonOption, WaitOption, YesOption
+from torchsmith.cli.options import WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan import (
     ChangeReport,
-    CheckOption,
-    DiffOption,
+    ChangeView,
     PlanRequest,
-    VerboseOption,
+    end_of_plan,
     print_changes,
     print_report,
 )
@@ -82,14 +81,7 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm =
     return msgspec.structs.replace(report, written=True, commits=commits, copies=copies)
 
 
-def run(
-    *,
-    request: ApplyRequest,
-    diff: DiffOption = False,
-    check: CheckOption = False,
-    verbose: VerboseOption = False,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: ApplyRequest, view: ChangeView) -> None:
     """Write what [bold]plan[/bold] shows: recipes, Flox files and README pages for each package.
 
     Only files that torchsmith wrote and that were not edited since are replaced and deleted, unless
@@ -101,14 +93,12 @@ def run(
     """
     from torchsmith.cli.terminal import Terminal
 
-    if diff or check:
+    if view.diff or view.check:
         request = replace(request, dry_run=True)
     report = apply(request, Terminal(), _may_delete)
-    print_report(report, diff=diff, verbose=verbose, json=json)
+    print_report(report, view)
     if request.dry_run:
-        if report.pending and not check:
-            next_step("apply", workspace=request.workspace)
-        exit_if(check and (report.pending or report.skipped))
+        end_of_plan(report, request.workspace, check=view.check)
         return
     if report.skipped:
         why = f"replaces {counted(len(report.skipped), 'file')} that torchsmith does not manage"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -28,7 +28,6 @@ from torchsmith.workspace.proved import remember
 
 EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith eval -w b sm120 --nixpkgs sample"
 RECIPES_NAMED = 3  # more are counted
-Drawing = Literal["dot", "mermaid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,15 +97,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     return EvaluateReport(recipes=results, proved=proved, graph=graph)
 
 
-def run(
-    *,
-    request: EvaluateRequest,
-    format: Annotated[
-        Drawing | None, Option("With --graph: draw it, as dot for Graphviz or mermaid for Markdown.")
-    ] = None,
-    svg: SvgOption = None,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: EvaluateRequest, svg: SvgOption = None, json: JsonOption = False) -> None:
     """Evaluate recipes to derivations, with the pinned nixpkgs or a tree of your own.
 
     A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
@@ -117,14 +108,12 @@ def run(
     [bold]eval --other-gpus[/bold] exits with 1 when MAGMA, NCCL or another dependency is compiled for more
     GPUs than the recipe's own. Both add the derivations to the store.
     """
-    _check_drawings(request, format, as_json=json, svg=svg is not None)
+    if svg and not request.graph:
+        raise Conflict("--svg draws the graph", hint="add --graph")
     check_svg(svg)
     report = evaluate(request, Terminal())
     graph = report.graph
-    if graph is not None and format:
-        sys.stdout.write(DRAWINGS[format](graph))
-    else:
-        answer(report, _print_graph if request.graph else _print_results, as_json=json)
+    answer(report, _print_graph if request.graph else _print_results, as_json=json)
     if graph is not None and svg is not None:
         from torchsmith.webpage.document import SharedBuild
         from torchsmith.webpage.pictures import shared_picture
@@ -133,15 +122,7 @@ def run(
         write_svg(shared_picture(shared), svg)
     print_failed(failures_of(report.recipes))
     exit_if(report.exit or (request.other_gpus and graph is not None and bool(graph.foreign_targets)))
-    if not format:
-        next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
-
-
-def _check_drawings(request: EvaluateRequest, format: Drawing | None, *, as_json: bool, svg: bool) -> None:
-    if format and as_json:
-        raise Conflict("--format and --json cannot be combined", hint="leave one of them out")
-    if (format or svg) and not request.graph:
-        raise Conflict(f"{'--format' if format else '--svg'} draws the graph", hint="add --graph")
+    next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 
 def _print_results(report: EvaluateReport) -> None:
@@ -197,24 +178,3 @@ def _print_foreign_targets(graph: GraphSummary) -> None:
     if gpu_recipes := graph.gpu_recipes:
         alone = gpu_recipes - len({name for row in graph.foreign_targets for name in row.recipes})
         tell(f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU")
-
-
-def dot(graph: GraphSummary) -> str:
-    """The recipes and the long builds below them, for Graphviz."""
-    lines = ["digraph torchsmith {", "  rankdir=LR;", "  node [shape=box];"]
-    lines += [f'  "{build.drv_path}" [label="{build.name}", style=filled];' for build in graph.long_builds]
-    lines += [f'  "{name}" -> "{build.drv_path}";' for build in graph.long_builds for name in build.recipes]
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def mermaid(graph: GraphSummary) -> str:
-    """The same for a page of Markdown."""
-    numbers = {name: f"r{at}" for at, name in enumerate(graph.recipes)}
-    lines = ["graph LR", *(f'  {number}["{name}"]' for name, number in numbers.items())]
-    for at, build in enumerate(graph.long_builds):
-        lines.append(f'  h{at}[("{build.name}")]')
-        lines += [f"  {numbers[name]} --> h{at}" for name in build.recipes]
-    return "\n".join(lines) + "\n"
-
-
-DRAWINGS: Mapping[str, Callable[[GraphSummary], str]] = {"dot": dot, "mermaid": mermaid}

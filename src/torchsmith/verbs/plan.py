@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from torchsmith.edit.plan import WorkspacePlan
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
-DiffOption = Annotated[bool, Option("Print the changes as a diff.")]
-CheckOption = Annotated[bool, Option("Exit 1 if a file should change.")]
-VerboseOption = Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")]
 STYLES = {
     "create": "green",
     "rewrite": "cyan",
@@ -70,6 +67,16 @@ class PlanRequest(Request):
         return plan, ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChangeView(Request):
+    """How changes are shown."""
+
+    diff: Annotated[bool, Option("Print the changes as a diff.")] = False
+    check: Annotated[bool, Option("Exit 1 if a file should change.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", "List every file and every reason.")] = False
+    json: JsonOption = False
+
+
 class ChangeReport(msgspec.Struct, frozen=True):
     """The changes of a workspace: those that were made if it is `written`, else those that would be."""
 
@@ -101,14 +108,7 @@ def plan(request: PlanRequest | None = None) -> ChangeReport:
     return msgspec.structs.replace(report, unhashed=unhashed_pins(planned.workspace))
 
 
-def run(
-    *,
-    request: PlanRequest,
-    diff: DiffOption = False,
-    check: CheckOption = False,
-    verbose: VerboseOption = False,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: PlanRequest, view: ChangeView) -> None:
     """Show which files would be kept, created, rewritten, replaced or deleted, and why.
 
     Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: they stay if
@@ -116,27 +116,31 @@ def run(
     [bold]--check[/bold] the exit code is 1 when a file should change.
     """
     report = plan(request)
-    more = print_report(report, diff=diff, verbose=verbose, json=json)
-    if more:
+    if print_report(report, view):
         next_step("plan", "--verbose", workspace=request.workspace, why="every file")
     for pin, line in report.unhashed.items():
         words = ("line", "update", line, "--rev", pin)
         next_step(*words, workspace=request.workspace, why=f"records the hash of nixpkgs {pin}")
+    end_of_plan(report, request.workspace, check=view.check)
+
+
+def end_of_plan(report: ChangeReport, workspace: Path | None, *, check: bool) -> None:
+    """Suggest what to do after a plan; with `check`, exit 1 if a file should change."""
     if not check and report.pending:
-        next_step("apply", workspace=request.workspace)
+        next_step("apply", workspace=workspace)
     elif not check and report.skipped:
-        next_step("apply", "--adopt", "all", workspace=request.workspace)
+        next_step("apply", "--adopt", "all", workspace=workspace)
     exit_if(check and (report.pending or report.skipped))
 
 
-def print_report(report: ChangeReport, *, diff: bool, verbose: bool, json: bool) -> bool:
+def print_report(report: ChangeReport, view: ChangeView) -> bool:
     """Print a report as JSON, as diffs or as a list. Returns whether --verbose would name more files."""
-    if json:
+    if view.json:
         print_json(report)
-    elif diff:
+    elif view.diff:
         sys.stdout.writelines(change.diff() for change in report.changes)
     else:
-        return print_changes(report, tell if report.written else write, verbose=verbose)
+        return print_changes(report, tell if report.written else write, verbose=view.verbose)
     return False
 
 

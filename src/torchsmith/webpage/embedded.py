@@ -18,19 +18,18 @@ from torchsmith.webpage.document import STATES, PageCell, PageReport
 from torchsmith.webpage.markup import FORBIDDEN, Markup
 
 OWN_NAME = "\x01"  # replaces the cell's own name in its recipe
-MOST_LINES = 2000  # of a recipe
+MOST_CHARACTERS = 100_000  # of a recipe
 
 
 def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], articles: str) -> dict[str, Any]:
     """The document as the script takes it, with the story of each cell as an article."""
-    recipes, texts = PackedRecipes(), Interner[str]()
-    cells = [_cell(cell, recipes, texts) for cell in document.cells]
+    texts = Interner[str]()
+    cells = [_cell(cell, texts) for cell in document.cells]
     return {
         "states": {state: list(texts) for state, texts in STATES.items()},
         "cells": cells,
         "articles": articles,
         "words": texts.all,
-        **recipes.all(),
         "findings": [
             [finding.rule, finding.severity, finding.message, finding.hint] for finding in document.findings
         ],
@@ -40,8 +39,9 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
     }
 
 
-def _cell(cell: PageCell, recipes: PackedRecipes, texts: Interner[str]) -> dict[str, Any]:
+def _cell(cell: PageCell, texts: Interner[str]) -> dict[str, Any]:
     """A cell; what the page itself already has of it is left out."""
+    recipe = cell.recipe[:MOST_CHARACTERS].replace(cell.name, OWN_NAME)
     more: dict[str, Any] = {
         "n": cell.name,
         "s": cell.state,
@@ -50,31 +50,11 @@ def _cell(cell: PageCell, recipes: PackedRecipes, texts: Interner[str]) -> dict[
         "i": cell.isa,
         "t": texts(f"{cell.toolkit.lower()} {cell.line} {cell.flavor} {cell.system}"),
         "f": cell.file,
-        "r": recipes.add(cell.recipe.replace(cell.name, OWN_NAME)) if cell.recipe else None,
+        "r": [texts(part) for part in recipe.split("\n\n")] if recipe else None,  # paragraphs recur
         "w": list(cell.findings),
         "l": [texts(line) for line in cell.build.log] if cell.build else None,
     }
     return {key: value for key, value in more.items() if value not in (None, "", [])}
-
-
-class PackedRecipes:
-    """Lines, paragraphs of lines, and recipes as paragraphs, by number: recipes differ in few of them."""
-
-    def __init__(self) -> None:
-        self._lines: Interner[str] = Interner()
-        self._paragraphs: Interner[str] = Interner()
-
-    def add(self, text: str) -> list[int]:
-        """A recipe as its paragraphs, each but the last with the empty line that ends it."""
-        if text.count("\n") > MOST_LINES:
-            text = "\n".join(text.split("\n")[:MOST_LINES])
-        *parts, last = text.split("\n\n")
-        return [*(self._paragraphs(f"{part}\n") for part in parts), self._paragraphs(last)]
-
-    def all(self) -> dict[str, Any]:
-        """The lines, and the numbers of the lines of each paragraph."""
-        paragraphs = [[self._lines(line) for line in part.split("\n")] for part in self._paragraphs.all]
-        return {"lines": self._lines.all, "paragraphs": paragraphs}
 
 
 def products(catalog: Catalog) -> dict[str, Any]:

@@ -253,8 +253,7 @@
     return found;
   };
   const recipe = (cell) => {
-    const lines = cell.r.flatMap((part) => data.paragraphs[part].map((line) => data.lines[line]));
-    const text = `${lines.join("\n").replaceAll("\x01", cell.n)}\n`;
+    const text = cell.r.map((part) => data.words[part]).join("\n\n").replaceAll("\x01", cell.n);
     const parts = text.length > 200000 ? [["", text]] : coloured(text);
     const code = make("code", {});
     for (const [kind, part] of parts) code.append(kind ? make("span", { class: `x-${kind}` }, part) : part);
