@@ -21,6 +21,7 @@ from torchsmith.building.events import Event
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.align import Alignment
+from torchsmith.edit.channel import MovableReport
 from torchsmith.edit.proposal import EditReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
@@ -32,7 +33,7 @@ from torchsmith.verbs.doctor import DoctorReport
 from torchsmith.verbs.eval import EvaluateReport
 from torchsmith.verbs.impact import ImpactReport
 from torchsmith.verbs.init import InitReport
-from torchsmith.verbs.line import LinesReport, MovableReport
+from torchsmith.verbs.line import LinesReport
 from torchsmith.verbs.list import LeftOutReport, ListReport
 from torchsmith.verbs.package import PackagesReport
 from torchsmith.verbs.pick import PickReport

@@ -12,6 +12,7 @@ from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
+from torchsmith.edit.channel import MovableReport as MovableReport
 from torchsmith.edit.proposal import EditReport as EditReport
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.matrix.describe import Explanation as Explanation
@@ -52,12 +53,11 @@ from torchsmith.verbs.impact import impact as impact
 from torchsmith.verbs.init import InitReport as InitReport
 from torchsmith.verbs.init import InitRequest as InitRequest
 from torchsmith.verbs.init import init as init
-from torchsmith.verbs.line import KnownRequest as KnownRequest
 from torchsmith.verbs.line import LineAddRequest as LineAddRequest
 from torchsmith.verbs.line import LineRemoveRequest as LineRemoveRequest
 from torchsmith.verbs.line import LinesReport as LinesReport
+from torchsmith.verbs.line import LinesRequest as LinesRequest
 from torchsmith.verbs.line import LineUpdateRequest as LineUpdateRequest
-from torchsmith.verbs.line import MovableReport as MovableReport
 from torchsmith.verbs.line import add_line as add_line
 from torchsmith.verbs.line import list_lines as list_lines
 from torchsmith.verbs.line import movable_lines as movable_lines
@@ -71,6 +71,7 @@ from torchsmith.verbs.list import list_left_out as list_left_out
 from torchsmith.verbs.package import PackageAddRequest as PackageAddRequest
 from torchsmith.verbs.package import PackageRemoveRequest as PackageRemoveRequest
 from torchsmith.verbs.package import PackagesReport as PackagesReport
+from torchsmith.verbs.package import PackagesRequest as PackagesRequest
 from torchsmith.verbs.package import add_package as add_package
 from torchsmith.verbs.package import list_packages as list_packages
 from torchsmith.verbs.package import remove_package as remove_package

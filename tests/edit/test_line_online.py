@@ -55,8 +55,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace that asks the server, with a store of its own."""
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of its own, and no proxy."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, folder in {
@@ -68,11 +68,21 @@ def place(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Path
         monkeypatch.setenv(f"NIX_{name}", str(tmp_path / folder))
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/nix.conf").write_text("sandbox = false\nbuild-users-group =\nsubstitute = false\n")
+
+
+@pytest.fixture
+def place(store: None, tmp_path: Path, world: World) -> Path:
+    """A workspace that asks the server."""
     root = tmp_path / "builds"
     root.mkdir()
     isa = "avx2" if os.uname().machine == "x86_64" else "armv8_2"
     (root / "torchsmith.toml").write_text(TOML.format(isa=isa, remote=world.remote, archive=world.archive))
     return root
+
+
+def mirrors(world: World) -> list[str]:
+    """The options of `init` for a workspace that asks the server."""
+    return ["--source", f"nixpkgs={world.remote}", "--source", f"archive={world.archive}"]
 
 
 def written(root: Path) -> dict[str, bytes]:
@@ -83,25 +93,34 @@ def pins(root: Path) -> dict[str, dict[str, object]]:
     return read_table((root / "catalog/pins.toml").read_text(), "pins.toml")
 
 
-def test_a_release_that_no_catalog_knows_is_added_built_and_updated(
-    place: Path, world: World, tmp_path: Path, call: Call
+def test_a_release_that_no_catalog_knows_is_added_built_and_updated_without_an_editor(
+    store: None, world: World, tmp_path: Path, call: Call
 ) -> None:
     assert NAME not in builtin_catalog().lines
-    first = world.revisions[-1]
-    added = call("line", "add", NAME, "-w", place)
+    first, place = world.revisions[-1], tmp_path / "builds"
+    isa = "avx2" if os.uname().machine == "x86_64" else "armv8_2"
+    for wrong in ("nixpgs=https://mirror.invalid", "nixpkgs=mirror.invalid", "archive"):
+        assert call("init", place, "--source", wrong).code == 2
+    assert not place.exists()
+    started = call("init", place, "--cell", f"pytorch-python313-cpu-{isa}", *mirrors(world))
+    assert started.code == 0, started.err
+    added = call("line", "add", NAME, "--matrix", "-w", place)
     assert added.code == 0, added.err
     assert "first download is trusted" in added.err
     [pin] = pins(place).values()
     assert (pin["rev"], pin["torch"]) == (first, TORCH)
-    file = place / "torchsmith.toml"
-    file.write_text(file.read_text().replace("[[matrix]]", f'[[matrix]]\nline = "{NAME}"'))
+    planned = call("plan", "-w", place, "--json")
+    assert planned.code == 0, planned.err
     assert call("apply", "-w", place, "--no-git").code == 0
-    recipe = next(place.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
-    assert f"NixOS/nixpkgs/archive/{first}.tar.gz" in recipe, "recipes keep the canonical address"
-    assert f'sha256 = "{pin["sha256"]}"' in recipe
-    evaluated = call("eval", "-w", place, "pytorch")
+    release = NAME.replace(".", "")
+    cell = f"pytorch{release}-python313-cpu-{isa}"
+    file = place / f"build-pytorch/.flox/pkgs/{cell}.nix"
+    assert f"{cell}.nix" in planned.out
+    assert f"NixOS/nixpkgs/archive/{first}.tar.gz" in file.read_text(), "recipes keep the canonical address"
+    assert f'sha256 = "{pin["sha256"]}"' in file.read_text()
+    evaluated = call("eval", "-w", place, cell)
     assert evaluated.code == 0, evaluated.err + evaluated.out
-    built = call("build", "-w", place, "pytorch", "--jobs", "1")
+    built = call("build", "-w", place, cell, "--jobs", "1")
     assert built.code == 0, built.err + built.out
 
     before = written(place)
@@ -114,25 +133,23 @@ def test_a_release_that_no_catalog_knows_is_added_built_and_updated(
     moves = {row["what"]: (row["before"], row["after"]) for row in json.loads(shown.out)["moves"]}
     assert moves["pytorch"] == (TORCH, NEXT), "the line follows the torch of its nixpkgs"
     assert moves["nixpkgs"] == (first[:7], second[:7])
-    assert json.loads(shown.out)["derivations"] == 3
+    assert json.loads(shown.out)["derivations"] == len([*place.glob(f"build-*/.flox/pkgs/*{release}-*.nix")])
     assert written(place) == before
     assert call("line", "update", NAME, "-w", place).code == 0
     assert {entry["rev"] for entry in pins(place).values()} == {first, second}
-    assert f"archive/{second}.tar.gz" in next(place.glob("build-pytorch/.flox/pkgs/*.nix")).read_text()
-    assert call("eval", "-w", place, "pytorch").code == 0
+    assert f"archive/{second}.tar.gz" in file.read_text()
+    assert call("eval", "-w", place, cell).code == 0
     assert json.loads(call("line", "update", "-w", place, "--json").out)["lines"] == []
     world.commit(nixpkgs(tmp_path / "again", TORCH))
 
 
 def test_a_workspace_starts_with_a_release_that_no_catalog_knows(
-    place: Path, world: World, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    store: None, world: World, call: Call, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("torchsmith.nix.channel.GIT_REMOTE", world.remote)
-    monkeypatch.setattr("torchsmith.nix.channel.ARCHIVE", world.archive)
     new = tmp_path / "new"
-    assert call("init", new, "--line", NAME).code == 0
+    assert call("init", new, "--line", NAME, *mirrors(world)).code == 0
     assert {row["line"] for row in json.loads(call("list", "-w", new, "--json").out)["cells"]} == {NAME}
-    refused = call("init", tmp_path / "other", "--line", "2.91")
+    refused = call("init", tmp_path / "other", "--line", "2.91", *mirrors(world))
     assert (refused.code, refused.error) == (2, "not-found")
     assert not written(tmp_path / "other")
     assert call("init", tmp_path / "third", "--line", "2.9").code == 0
@@ -197,6 +214,7 @@ def test_what_is_newest_is_asked_of_the_index_and_the_channel(
         ("torchvision", "0.9"),
     ]
     assert f"torchsmith line add {NAME}" in call("line", "list", "-w", place, "--online").err
+    assert call("package", "list", "-w", place, "--online").code == 2
 
 
 def test_the_hash_of_a_known_pin_is_learned_by_the_command_that_plan_names(
@@ -235,6 +253,28 @@ def test_a_download_that_is_killed_leaves_nothing_half_written(
     assert pins(place)[world.revisions[-1][:7]]["torch"] == TORCH
 
 
+def test_a_download_that_breaks_off_leaves_nothing_half_written(
+    place: Path, world: World, call: Call
+) -> None:
+    before = written(place)
+    archive = world.root / f"served/archive/{world.revisions[-1]}.tar.gz"
+    complete = archive.read_bytes()
+    archive.write_bytes(complete[: len(complete) // 2])
+    refused = call("line", "add", NAME, "-w", place)
+    archive.write_bytes(complete)
+    assert (refused.code, refused.error) == (3, "missing-requirement")
+    assert written(place) == before
+
+
+def test_a_slow_server_is_waited_for(place: Path, world: World, call: Call) -> None:
+    world.slow_seconds = 0.02
+    try:
+        assert call("line", "add", NAME, "-w", place).code == 0
+    finally:
+        world.slow_seconds, world.sending = 0.0, False
+    assert pins(place)[world.revisions[-1][:7]]["torch"] == TORCH
+
+
 def test_links_of_an_archive_bring_no_file_of_the_user(
     place: Path, world: World, call: Call, tmp_path: Path
 ) -> None:
@@ -243,8 +283,10 @@ def test_links_of_an_archive_bring_no_file_of_the_user(
     secret.write_text('"of the user"')
     tree = nixpkgs(tmp_path / "linked", TORCH)
     world.pack(rev, tree, links={"away": str(tmp_path), "away/planted": "x"})
+    before = written(place)
     added = call("line", "add", NAME, "-w", place)
     world.pack(rev, nixpkgs(tmp_path / "plain", TORCH))
     assert added.code in (0, 3), added.err  # newer releases of Nix refuse the archive
+    assert added.code == 0 or written(place) == before
     assert not (tmp_path / "planted").exists()
     assert secret.read_text() not in "".join(map(bytes.decode, written(place).values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import os
@@ -13,16 +14,19 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from configparser import Error as ConfigParserError
+from configparser import RawConfigParser
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.problem import Failed, MissingRequirement
-from torchsmith.core.process import find, run
+from torchsmith.core.problem import MissingRequirement
+from torchsmith.nix.channel import check_reachable
 
 TORCH = "torch"  # as the index calls it
 SECONDS = 20.0
@@ -31,8 +35,7 @@ JSON = "application/vnd.pypi.simple.v1+json"
 LARGEST_ANSWER = 1 << 25  # bytes
 TAIL = 1 << 16  # bytes at the end of a wheel, where its list of files is
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
-SETTING = re.compile(r"(?P<section>[^.]*|:env:)\.(?P<name>[a-z-]+)='(?P<value>.*)'")
-DEFAULT = re.compile(r"default\s+(https?://[^\s)]+)\)")  # in the help of pip's --index-url
+PUBLIC_INDEX = "https://pypi.org/simple"  # pip's default
 # `torch-2.10.0-cp312-cp312-manylinux_2_28_x86_64.whl`; releases before the final one are left out.
 WHEEL = re.compile(r"[A-Za-z0-9._]+-(?P<version>[0-9.]+)-(?P<tags>[^-]+-[^-]+-[^-]+)\.whl")
 HINT = "pip's index-url is used, or python_index in [sources] of torchsmith.toml"
@@ -68,9 +71,10 @@ class _JsonPage(msgspec.Struct, frozen=True):
 
 
 def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -> dict[str, PublishedWheel]:
-    """The newest release of each package that has wheels for Linux on x86_64. Raises Failed if the index does
-    not answer."""
+    """The newest release of each package that has wheels for Linux on x86_64. Raises MissingRequirement if
+    the index does not answer."""
     index, cafile = (index, "") if index else pip_settings()
+    check_reachable(index, HINT)
     server = _Server(cafile, seconds)
 
     def ask(package: str) -> PublishedWheel | None:
@@ -86,35 +90,41 @@ def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -
             found = list(pool.map(ask, packages))
     except (*Errors, msgspec.MsgspecError) as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise Failed(f"the Python index does not answer: {why}", hint=HINT) from error
+        raise MissingRequirement(f"the Python index does not answer: {why}", hint=HINT) from error
     return {wheel.package: wheel for wheel in found if wheel is not None}
 
 
 def pip_settings() -> tuple[str, str]:
-    """The index and the certificates that pip uses: its variables, its configuration, its default. Raises
-    MissingRequirement if there is no pip to ask."""
-    values = {name: os.environ.get(f"PIP_{name.upper()}", "") for name in ("index_url", "cert")}
-    if not values["index_url"] and (words := _pip()):
-        listed = SETTING.finditer(_said([*words, "config", "list"]))
-        own = {match["name"].replace("-", "_"): match["value"] for match in listed}
-        values = {name: value or own.get(name, "") for name, value in values.items()}
-        if not values["index_url"] and (default := DEFAULT.search(_said([*words, "help", "install"]))):
-            values["index_url"] = default[1]
-    if not values["index_url"]:
-        raise MissingRequirement("no pip says which Python index to use", hint=HINT)
-    return values["index_url"], values["cert"]
+    """The index and the certificates that pip uses: its variables, its configuration, its default."""
+    parser = RawConfigParser(strict=False)
+    for file in _pip_files():
+        with contextlib.suppress(ConfigParserError, UnicodeDecodeError):
+            parser.read(file)
+
+    def setting(name: str, default: str) -> str:
+        configured = parser.get("global", name, fallback=default)
+        configured = parser.get("install", name, fallback=configured)
+        return os.environ.get(f"PIP_{name.upper().replace('-', '_')}") or configured
+
+    return setting("index-url", PUBLIC_INDEX), setting("cert", "")
 
 
-def _said(command: Sequence[str]) -> str:
-    return run(command, timeout=SECONDS).stdout
-
-
-def _pip() -> list[str]:
-    """A pip to ask: the one on PATH, else that of this Python; empty if there is none."""
-    if program := find("pip"):
-        return [os.fspath(program)]
-    own = [sys.executable, "-I", "-m", "pip"]
-    return own if run([*own, "--version"], timeout=SECONDS).ok else []
+def _pip_files() -> list[Path]:
+    """The configuration files that pip reads; the last one decides."""
+    stated = os.environ.get("PIP_CONFIG_FILE", "")
+    if stated == os.devnull:
+        return []
+    home, variables = Path.home(), os.environ
+    shared = (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    folders = [*(Path(folder) / "pip" for folder in reversed(shared)), Path("/etc")]
+    mac = "Library/Application Support/pip"
+    if sys.platform == "darwin":
+        folders.append(Path("/") / mac)
+    if not stated:
+        config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
+        folders += [home / ".pip", config / "pip", *([home / mac] if sys.platform == "darwin" else [])]
+    folders += [Path(variables[name]) for name in ("CONDA_PREFIX", "VIRTUAL_ENV") if variables.get(name)]
+    return [Path(stated), *(folder / "pip.conf" for folder in folders)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -63,20 +64,31 @@ def head_of(channel: str, remote: str = GIT_REMOTE) -> str:
     return rev
 
 
-def check_reachable(address: str) -> None:
+def check_reachable(address: str, hint: str = OFFLINE) -> None:
     """Raise MissingRequirement within seconds if neither an address nor its proxy accepts a connection."""
     url = urlsplit(address)
     proxy = {} if url.hostname and proxy_bypass(url.hostname) else getproxies()
     through = urlsplit(proxy.get(url.scheme) or proxy.get("all") or address)
     if not through.hostname or through.scheme not in PORTS:
         return  # a path of this machine, or a protocol that git knows better
-    try:
-        place = (through.hostname, through.port or PORTS[through.scheme])
-        with closing(socket.create_connection(place, timeout=CONNECT_SECONDS)):
-            return
-    except (OSError, ValueError) as error:
+    errors: list[Exception | None] = []
+
+    def connect() -> None:
+        try:
+            place = (through.hostname, through.port or PORTS[through.scheme])
+            with closing(socket.create_connection(place, timeout=CONNECT_SECONDS)):
+                errors.append(None)
+        except (OSError, ValueError) as error:
+            errors.append(error)
+
+    # The search for a name has no limit of its own.
+    asking = threading.Thread(target=connect, daemon=True)
+    asking.start()
+    asking.join(CONNECT_SECONDS)
+    error = errors[0] if errors else TimeoutError("no answer")
+    if error is not None:
         what = getattr(error, "strerror", None) or error
-        raise MissingRequirement(f"{through.hostname} cannot be reached: {what}", hint=OFFLINE) from error
+        raise MissingRequirement(f"{through.hostname} cannot be reached: {what}", hint=hint) from error
 
 
 def download(

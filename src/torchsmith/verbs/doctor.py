@@ -23,7 +23,7 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
-from torchsmith.core.problem import Failed, NotFound, Problem
+from torchsmith.core.problem import MissingRequirement, NotFound, Problem
 from torchsmith.core.process import Finished, find
 from torchsmith.core.state import abandoned_states, accept_state, state_folder, unused_state
 from torchsmith.core.text import counted
@@ -390,7 +390,7 @@ def _newest_torch(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]
         index = workspace.settings.sources.python_index
         limit = min(seconds, INDEX_SECONDS)
         newest = python_index.newest(["torch"], index=index, seconds=limit)["torch"].version
-    except (Failed, KeyError):
+    except (MissingRequirement, KeyError):
         todo = "torchsmith line list --online says why"
         yield HealthCheck("torch", "missing", "the Python index does not answer", todo)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -31,6 +31,7 @@ from torchsmith.workspace.start import (
     block_title,
     derive_workspace,
     new_file,
+    sources_text,
     start_workspace,
     write_derived,
     write_with_schema,
@@ -73,6 +74,10 @@ class InitRequest(Request):
         str | None,
         Option("Start with this torch release, such as 2.14; with --from: that of recipes that state none."),
     ] = None
+    source: Annotated[
+        tuple[str, ...],
+        Option("A mirror to ask: nixpkgs, archive or python_index.", metavar="NAME=ADDRESS"),
+    ] = ()
     force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
 
 
@@ -105,16 +110,22 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
     given = [option for option, value in sources.items() if value]
     if len(given) > 1:
         raise Conflict(f"{' and '.join(given)} each say which builds: give one of them")
+    addresses = sources_text(request.source)
     if not request.existing:
         if len(request.folders) > 1:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
         if request.line:
-            file = _start_line(folder, request.line, reporter, replace=request.force)
+            file = _start_line(folder, request.line, addresses, reporter, force=request.force)
         else:
             file = start_workspace(
-                folder, request.profile, cells=request.cell, gpus=request.gpus, replace=request.force
+                folder,
+                request.profile,
+                cells=request.cell,
+                gpus=request.gpus,
+                more=addresses,
+                replace=request.force,
             )
         opened = open_workspace(file)
         cells = opened.matrix.cells
@@ -128,7 +139,7 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
             newer=newer_lines(newest, opened.catalog) if newest else {},
         )
     derived = derive_workspace([*request.existing, *request.folders], request.line)
-    write_derived(derived, force=request.force)
+    write_derived(replace(derived, text=derived.text + addresses), force=request.force)
     return InitReport(
         file=derived.file,
         variants=len(derived.cells),
@@ -140,17 +151,17 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
     )
 
 
-def _start_line(folder: Path, name: str, reporter: Reporter, *, replace: bool) -> Path:
+def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, force: bool) -> Path:
     """Write a workspace with the builds of a torch release, and if the catalog has no nixpkgs for that, the
     line, as `line add` does. If that fails, nothing is left."""
-    file = new_file(folder, replace=replace)
+    file = new_file(folder, replace=force)
     catalog = builtin_catalog()
     before = read_text(file) if file.exists() else None
-    write_with_schema(file, EMPTY)
+    write_with_schema(file, EMPTY + addresses)
     try:
         if is_buildable(name, catalog):
             text = matrix_of_line(open_workspace(file), catalog.lines[name], catalog)
-            write_with_schema(file, f"{EMPTY}\n{text}")
+            write_with_schema(file, f"{EMPTY}{addresses}\n{text}")
         else:
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
     except Problem:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from torchsmith.catalog import Catalog, Line, Pin
-from torchsmith.catalog.ranges import is_release, version_key
+from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
 from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.group import Group
@@ -29,18 +28,15 @@ from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.cli.terminal import Terminal
-from torchsmith.core.problem import Failed, Incomplete, MissingRequirement, NotFound, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
-from torchsmith.edit import python_index
+from torchsmith.edit.channel import Channel, ChannelHead, MovableReport, minor
 from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.line import LineRow
+from torchsmith.edit.newest import Newest, ask_newest
 from torchsmith.edit.proposal import EditReport, FactMove, Proposal, require_own, write_proposal
-from torchsmith.edit.python_index import PublishedWheel
-from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix import channel as channels
-from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -66,29 +62,12 @@ def run() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownRequest(Request):
+class LinesRequest(Request):
     """A workspace, whose catalog is listed."""
 
     workspace: WorkspaceOption = None
     online: Annotated[bool, Option("Ask the Python index and a channel of nixpkgs what is newest.")] = False
     channel: ChannelOption = channels.CHANNEL
-
-
-class ChannelHead(msgspec.Struct, frozen=True):
-    """The newest revision of a channel of nixpkgs, and what it has."""
-
-    channel: str
-    rev: str
-    pin: str = ""  # the catalog's name for it; empty: it is not in the catalog
-    torch: str = ""  # empty: it was not downloaded, or Nix is not installed
-    cudas: list[str] = []
-
-
-class Newest(msgspec.Struct, frozen=True):
-    """The newest releases on the Python index, and the head of a channel; null: no answer."""
-
-    index: list[PublishedWheel]
-    head: ChannelHead | None
 
 
 class LinesReport(msgspec.Struct, frozen=True):
@@ -98,53 +77,19 @@ class LinesReport(msgspec.Struct, frozen=True):
     newest: Newest | None = None
 
 
-def list_lines(request: KnownRequest, reporter: Reporter = SILENT) -> LinesReport:
-    """The torch releases that a workspace knows. Raises MissingRequirement or Failed if --online gets no
-    answer."""
+def list_lines(request: LinesRequest, reporter: Reporter = SILENT) -> LinesReport:
+    """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
     opened = open_workspace(request.workspace)
-    newest = _newest(opened, request.channel, reporter) if request.online else None
+    newest = ask_newest(_channel(opened, request.channel, reporter)) if request.online else None
     return LinesReport(lines.line_rows(opened), newest)
 
 
-def _newest(opened: Workspace, channel: str, reporter: Reporter) -> Newest:
-    """What the servers answer. Raises MissingRequirement or Failed if neither does."""
-    index, head = dict[str, PublishedWheel](), None
-    unanswered: list[Problem] = []
-    try:
-        with reporter.status("asking the Python index"):
-            index = python_index.newest(("torch", *PAIR), index=opened.settings.sources.python_index)
-    except Failed as failure:
-        unanswered.append(failure)
-    try:
-        head = _channel_head(opened, channel, reporter)
-    except MissingRequirement as problem:
-        unanswered.append(problem)
-    if len(unanswered) > 1:
-        raise unanswered[-1]
-    for refused in unanswered:
-        reporter.note(refused.message)
-    return Newest(list(index.values()), head)
-
-
-def _channel_head(opened: Workspace, channel: str, reporter: Reporter) -> ChannelHead:
-    """The head of a channel. What it has is read from a download, which Nix keeps, if the catalog does not
-    know it. Raises MissingRequirement if the server does not answer."""
-    rev = channels.head_of(channel, opened.settings.sources.nixpkgs or channels.GIT_REMOTE)
-    known = next((pin for pin in opened.catalog.pins.values() if pin.rev == rev), None)
-    if known is None or not known.probed:
-        try:
-            move, tree = _downloaded(pins.Move("", rev), channel, opened, reporter)
-            move = pins.probed(move, tree, opened.catalog)
-        except MissingRequirement as problem:
-            reporter.note(problem.message)
-            return ChannelHead(channel, rev, known.name if known else "")
-        known, _ = pins.pin_at(move, opened.catalog)
-    here = next((pin.name for pin in opened.catalog.pins.values() if pin.rev == rev), "")
-    return ChannelHead(channel, rev, here, known.torch, [*map(str, known.cudas)])
+def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
+    return Channel(opened, name, reporter.note, reporter.progress)
 
 
 @app.command("list", "torchsmith line list")
-def show(*, request: KnownRequest, json: JsonOption = False) -> None:
+def show(*, request: LinesRequest, json: JsonOption = False) -> None:
     """List the known torch releases with companions, nixpkgs, and what is not proved."""
     answer(list_lines(request, Terminal()), _print_lines, as_json=json)
 
@@ -157,7 +102,7 @@ def _print_newest(newest: Newest, report: LinesReport) -> None:
     if head:
         _print_head(head)
     torch = (head.torch if head else "") or next((row.version for row in newest.index), "")
-    name = _minor(torch)
+    name = minor(torch)
     if not name or (head and head.pin):
         return
     buildable = any(row.name == name and not row.lacks for row in report.lines)
@@ -168,11 +113,6 @@ def _print_head(head: ChannelHead) -> None:
     state = f", which is {head.pin} here" if head.pin else ""
     has = f": torch {head.torch}, CUDA {', '.join(head.cudas)}" if head.torch else ""
     write(f"{head.channel} is at {head.rev[:7]}{state}{has}")
-
-
-def _minor(version: str) -> str:
-    """2.14 of 2.14.1: the name that lines have."""
-    return ".".join(version.split(".")[:2])
 
 
 def _print_lines(report: LinesReport) -> None:
@@ -226,31 +166,10 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     opened = open_workspace(request.workspace)
     catalog = opened.catalog
     lines.check_new(request.name, catalog)
-    torch, like, releases = request.torch, request.like, request.pairs.releases()
-    move = pins.Move(request.name, request.rev, request.sha256)
-    if request.nixpkgs and not request.rev:
-        raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
-    if request.rev or not (torch and like):
-        tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-        if tree is None:
-            move, tree = _downloaded(move, request.channel, opened, reporter)
-        move = _with_tree(move, tree, catalog, reporter)
-        pin, _ = pins.pin_at(move, catalog)
-        if not request.rev and not torch and request.name[:1].isdigit():
-            _check_release(request.name, request.channel, pin.torch)
-        known, newest = catalog.lines.get(request.name), newest_line(catalog, None)
-        torch = torch or pin.torch or (known.torch if known else "")
-        like = like or (newest.name if newest else "")
-        if torch == pin.torch and like:
-            releases = _companions_at(pin, catalog.lines[like]) | releases
-    if not torch or not like:
-        hint = f"torchsmith line add {request.name} --rev REV --nixpkgs TREE reads a nixpkgs that has it"
-        hint += f"; --torch VERSION --from {like or 'LINE'} builds it from its own source"
-        raise Incomplete(
-            "a new line needs a nixpkgs, or its torch release and a line to build it like", hint=hint
-        )
-    move = replace(move, line=like, torch=torch, versions=releases)
-
+    tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
+    releases = request.pairs.releases()
+    move = pins.Move(request.like, request.rev, request.sha256, request.torch, releases)
+    move = _channel(opened, request.channel, reporter).for_new_line(request.name, move, tree)
     changed: list[FactMove] = []
 
     def propose() -> Proposal:
@@ -262,9 +181,9 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     options = WriteOptions(dry_run=request.dry_run, wait=request.wait)
     proposal = written(propose, request.workspace, "line add", options, reporter)
     line = proposal.after.catalog.lines[request.name]
-    if unknown := [name for name in catalog.lines[like].versions if not line.version_of(name)]:
+    if unknown := [name for name in catalog.lines[move.line].versions if not line.version_of(name)]:
         named = " and ".join(unknown)
-        reporter.note(f"no release of {named} is known for torch {torch}: --pair NAME=VERSION states it")
+        reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
     return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
 
@@ -272,11 +191,6 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
 def _new_cells(proposal: Proposal) -> int:
     before, after = (lines.present_cells(one) for one in (proposal.workspace, proposal.after))
     return len(after) - len(before)
-
-
-def _companions_at(pin: Pin, line: Line) -> dict[str, str]:
-    """The releases of a line's companions that a nixpkgs has."""
-    return {name: pin.versions[name] for name in line.versions if name in pin.versions}
 
 
 def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter: Reporter) -> None:
@@ -287,61 +201,6 @@ def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter
     reporter.note(
         f"line {line}: {counted(derivations, 'derivation')} {'changes' if derivations == 1 else 'change'}"
     )
-
-
-def _downloaded(
-    move: pins.Move, channel: str, opened: Workspace, reporter: Reporter
-) -> tuple[pins.Move, Path | None]:
-    """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or of
-    the newest one of a channel. A stated revision that cannot be downloaded stays unknown."""
-    sources, known = opened.settings.sources, opened.catalog.pins
-    stated = next((pin for pin in known.values() if move.rev and move.rev in (pin.rev, pin.name)), None)
-    if stated is not None and stated.sha256 and stated.probed:
-        return move, None
-    rev = stated.rev if stated else move.rev
-    if rev and not channels.REVISION.fullmatch(rev):
-        return move, None
-    try:
-        rev = rev or channels.head_of(channel, sources.nixpkgs or channels.GIT_REMOTE)
-        same = next((pin for pin in known.values() if pin.rev == rev), None)
-        recorded = move.sha256 or (same.sha256 if same else "")
-        with reporter.progress() as progress:
-            tree = channels.download(
-                find_nix(),
-                rev,
-                archive=sources.archive or channels.ARCHIVE,
-                sha256=recorded,
-                progress=lambda done, total: progress(f"nixpkgs {rev[:7]}", done, total),
-            )
-    except MissingRequirement as problem:
-        if not move.rev:
-            raise
-        reporter.note(problem.message)
-        return move, None
-    if not recorded:
-        reporter.note(
-            f"nixpkgs {rev[:7]} was downloaded; this first download is trusted, its hash is recorded"
-        )
-    return replace(move, rev=rev, sha256=tree.sha256), tree.path
-
-
-def _check_release(name: str, channel: str, torch: str) -> None:
-    """Raise NotFound if a channel has another release than a line is of."""
-    if torch and not is_release(torch, name):
-        hint = f"torchsmith line add {_minor(torch)} adds that one; --rev names an older or newer nixpkgs"
-        raise NotFound(f"{channel} has torch {torch}, not {name}", hint=hint)
-
-
-def _with_tree(move: pins.Move, tree: Path | None, catalog: Catalog, reporter: Reporter) -> pins.Move:
-    """The move with what a tree of its revision has; without Nix or a tree it stays unknown."""
-    try:
-        move = pins.probed(move, tree, catalog)
-    except MissingRequirement as problem:
-        reporter.note(problem.message)
-    pin, _ = pins.pin_at(move, catalog)
-    if not pin.probed:
-        reporter.note(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE reads a tree of it")
-    return move
 
 
 def written(
@@ -414,15 +273,9 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
     move = pins.Move(request.line, request.rev, request.sha256, request.torch, request.pairs.releases())
-    if request.rev or not request.torch:
-        trees = read_trees(request.nixpkgs)
-        tree = trees.get(request.rev) or trees.get("default")
-        if tree is None:
-            move, tree = _downloaded(move, request.channel, opened, reporter)
-        elif not request.rev:
-            raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
-        move = _with_tree(move, tree, opened.catalog, reporter)
-        move = _follow_torch(move, request, find_line(opened.catalog, request.line), opened.catalog)
+    trees = read_trees(request.nixpkgs)
+    tree = trees.get(request.rev) or trees.get("default")
+    move = _channel(opened, request.channel, reporter).for_update(move, tree)
     evaluate = None
     if request.evaluate:
         _, evaluate = evaluation(NixOptions(request.nixpkgs), workspace=opened, reporter=reporter)
@@ -448,48 +301,9 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     )
 
 
-def _follow_torch(move: pins.Move, request: LineUpdateRequest, line: Line, catalog: Catalog) -> pins.Move:
-    """The move with the torch of its nixpkgs and the companions there, if that is of the line's release.
-    Raises NotFound if a channel has another release: building the line there is a choice for --rev."""
-    pin, _ = pins.pin_at(move, catalog)
-    if request.torch or not pin.torch or line.flavor:
-        return move
-    if not request.rev:
-        _check_release(_minor(line.torch), request.channel, pin.torch)
-    if pin.torch == line.torch or _minor(pin.torch) != _minor(line.torch):
-        return move
-    return replace(move, torch=pin.torch, versions=_companions_at(pin, line) | dict(move.versions))
-
-
-class MovableLine(msgspec.Struct, frozen=True):
-    """A line of the workspace that is not at the head of a channel, and the command to move it."""
-
-    line: str
-    torch: str
-    pins: list[str]
-    next: str
-
-
-class MovableReport(msgspec.Struct, frozen=True):
-    """The head of a channel, and the lines of a workspace that could move there."""
-
-    head: ChannelHead
-    lines: list[MovableLine]
-
-
-def movable_lines(request: KnownRequest, reporter: Reporter = SILENT) -> MovableReport:
+def movable_lines(request: LinesRequest, reporter: Reporter = SILENT) -> MovableReport:
     """The lines that a channel has a newer nixpkgs for. Raises MissingRequirement if it does not answer."""
-    opened = open_workspace(request.workspace)
-    head = _channel_head(opened, request.channel, reporter)
-    rows = []
-    for row in lines.line_rows(opened):
-        at = [opened.catalog.pins[name].rev for name in row.pins]
-        if not row.cells or not at or all(rev == head.rev for rev in at):
-            continue
-        same = not head.torch or _minor(head.torch) == _minor(row.torch)
-        step = f"line update {row.name}" if same else f"line add {_minor(head.torch)}"
-        rows.append(MovableLine(row.name, row.torch, row.pins, f"torchsmith {step}"))
-    return MovableReport(head, rows)
+    return _channel(open_workspace(request.workspace), request.channel, reporter).movable()
 
 
 def _print_movable(report: MovableReport) -> None:
@@ -515,7 +329,7 @@ def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     code is 1 when a recipe of the line is not managed by torchsmith: nothing is written then.
     """
     if not request.line:
-        known = KnownRequest(workspace=request.workspace, channel=request.channel)
+        known = LinesRequest(workspace=request.workspace, channel=request.channel)
         answer(movable_lines(known, Terminal()), _print_movable, as_json=json)
         return
     report = update_line(request, Terminal())

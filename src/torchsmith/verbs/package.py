@@ -28,7 +28,7 @@ from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
 from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
 from torchsmith.edit.proposal import EditReport, Proposal
-from torchsmith.verbs.line import KnownRequest, print_edit, written
+from torchsmith.verbs.line import print_edit, written
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
@@ -45,20 +45,27 @@ def run() -> None:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class PackagesRequest(Request):
+    """A workspace, whose packages are listed."""
+
+    workspace: WorkspaceOption = None
+
+
 class PackagesReport(msgspec.Struct, frozen=True):
     """Every package that a workspace knows."""
 
     packages: list[PackageRow]
 
 
-def list_packages(request: KnownRequest) -> PackagesReport:
+def list_packages(request: PackagesRequest) -> PackagesReport:
     """The packages that a workspace knows."""
     opened = open_workspace(request.workspace)
     return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 
 
 @app.command("list", "torchsmith package list")
-def show(*, request: KnownRequest, json: JsonOption = False) -> None:
+def show(*, request: PackagesRequest, json: JsonOption = False) -> None:
     """List the known packages with releases, dependencies, and their cells in this workspace."""
     answer(list_packages(request), _print_packages, as_json=json)
 

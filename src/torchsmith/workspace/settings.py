@@ -125,7 +125,8 @@ class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     torchsmith: Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
 
 
-Address = Annotated[str, msgspec.Meta(pattern=anchored(r"((https?|ssh|file)://\S+)?"))]
+ADDRESS = r"(https?|ssh|file)://\S+"
+Address = Annotated[str, msgspec.Meta(pattern=anchored(f"({ADDRESS})?"))]
 
 
 class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import RetiredGpu
@@ -24,6 +26,7 @@ from torchsmith.core.problem import (
     Empty,
     Exists,
     Incomplete,
+    Invalid,
     NotFound,
     NotKnown,
     Problem,
@@ -38,7 +41,7 @@ from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace, read_as
-from torchsmith.workspace.settings import schema
+from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
 
 OLD_PROFILE = "plan"  # still works, and is no longer offered
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
@@ -84,10 +87,17 @@ pages = false
 
 
 def start_workspace(
-    folder: Path, profile: str, *, cells: Sequence[str] = (), gpus: Sequence[str] = (), replace: bool = False
+    folder: Path,
+    profile: str,
+    *,
+    cells: Sequence[str] = (),
+    gpus: Sequence[str] = (),
+    more: str = "",
+    replace: bool = False,
 ) -> Path:
-    """Write the file, for a profile, for single cells or for GPUs, and return it. Raises Exists if there is
-    one, unless `replace`, NotKnown for an unknown profile or GPU, CannotBuild for a GPU without builds."""
+    """Write the file, for a profile, for single cells or for GPUs, with `more` at its end, and return it.
+    Raises Exists if there is one, unless `replace`, NotKnown for an unknown profile or GPU, CannotBuild for a
+    GPU without builds."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
@@ -101,10 +111,26 @@ def start_workspace(
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
         profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
         text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
-    if not any(cell.variant.cuda for cell in read_as(file, text).cells):
+    if not any(cell.variant.cuda for cell in read_as(file, text + more).cells):
         text = text.replace(TOOLKIT, "")
-    write_with_schema(file, text)
+    write_with_schema(file, text + more)
     return file
+
+
+def sources_text(words: Sequence[str]) -> str:
+    """The table [sources] of torchsmith.toml, from words such as nixpkgs=ADDRESS; empty without words."""
+    sources = dict(word.partition("=")[::2] for word in words)
+    known = [field.name for field in msgspec.structs.fields(SourceAddresses)]
+    for name, address in sources.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"one of {', '.join(known)}"
+            raise NotKnown(f"unknown source {name!r}", hint=hint)
+        if not re.fullmatch(ADDRESS, address):
+            hint = f"such as {name}=https://mirror.example.org/{name}"
+            raise Invalid(
+                f"source {name} has no address that begins with https://, ssh:// or file://", hint=hint
+            )
+    return f"\n{table_text({'sources': sources})}" if sources else ""
 
 
 def new_file(folder: Path, *, replace: bool) -> Path:

@@ -1,0 +1,196 @@
+"""The nixpkgs that a line is built from: the newest of a channel, or a revision, and what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from torchsmith.catalog import Line, Pin
+from torchsmith.catalog.ranges import is_release
+from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
+from torchsmith.edit.line import is_buildable, line_rows
+from torchsmith.edit.pin import Move, pin_at, probed
+from torchsmith.matrix.cells import find_line, newest_line
+from torchsmith.nix.channel import ARCHIVE, GIT_REMOTE, REVISION, download, head_of
+from torchsmith.nix.tool import find_nix
+from torchsmith.workspace.load import Workspace
+
+
+class ChannelHead(msgspec.Struct, frozen=True):
+    """The newest revision of a channel of nixpkgs, and what it has."""
+
+    channel: str
+    rev: str
+    pin: str = ""  # the catalog's name for it; empty: it is not in the catalog
+    torch: str = ""  # empty: it was not downloaded, or Nix is not installed
+    cudas: list[str] = []
+
+
+class MovableLine(msgspec.Struct, frozen=True):
+    """A line of the workspace that is not at the head of a channel, and the command to move it."""
+
+    line: str
+    torch: str
+    pins: list[str]
+    next: str
+
+
+class MovableReport(msgspec.Struct, frozen=True):
+    """The head of a channel, and the lines of a workspace that could move there."""
+
+    head: ChannelHead
+    lines: list[MovableLine]
+
+
+def minor(version: str) -> str:
+    """2.14 of 2.14.1: the name that lines have."""
+    return ".".join(version.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel of nixpkgs, as a workspace reaches it."""
+
+    workspace: Workspace
+    name: str
+    note: Callable[[str], None]  # for what is not part of the answer
+    progress: Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]  # of a download
+
+    def head(self) -> ChannelHead:
+        """The newest revision. What it has is read from a download, which Nix keeps, if the catalog does not
+        know it. Raises MissingRequirement if the server does not answer."""
+        rev = self._newest_revision()
+        known = pin = self._pin(rev)
+        if pin is None or not pin.probed:
+            move, tree = self._downloaded(Move("", rev))
+            pin, _ = pin_at(self._probed(move, tree), self.workspace.catalog)
+        return ChannelHead(self.name, rev, known.name if known else "", pin.torch, [*map(str, pin.cudas)])
+
+    def movable(self) -> MovableReport:
+        """The lines that the head is another nixpkgs for."""
+        head, rows = self.head(), []
+        release, catalog = minor(head.torch), self.workspace.catalog
+        for row in line_rows(self.workspace):
+            at = [catalog.pins[name].rev for name in row.pins]
+            if not row.cells or not at or all(rev == head.rev for rev in at):
+                continue
+            if not release or release == minor(row.torch):
+                step = f"line update {row.name}"
+            elif not is_buildable(release, catalog):
+                step = f"line add {release}"
+            else:
+                continue  # the line of that release is a row of its own
+            rows.append(MovableLine(row.name, row.torch, row.pins, f"torchsmith {step}"))
+        return MovableReport(head, rows)
+
+    def for_new_line(self, name: str, move: Move, tree: Path | None) -> Move:
+        """The move of a new line, with what its nixpkgs has and the line that it is built like; `tree`: its
+        files, instead of a download. Raises NotFound if the channel has another torch."""
+        catalog = self.workspace.catalog
+        if move.rev or tree or not (move.torch and move.line):
+            stated, move = move, self._filled(move, tree)
+            pin, _ = pin_at(move, catalog)
+            if not stated.rev and not stated.torch and name[:1].isdigit():
+                self._check_release(name, pin.torch)
+            known, newest = catalog.lines.get(name), newest_line(catalog, None)
+            torch = move.torch or pin.torch or (known.torch if known else "")
+            move = replace(move, torch=torch, line=move.line or (newest.name if newest else ""))
+            if torch == pin.torch and move.line:
+                move = _with_companions(move, pin, catalog.lines[move.line])
+        if not move.torch or not move.line:
+            hint = f"torchsmith line add {name} --rev REV --nixpkgs TREE reads a nixpkgs that has it"
+            hint += f"; --torch VERSION --from {move.line or 'LINE'} builds it from its own source"
+            what = "a new line needs a nixpkgs, or its torch release and a line to build it like"
+            raise Incomplete(what, hint=hint)
+        return move
+
+    def for_update(self, move: Move, tree: Path | None) -> Move:
+        """The move of a line, with what its nixpkgs has: its torch and companions, if that is of the line's
+        release. Raises NotFound if the channel has another: building the line there is a choice for --rev."""
+        if move.torch and not move.rev:
+            return move
+        catalog, stated = self.workspace.catalog, move
+        line = find_line(catalog, move.line)
+        move = self._filled(move, tree)
+        pin, _ = pin_at(move, catalog)
+        if move.torch or not pin.torch or line.flavor:
+            return move
+        if not stated.rev:
+            self._check_release(minor(line.torch), pin.torch)
+        if pin.torch == line.torch or minor(pin.torch) != minor(line.torch):
+            return move
+        return _with_companions(replace(move, torch=pin.torch), pin, line)
+
+    def _check_release(self, name: str, torch: str) -> None:
+        """Raise NotFound if the channel has another release than a line is of."""
+        if torch and not is_release(torch, name):
+            hint = f"torchsmith line add {minor(torch)} adds that one; --rev names an older or newer nixpkgs"
+            raise NotFound(f"{self.name} has torch {torch}, not {name}", hint=hint)
+
+    def _filled(self, move: Move, tree: Path | None) -> Move:
+        """The move with the revision of its nixpkgs and what that has, from a tree or a download; without Nix
+        or a tree it stays unknown."""
+        if tree is None:
+            move, tree = self._downloaded(move)
+        elif not move.rev:
+            raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
+        move = self._probed(move, tree)
+        pin, _ = pin_at(move, self.workspace.catalog)
+        if not pin.probed:
+            self.note(f"what nixpkgs {pin.name} has is not known: --nixpkgs TREE reads a tree of it")
+        return move
+
+    def _probed(self, move: Move, tree: Path | None) -> Move:
+        try:
+            return probed(move, tree, self.workspace.catalog)
+        except MissingRequirement as problem:
+            self.note(problem.message)
+            return move
+
+    def _downloaded(self, move: Move) -> tuple[Move, Path | None]:
+        """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or
+        of the newest one. A stated revision that cannot be downloaded stays unknown."""
+        known = self._pin(move.rev)
+        if known is not None and known.sha256 and known.probed:
+            return move, None
+        rev = known.rev if known else move.rev
+        if rev and not REVISION.fullmatch(rev):
+            return move, None
+        try:
+            rev = rev or self._newest_revision()
+            same = self._pin(rev)
+            recorded = move.sha256 or (same.sha256 if same else "")
+            with self.progress() as progress:
+                tree = download(
+                    find_nix(),
+                    rev,
+                    archive=self.workspace.settings.sources.archive or ARCHIVE,
+                    sha256=recorded,
+                    progress=lambda done, total: progress(f"nixpkgs {rev[:7]}", done, total),
+                )
+        except MissingRequirement as problem:
+            if not move.rev:
+                raise
+            self.note(problem.message)
+            return move, None
+        if not recorded:
+            first = "this first download is trusted, its hash is recorded"
+            self.note(f"nixpkgs {rev[:7]} was downloaded; {first}")
+        return replace(move, rev=rev, sha256=tree.sha256), tree.path
+
+    def _newest_revision(self) -> str:
+        return head_of(self.name, self.workspace.settings.sources.nixpkgs or GIT_REMOTE)
+
+    def _pin(self, rev: str) -> Pin | None:
+        pins = self.workspace.catalog.pins.values()
+        return next((pin for pin in pins if rev and rev in (pin.rev, pin.name)), None)
+
+
+def _with_companions(move: Move, pin: Pin, line: Line) -> Move:
+    """The move with the releases of a line's companions that a nixpkgs has, unless it states others."""
+    there = {name: pin.versions[name] for name in line.versions if name in pin.versions}
+    return replace(move, versions=there | dict(move.versions))
