@@ -101,6 +101,15 @@ def test_a_pin_that_nobody_asked_has_no_facts_and_its_cells_say_so(workspace: Pa
     assert {reason.code for cell in cells for reason in cell.warnings} == {"unproved"}
 
 
+def test_a_second_update_to_the_same_revision_changes_nothing(workspace: Path) -> None:
+    move = Move("2.10", rev=NEW, probed={"torch": "2.10.0", "source": "asked"})
+    updated(workspace, move)
+    first = (workspace / "catalog/pins.toml").read_text()
+    updated(workspace, move)
+    assert (workspace / "catalog/pins.toml").read_text() == first
+    assert "unproved" not in first
+
+
 def test_an_update_goes_on_without_nix_and_says_what_is_not_known(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -269,6 +269,18 @@ def test_a_workspace_without_records_of_its_own_says_how_to_accept_those_it_has(
     assert not (state_folder(place.root) / "journal.json").exists()
 
 
+def test_folders_of_any_depth_are_taken_over(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    inner = theirs / "logs" / "/".join("a" * 1100)
+    subprocess.run(["mkdir", "-p", inner], check=True)
+    (theirs / "record.sqlite").touch()
+    try:
+        target = accept_state(tmp_path, theirs)
+        assert (target / inner.relative_to(theirs)).is_dir()
+    finally:  # shutil cannot
+        subprocess.run(["rm", "-rf", theirs / "logs", state_folder(tmp_path) / "logs"], check=True)
+
+
 def test_a_moved_workspace_takes_its_records_over_by_name_of_its_old_folder(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()

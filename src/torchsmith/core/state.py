@@ -17,7 +17,8 @@ from torchsmith.core.problem import CannotWrite, Exists, MissingRequirement, Not
 IN_WORKSPACE = ".torchsmith"  # has the lock, which other users and machines see too
 VARIABLE = "TORCHSMITH_STATE"
 WORKSPACE = "workspace"  # the file that says whose state a folder is
-KEPT = ("record.sqlite", "record.sqlite-wal", "evaluated", "logs", "reports")  # what can be taken over
+# What can be taken over; the record last, by which it is known to be complete.
+KEPT = ("evaluated", "logs", "reports", "record.sqlite-wal", "record.sqlite")
 
 
 def state_home() -> Path:
@@ -105,13 +106,12 @@ def accept_state(root: Path, place: Path) -> Path:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy regular files and folders of them; links and all else are left out."""
-    try:
-        mode = source.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISREG(mode):
-        shutil.copyfile(source, target, follow_symlinks=False)
-    elif stat.S_ISDIR(mode):
-        target.mkdir(exist_ok=True)
-        for child in source.iterdir():
-            _copy(child, target / child.name)
+    waiting = [(source, target)] if os.path.lexists(source) else []
+    while waiting:
+        old, new = waiting.pop()
+        mode = old.lstat().st_mode
+        if stat.S_ISREG(mode):
+            shutil.copyfile(old, new, follow_symlinks=False)
+        elif stat.S_ISDIR(mode):
+            new.mkdir(exist_ok=True)
+            waiting += [(child, new / child.name) for child in old.iterdir()]

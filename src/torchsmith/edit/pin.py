@@ -228,7 +228,8 @@ def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
         hint = f"give 40 digits, or one of {', '.join(catalog.pins)}"
         raise Invalid(f"{move.rev!r} is not a revision", hint=hint)
     rev = known.rev if known else move.rev
-    entry = {"rev": rev, **stated, **(move.probed or UNPROBED)} | ({"unproved": ""} if known else {})
+    settled = {"unproved": ""} if known and known.unproved else {}
+    entry = {"rev": rev, **stated, **(move.probed or UNPROBED)} | settled
     return catalog.pin_of(rev[:7], entry), entry
 
 

@@ -209,6 +209,14 @@ def test_text_that_is_no_nix_is_unread_with_its_place() -> None:
     assert caught.value.where.line == 2
 
 
+@pytest.mark.parametrize("text", ["x: " * 10_000 + "1", "{ a = " * 3_000 + "1" + "; }" * 3_000])
+def test_a_text_too_deep_to_be_read_soon_is_refused_at_its_place(text: str) -> None:
+    with pytest.raises(Unreadable, match="1000 expressions within each other") as caught:
+        read(text)
+    assert caught.value.where is not None
+    assert caught.value.where.column > 1
+
+
 def test_an_attribute_that_is_set_twice_is_refused_as_nix_does() -> None:
     with pytest.raises(Unreadable, match="pname"):
         read('{ pname = "a"; pname = "b"; }')

@@ -27,6 +27,8 @@ CAPTURES = """
 (if_expression) @if
 """
 
+MIN_DEEP_NODES = 4000  # fewer are not a deep tree
+MAX_LEVELS = 1000  # of expressions within expressions; finding what a node is in takes a step for each
 MERGED = ("attrset_expression", "rec_attrset_expression")
 START = attrgetter("start_byte")
 BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
@@ -222,6 +224,7 @@ def captured(tree: Tree, query: str) -> dict[str, list[Node]]:
 def parse(data: bytes, file: str) -> Syntax:
     """The tree of a file, or Unreadable with the place of the first thing that is not understood."""
     tree = _parser().parse(data)
+    _check_levels(tree, file)
     if tree.root_node.has_error:
         repaired = _without_trailing_commas(data, tree)
         if repaired != data:
@@ -233,6 +236,19 @@ def parse(data: bytes, file: str) -> Syntax:
     if twice is not None:
         raise Unreadable(f"attribute {syntax.text(twice)} is set twice", where=syntax.where(twice))
     return syntax
+
+
+def _check_levels(tree: Tree, file: str) -> None:
+    """Raise Unreadable for a tree that is too deep to be read in a short time."""
+    nodes = [tree.root_node] if tree.root_node.descendant_count > MIN_DEEP_NODES else []
+    level = 0
+    while nodes:
+        nodes = [child for node in nodes for child in node.children]
+        level += 1
+        if level > MAX_LEVELS:
+            row, column = nodes[0].start_point
+            where = Where(file, row + 1, column + 1)
+            raise Unreadable(f"more than {MAX_LEVELS} expressions within each other", where=where)
 
 
 def errors(node: Node) -> Iterator[Node]:
