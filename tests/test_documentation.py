@@ -194,3 +194,8 @@ def test_the_site_is_found_and_searched_from_the_disk() -> None:
 
 def test_the_documentation_stays_short() -> None:
     assert sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) < 50_000
+
+
+def test_the_answer_in_the_readme_has_twelve_lines() -> None:
+    _, *answer = re.findall("<text", (ROOT / "docs/pictures/pick.svg").read_text())
+    assert len(answer) <= 12

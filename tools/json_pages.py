@@ -24,7 +24,7 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
     for name, kind in documents.items():
         file = f"json/{schema_name(name)}"
         number = "" if name in WITHOUT_FORMAT else getattr(kind, "FORMAT", 1)
-        about = "" if name in WITHOUT_FORMAT else inspect.cleandoc(kind.__doc__ or "")
+        about = "One event per line." if name in WITHOUT_FORMAT else inspect.cleandoc(kind.__doc__ or "")
         first = re.split(r"(?<=\.)\s", " ".join(about.split()))[0]
         rows.append([f"[`{name} --json`]({file})", number, first])
         pages[f"docs/{file}"] = json.dumps(document_schema(name, kind), indent=1) + "\n"

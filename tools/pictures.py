@@ -17,7 +17,7 @@ PICTURES = {
 }
 COLOURS = {"31": "#e06c75", "32": "#98c379", "33": "#e5c07b", "36": "#56b6c2"}
 WIDE, HIGH, EDGE = 8.4, 19, 16
-COLUMNS = 92
+COLUMNS = 100
 # Costs are those of the machine that builds: the same in every picture, wherever it is drawn.
 START = (
     "import os; os.sched_getaffinity = lambda _: range(16)\nfrom torchsmith import __main__; __main__.entry()"

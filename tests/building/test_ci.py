@@ -82,7 +82,10 @@ def test_a_workflow_that_could_not_install_torchsmith_is_not_written(workspace: 
     text = file.read_text()
     file.write_text(text.replace(CI, ""))
     refused = call("ci", "github", "--write", "-w", workspace)
-    assert (refused.code, refused.error, "[ci] torchsmith" in refused.err) == (2, "incomplete", True)
+    assert (refused.code, refused.error) == (2, "incomplete")
+    _, _, lines = refused.err.partition("[ci]\n")
+    file.write_text(f"{text.replace(CI, '')}\n[ci]\n{lines}")
+    assert call("ci", "github", "-w", workspace).code == 0, "the lines of the hint are enough"
     file.write_text(text.replace(ADDRESS, "wheels/torchsmith.whl"))
     assert call("ci", "github", "-w", workspace).error == "not-found"
     (workspace / "wheels").mkdir()

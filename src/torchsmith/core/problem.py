@@ -117,7 +117,7 @@ class Incomplete(Problem):
 
 
 class CannotBuild(Problem):
-    """A cell that cannot be built."""
+    """A build that is not possible."""
 
     exit = Exit.CHECK_FAILED
 

@@ -178,7 +178,7 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class BadName(Problem):
-    """Not the name of a variant; the message says what is wrong and at which character."""
+    """Not the name of a build; the message says what is wrong and at which character."""
 
     def __init__(self, name: str, column: int, what: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""`torchsmith align`: which cells several repositories have in common."""
+"""`torchsmith align`: which builds several repositories have in common."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class AlignRequest(Request):
 
 
 def align(request: AlignRequest) -> Alignment:
-    """Compare the cells of repositories; `create` writes what is missing."""
+    """Compare the builds of repositories; `create` writes what is missing."""
     paths = request.paths or (workspace_folder(request.workspace),)
     return align_repositories(paths, request.workspace, create=request.create)
 
 
 def run(*, request: AlignRequest, json: JsonOption = False) -> None:
-    """Compare the cells of several repositories and mark what is missing in which.
+    """Compare the builds of several repositories and mark what is missing in which.
 
-    The exit code is 1 when something is missing. Cells that a package cannot have do not count; the reason is
-    given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds them
-    to torchsmith.toml if there is one.
+    The exit code is 1 when something is missing. Builds that a package cannot have do not count; the reason
+    is given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds
+    them to torchsmith.toml if there is one.
     """
     report = align(request)
     if json:

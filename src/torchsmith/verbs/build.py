@@ -1,4 +1,4 @@
-"""`torchsmith build`: the selected cells, built with the fewest compilations."""
+"""`torchsmith build`: the selected recipes, built with the fewest compilations."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def run(
     dry_run: Annotated[bool, Option("Print the plan and stop.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Build the selected cells, each derivation once, the longest chains first.
+    """Build the selected recipes, each derivation once, the longest chains first.
 
     What is in the store or in a binary cache is not built again. A killed run can be continued with
     [bold]--resume[/bold]. The exit code is 1 when something failed, 3 when memory, disk or builders do not

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated
 
-from torchsmith import __version__
 from torchsmith.building.ci import (
     MOST_JOBS,
     ci_rows,
@@ -28,12 +27,13 @@ from torchsmith.workspace import git
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith ci hydra -w builds"
+EXAMPLE_LINES = '[ci]\ntorchsmith = "git+https://github.com/YOUR-FORK/torchsmith@COMMIT"'
 app = Group(EXAMPLE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CiRequest(Request):
-    """Which cells, and whether to write the file."""
+    """Which builds, and whether to write the file."""
 
     selectors: Selectors = ()
     workspace: WorkspaceOption = None
@@ -42,7 +42,7 @@ class CiRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class HydraRequest(CiRequest):
-    """Which cells, or the description of a jobset."""
+    """Which builds, or the description of a jobset."""
 
     spec: Annotated[str, Option("Print the declarative jobset for this git address.", metavar="ADDRESS")] = ""
     branch: Annotated[str, Option("The branch that --spec names.")] = "main"
@@ -72,7 +72,7 @@ def ci_github(request: CiRequest) -> CiReport:
 
 
 def ci_hydra(request: HydraRequest) -> CiReport:
-    """An expression with a job for every cell; with `spec` its description."""
+    """An expression with a job for every build; with `spec` its description."""
     workspace = open_workspace(request.workspace)
     repository, folder = _place(workspace.home)
     if request.spec:
@@ -91,18 +91,16 @@ def _place(home: Path) -> tuple[Path, PurePath]:
 def _install(workspace: Workspace) -> str:
     """What pip installs in CI, as torchsmith.toml says: an address, or a wheel of the workspace."""
     install = workspace.settings.ci.torchsmith
-    wheel = f"wheels/torchsmith-{__version__}-py3-none-any.whl"
-    wheels = shell_word(str(Path(workspace.source.name).parent / "wheels"))
-    make = f"pip wheel --no-deps -w {wheels} PATH-OF-YOUR-CLONE"
     if not install:
         raise Incomplete(
             f"{workspace.source.name} does not say what CI installs torchsmith from",
-            hint=f'add [ci] torchsmith = "git+https://..." (a fork, @COMMIT), or "{wheel}" after {make}',
+            hint=f"add these lines; a wheel in the workspace works too:\n{EXAMPLE_LINES}",
         )
     if install.endswith(".whl") and ":" not in install and not (workspace.home / install).is_file():
+        wheels = shell_word(str(Path(workspace.source.name).parent / "wheels"))
         raise NotFound(
             f"{workspace.source.name}: [ci] torchsmith: the workspace has no {install}",
-            hint=f"{make} makes it; commit it",
+            hint=f"pip wheel --no-deps -w {wheels} PATH-OF-YOUR-CLONE makes it; commit it",
         )
     return install
 
@@ -121,7 +119,7 @@ def run() -> None:
     """Write the matrix as a GitHub workflow or a Hydra jobset.
 
     [bold]ci github[/bold] has a job for each torch with its companions and uses a binary cache; [bold]ci
-    hydra[/bold] has a job for every cell.
+    hydra[/bold] has a job for every build.
     """
 
 
@@ -138,7 +136,7 @@ def github(*, request: CiRequest) -> None:
 
 @app.command("hydra", EXAMPLE)
 def hydra(*, request: HydraRequest) -> None:
-    """Print a Hydra jobset: an expression with a job for every cell; with --spec its description."""
+    """Print a Hydra jobset: an expression with a job for every build; with --spec its description."""
     _print(ci_hydra(request))
 
 

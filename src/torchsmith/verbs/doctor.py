@@ -195,7 +195,7 @@ def _git(seconds: float) -> Iterator[HealthCheck]:
     here = Path.cwd()
     name = author or _output(run_git(here, "config", "user.name", timeout=seconds))
     known = bool(author) or run_git(here, "config", "user.email", timeout=seconds).ok
-    todo = "git config --global user.name 'Your Name' and user.email: commits of apply and --commit need it"
+    todo = "git config --global user.name 'Your Name' and user.email: apply --commit needs it"
     yield _good("git identity", known, name if known else "none is set", todo)
 
 
@@ -295,7 +295,7 @@ def _user() -> str:
 
 
 def _pins(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
-    """Whether the nixpkgs of a cell can be fetched: only its address is asked."""
+    """Whether the nixpkgs of a build can be fetched: only its address is asked."""
     from urllib.error import URLError
     from urllib.request import Request, urlopen
 
@@ -377,7 +377,7 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     if workspace.root is None:
         yield HealthCheck("workspace", "missing", "no torchsmith.toml here or above", "torchsmith init")
         return
-    detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'variant')}"
+    detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'build')}"
     yield HealthCheck("workspace", "works", detail)
     yield from _state(workspace.home)
 

@@ -62,7 +62,7 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
 
     FORMAT: ClassVar[int] = 3
     recipes: Sequence[EvalResult]
-    proved: int = 0  # cells that only this workspace claimed, and that evaluate
+    proved: int = 0  # builds that only this workspace claimed, and that evaluate
     graph: GraphSummary | None = None  # with --graph or --other-gpus
 
     @property

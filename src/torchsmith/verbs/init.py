@@ -82,7 +82,7 @@ class InitRequest(Request):
 
 
 class InitReport(msgspec.Struct, frozen=True):
-    """The file that was written and the number of its variants. Of recipes that were read: what was left out,
+    """The file that was written and the number of its builds. Of recipes that were read: what was left out,
     and their nixpkgs if it is not the catalog's."""
 
     FORMAT: ClassVar = 2
@@ -98,8 +98,8 @@ class InitReport(msgspec.Struct, frozen=True):
 
 
 def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
-    """Write a torchsmith.toml: for a profile, a torch release, cells, GPUs, or existing repositories. Raises
-    Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
+    """Write a torchsmith.toml: for a profile, a torch release, single builds, GPUs, or existing repositories.
+    Raises Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
     sources = {
         "--from": request.existing,
         "--for": request.gpus,

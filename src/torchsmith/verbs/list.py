@@ -27,7 +27,7 @@ EXAMPLE = "torchsmith list sm120 'avx512*'"
 
 @dataclass(frozen=True, kw_only=True)
 class ListRequest(Request):
-    """Which variants of which matrix."""
+    """Which builds of which matrix."""
 
     selectors: Selectors = ()
     workspace: WorkspaceOption = None
@@ -39,7 +39,7 @@ class ListRequest(Request):
 
 
 class CellRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of the matrix."""
+    """A build of the matrix."""
 
     name: str
     package: str
@@ -60,30 +60,30 @@ class CellRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListReport(msgspec.Struct, frozen=True):
-    """The selected cells, and their packages and instruction sets in the catalog's order."""
+    """The selected builds, and their packages and instruction sets in the catalog's order."""
 
     FORMAT: ClassVar = 2
     cells: list[CellRow]
     packages: Sequence[str] = ()
     isas: Sequence[str] = ()
-    unusable: int = 0  # cells that no machine can use
+    unusable: int = 0  # builds that no machine can use
 
 
 class LeftOutRow(msgspec.Struct, frozen=True):
-    """A cell that the matrix leaves out, and why."""
+    """A build that the matrix leaves out, and why."""
 
     name: str
     reasons: list[str]
 
 
 class LeftOutReport(msgspec.Struct, frozen=True):
-    """The cells that were left out."""
+    """The builds that were left out."""
 
     left_out: list[LeftOutRow]
 
 
 def list_cells(request: ListRequest) -> ListReport:
-    """The cells that selectors match. Raises a Problem for an unknown selector."""
+    """The builds that selectors match. Raises a Problem for an unknown selector."""
     opened = request.opened()
     matrix = opened.select(request.selectors)
     catalog, cells = opened.catalog, matrix.cells
@@ -119,7 +119,7 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
 
 
 def list_left_out(request: ListRequest) -> LeftOutReport:
-    """The cells that selectors match and the matrix leaves out, each with the reasons."""
+    """The builds that selectors match and the matrix leaves out, each with the reasons."""
     opened = request.opened()
     selector = Selector.parse(request.selectors, opened.catalog)
     rows = [row for row in opened.matrix.left_out if selector.matches(row.variant, "", opened.catalog)]
@@ -135,7 +135,7 @@ def run(
     left_out: Annotated[bool, Option("List the builds that are left out, with reasons.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the variants of the matrix, as a grid of GPUs and instruction sets.
+    """Show the builds of the matrix, as a grid of GPUs and instruction sets.
 
     Selectors on the same axis are alternatives; selectors on different axes must all match: [bold]sm90 sm120
     avx2[/bold] is both GPUs with AVX2. [bold]![/bold] excludes.
@@ -169,7 +169,7 @@ def _print_next(request: ListRequest, report: ListReport) -> None:
 
 
 def _print_left_out(report: LeftOutReport) -> None:
-    """The cells that are left out, and the reasons."""
+    """The builds that are left out, and the reasons."""
     for why, names in grouped(("; ".join(row.reasons), row.name) for row in report.left_out).items():
         write(f"{counted(len(names), 'build')}: {why}", "bold")
         for name in names:

@@ -41,7 +41,7 @@ def run() -> None:
 
     [bold]package list[/bold] shows the known packages and which ones this workspace builds. [bold]package
     add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it. The exit
-    code is 1 when Nix refuses every cell, or when files that torchsmith does not manage would have to change.
+    code is 1 when Nix refuses every build, or when files that torchsmith does not manage should change.
     """
 
 
@@ -66,7 +66,7 @@ def list_packages(request: PackagesRequest) -> PackagesReport:
 
 @app.command("list", "torchsmith package list")
 def show(*, request: PackagesRequest, json: JsonOption = False) -> None:
-    """List the known packages with releases, dependencies, and their cells in this workspace."""
+    """List the known packages with releases, dependencies, and their builds in this workspace."""
     answer(list_packages(request), _print_packages, as_json=json)
 
 
@@ -77,7 +77,7 @@ def _print_packages(report: PackagesReport) -> None:
         releases = " ".join(dict.fromkeys(row.releases.values())) or "nixpkgs' own"
         whose = "this workspace's" if row.own else "built in"
         rows.append([row.name, releases, " ".join(row.needs), str(row.cells or "-"), whose])
-    table((*names, "cells", "whose"), rows, right=("cells",), broken=(*names, "whose"))
+    table((*names, "builds", "whose"), rows, right=("builds",), broken=(*names, "whose"))
 
 
 PackageName = Annotated[str, Argument("The package; its recipes begin so.", metavar="NAME")]
@@ -174,7 +174,7 @@ def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
 
     Nix is asked which release each nixpkgs of the workspace has and on which systems, and for every line,
     CUDA release and system whether torch or other packages of the matrix are among its inputs and how the GPU
-    target is passed. Cells that Nix refuses are left out, with Nix's error as the reason.
+    target is passed. Builds that Nix refuses are left out, with Nix's error as the reason.
     """
     report = add_package(request, Terminal())
     answer(report, _print_added, as_json=json)
@@ -185,7 +185,7 @@ def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
 
 
 def _print_added(report: EditReport) -> None:
-    """What Nix says of the package, what is written, and the cells that it has."""
+    """What Nix says of the package, what is written, and the builds that it has."""
     for answered, cells in report.nixpkgs.items():
         more = f" and {counted(len(cells) - 1, 'more build')}" if len(cells) > 1 else ""
         write(f"{report.name}, asked for {cells[0]}{more}: {answered}")
@@ -194,7 +194,7 @@ def _print_added(report: EditReport) -> None:
     print_edit(report)
     for reason, names in grouped((why, cell) for cell, why in report.left_out.items()).items():
         write(f"left out: {some_of(names)}: {reason}")
-    write(f"{counted(len(report.cells), 'cell')} with it")
+    write(f"{counted(len(report.cells), 'build')} with it")
     if not report.cells and not report.left_out:
         write(f"torchsmith.toml names its builds one by one: add those of {report.name} to include")
 

@@ -1,4 +1,4 @@
-"""`torchsmith page`: the matrix and the state of its cells on one page."""
+"""`torchsmith page`: the matrix and the state of its builds on one page."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
 def run(*, request: PageRequest, json: JsonOption = False) -> None:
     """Write the matrix as one HTML page that opens from disk and loads nothing else.
 
-    It shows the state of every cell and the reason: recipe, findings, shared builds, build and verification.
+    It shows the state of every build and the reason: recipe, findings, shared builds, build and verification.
     Nothing outside the workspace is read, and nothing is built.
     """
     output = request.output or (None if json else PAGE)

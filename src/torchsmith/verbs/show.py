@@ -1,4 +1,4 @@
-"""`torchsmith show NAME`: what is known about a cell or a GPU, and whether there are builds."""
+"""`torchsmith show NAME`: what is known about a build or a GPU, and whether there are builds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowRequest(Request):
-    """Which cell, or which GPU."""
+    """Which build, or which GPU."""
 
     name: Name
     workspace: WorkspaceOption = None
@@ -64,7 +64,7 @@ class GpuReport(msgspec.Struct, frozen=True):
 
 
 def show(request: ShowRequest) -> Explanation | GpuReport:
-    """What is known about a cell or a GPU, and why it can or cannot be built."""
+    """What is known about a build or a GPU, and why it can or cannot be built."""
     opened = open_workspace(request.workspace)
     catalog = opened.catalog
     variant = Variant.try_parse(request.name, catalog)
@@ -78,12 +78,12 @@ def show(request: ShowRequest) -> Explanation | GpuReport:
 
 
 def run(*, request: ShowRequest, json: JsonOption = False) -> None:
-    """Show everything known about a cell, and why it can or cannot be built and used.
+    """Show everything known about a build, and why it is possible and of use, or not.
 
-    That is: reasons, warnings, similar cells, flags, GPUs, CPUs, drivers, pins, versions, and what newer
+    That is: reasons, warnings, similar builds, flags, GPUs, CPUs, drivers, pins, versions, and what newer
     torch releases lack. Selectors that match one build name it too: 'sm120 avx512 torch:2.10'. A GPU
     architecture or a product (sm89, 'RTX 4090') works as well: its CUDA releases with builds. The exit code
-    is 1 for a cell that cannot be built and for a GPU without builds.
+    is 1 for a build that is not possible and for a GPU without builds.
     """
     report = show(request)
     if isinstance(report, GpuReport):
@@ -232,7 +232,7 @@ def _print_gpu(gpu: GpuReport) -> None:
 
 
 def _print_cell(cell: Explanation) -> None:
-    """The verdict with its reasons, the facts of the build, and similar cells."""
+    """The verdict with its reasons, the facts of the build, and similar builds."""
     write(paint(f"{cell.name}: ", "bold") + paint(cell.verdict, STYLES[cell.verdict]))
     for reason in cell.reasons:
         write(f"  {reason}")

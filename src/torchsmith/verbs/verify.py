@@ -1,4 +1,4 @@
-"""`torchsmith verify`: read a build, and check it against its variant's name."""
+"""`torchsmith verify`: read a build, and check it against its name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VerifyRequest(Request):
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """What a build contains, checked against its variant's name, and compared with another build."""
+    """What a build contains, checked against its name, and compared with another build."""
 
     FORMAT: ClassVar[int] = 2
     report: Report
@@ -66,7 +66,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
-    """Return which GPUs and CPUs a build serves, and whether it is what its variant's name promises.
+    """Return which GPUs and CPUs a build serves, and whether it is what its name promises.
 
     The verdict on the last build of a recipe is recorded for `publish` and the page.
     """
@@ -95,7 +95,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
 def run(*, request: VerifyRequest, svg: SvgOption = None, json: JsonOption = False) -> None:
     """Read a build: which GPUs and CPUs it serves, and whether it is what its name promises.
 
-    The variant is taken from the path if the path names one. Nothing is run and no GPU is needed:
+    The name is taken from the path if the path has one. Nothing is run and no GPU is needed:
     libraries of either CPU architecture are read on any machine. The exit code is 1 if something is wrong.
     """
     check_svg(svg)
@@ -184,7 +184,7 @@ def _sizes(report: Report) -> str:
 
 
 def _print_gpu_code(report: Report) -> None:
-    figures = ("pieces", "size", f"of {report.containers} containers")
+    figures = ("pieces", "size", f"of {counted(report.containers, 'container')}")
     rows = []
     for row in report.gpu:
         cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
