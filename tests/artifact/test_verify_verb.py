@@ -17,6 +17,7 @@ from torchsmith.catalog.recorded import CXX_MARK
 from torchsmith.core.state import state_folder
 from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Built, VerificationRow, open_record
+from torchsmith.workspace.load import open_workspace
 
 NAME = "torchvision-python313-cuda13_0-sm120-avx2"
 TEXT = "{http://www.w3.org/2000/svg}text"
@@ -132,6 +133,14 @@ def test_a_plain_name_is_enough_if_one_repository_has_built_it(call: Call, tmp_p
 
 def test_a_build_of_a_recipe_that_two_repositories_have_is_verified_after_it(tmp_path: Path) -> None:
     output = built(tmp_path, elves.entry(120))
-    row = verify_recipe(builtin_catalog(), f"mine/{NAME}", str(output))
+    row = verify_recipe(open_workspace(tmp_path), f"mine/{NAME}", str(output))
     assert row is not None
     assert (row.name, row.ok) == (f"mine/{NAME}", True)
+
+
+def test_a_build_is_verified_as_one_of_the_line_that_the_workspace_builds_it_with(tmp_path: Path) -> None:
+    output = built(tmp_path, elves.entry(120))
+    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\ninclude = ["{NAME}"]\n')
+    row = verify_recipe(open_workspace(tmp_path), NAME, str(output))
+    assert row is not None
+    assert not row.ok, "it is of the release of 2.10"

@@ -19,10 +19,10 @@ from tests.building.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
 from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, resumed
-from torchsmith.catalog import builtin_catalog
 from torchsmith.core.state import state_folder
 from torchsmith.publishing.verified import why_unverified
 from torchsmith.record import open_record
+from torchsmith.workspace.load import open_workspace
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -57,10 +57,10 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     assert Path(output).is_dir()
     assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(output)
     record = open_record(place.root)
-    assert why_unverified(record, builtin_catalog(), place.torch) == "", (
+    assert why_unverified(record, open_workspace(place.root), place.torch) == "", (
         "what was built keeps the promise of its name"
     )
-    assert why_unverified(record, builtin_catalog(), place.vision)
+    assert why_unverified(record, open_workspace(place.root), place.vision)
     assert place.torch in call(*place.words("runs", "--history")).out
     assert "pythonImportsCheck: " in call(*place.words("runs", "log", place.torch)).out
     wrong = call(*place.words("runs", "log", place.torch + "x"))
@@ -208,7 +208,7 @@ def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
     assert noted is not None, "whoever built it"
     assert Path(noted.outputs[0]).is_dir()
     assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(noted.outputs[0])
-    assert why_unverified(open_record(place.root), builtin_catalog(), place.torch) == ""
+    assert why_unverified(open_record(place.root), open_workspace(place.root), place.torch) == ""
 
 
 def served(cache: Path) -> str:
@@ -375,7 +375,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
         assert noted is not None
         assert str(link.resolve()) == noted.outputs[0]
         assert link.resolve().is_dir()
-        assert why_unverified(record, builtin_catalog(), name) == ""
+        assert why_unverified(record, open_workspace(place.root), name) == ""
     subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
     assert all((state_folder(place.root) / "results" / name).exists() for name in (place.torch, place.vision))
 

@@ -268,7 +268,7 @@ def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> No
         ({"gpu": "RTX 4900"}, NotKnown, "'RTX 4900'", "RTX 4090"),
         ({"gpu": "H10"}, NotKnown, "'H10'", "H100"),
         ({"driver": "12.8"}, Invalid, "CUDA release", "570.26"),
-        ({"gpu": "Intel Arc A770"}, NotKnown, "Arc", "none"),
+        ({"gpu": "Intel Gaudi 3"}, NotKnown, "Gaudi", "none"),
         ({"gpu": "A100 RTX 4090"}, NotKnown, "A100", " + "),
         ({"features": "avx", "isa": "foo"}, NotKnown, "'foo'", "avx512"),
         ({"driver": "new"}, Invalid, "'new'", ""),

@@ -256,7 +256,7 @@ def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
-    """Each GPU's architecture; AMD's are kept apart from NVIDIA's, each once however many reports name it."""
+    """Each GPU's architecture; those of AMD and Intel are kept apart from NVIDIA's, each once."""
     if facts.gpus is None:
         return facts
     notes = list(facts.notes)
@@ -264,7 +264,9 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     non_nvidia: list[str] = []
     for gpu in facts.gpus.value:
         product = product_of_name(gpu.name.value, catalog) if gpu.name else None
-        if isinstance(product, Gfx) and gpu.sm is None:
+        amd = isinstance(product, Gfx)
+        intel = product is None and gpu.name is not None and is_intel_gpu(gpu.name.value, catalog)
+        if (amd or intel) and gpu.sm is None:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
@@ -285,6 +287,12 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         else None,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def is_intel_gpu(name: str, catalog: Catalog) -> bool:
+    """Whether a name is of a GPU that wheels for Intel's are for."""
+    parts = {part for index in catalog.wheels.values() for part in index.parts}
+    return any(re.search(part, name, re.IGNORECASE) for part in parts)
 
 
 def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, notes: list[Note]) -> GpuFacts:

@@ -27,7 +27,7 @@ from torchsmith.catalog.names import (
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.resolve import KINDS, cpu_beside, resolve
+from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
 from torchsmith.host.tokens import unserved_system, words
 
 MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
@@ -47,6 +47,8 @@ def stated_facts(
     driver: str = "",
 ) -> HostFacts:
     """What a person says of a machine as facts. Raises a Problem that names an unknown word."""
+    if mac := _mac(gpu, catalog):
+        cpu, gpu = cpu or mac, ""
     known_isa = by_name("instruction set", isa, catalog.isas) if isa else None
     instance = instance_of(gpu, catalog) if gpu and not sm else None
     gpus = sm or ("" if instance else gpu)
@@ -168,18 +170,25 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
     except BadValue:
         pass
-    if product_of_name(name, catalog) is None:
+    if product_of_name(name, catalog) is None and not is_intel_gpu(name, catalog):
         raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
     return GpuFacts(name=Fact(name, source))
+
+
+def _mac(gpu: str, catalog: Catalog) -> str:
+    """The chip of a Mac that is given for a GPU; an M4 without another word may be a Tesla M4 too."""
+    chip = gpu if gpu.lower().startswith("apple ") else f"Apple {gpu}"
+    macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
+    known = " " in gpu and any(re.fullmatch(product, chip, re.IGNORECASE) for product in macs)
+    return chip if known else ""
 
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
     """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
     if re.search(MACHINE_TYPE, name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
-    macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
-    if any(re.fullmatch(product, f"Apple {name}") for product in macs):
-        return f"for a Mac: --cpu 'Apple {name}'"
+    if _mac(f"Apple {name}", catalog):
+        return f"for a Mac: --gpu 'Apple {name}'"
     if words("other_maker").search(name) or words("amd_gpu").search(name):
         return "this maker's GPU is not in the catalog: --gpu none picks for the CPU"
     several = parts_within(name, catalog)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchsmith.artifact.report import Report, verify
-from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.matrix import Variant
 from torchsmith.nix.tool import stored
 from torchsmith.record import Built, Record, VerificationRow
+from torchsmith.workspace.load import Workspace
 
 UNRECORDED = "--unrecorded"  # the option of publish for builds that do not record their flags
 
 
 def why_unverified(
-    record: Record, catalog: Catalog, name: str, built: Built | None = None, *, unrecorded: bool = False
+    record: Record, workspace: Workspace, name: str, built: Built | None = None, *, unrecorded: bool = False
 ) -> str:
     """Why a package's build, by default its last, does not count as verified; empty if it does. With
     `unrecorded` it may lack the record of its compiler flags."""
@@ -24,7 +24,7 @@ def why_unverified(
         return "it was not built here; torchsmith build builds it"
     verdict = record.verdict(built.outputs[0], built.derivation, name)
     if verdict is None:
-        verdict = verify_output(name, Path(built.outputs[0]), catalog, built.derivation)
+        verdict = verify_output(name, Path(built.outputs[0]), workspace, built.derivation)
         record.note_verdict(verdict)
     if verdict.ok or (unrecorded and verdict.unrecorded):
         return ""
@@ -32,12 +32,17 @@ def why_unverified(
     return f"its build is not right: {verdict.detail}{accepted}"
 
 
-def verify_output(name: str, output: Path, catalog: Catalog, derivation: str = "") -> VerificationRow:
-    """Verify an output; what cannot be read is not right."""
+def verify_output(name: str, output: Path, workspace: Workspace, derivation: str = "") -> VerificationRow:
+    """Verify an output against the line that the workspace builds it with; what cannot be read is not
+    right."""
+    catalog = workspace.catalog
     try:
         drv = str(stored(derivation)) if derivation else ""
         variant = Variant.parse(name.rpartition("/")[2], catalog)
-        report = verify(stored(output), variant, catalog, derivation=drv)
+        line = workspace.line_of(variant) if workspace.root else None
+        report = verify(
+            stored(output), variant, catalog, derivation=drv, line=catalog.lines[line] if line else None
+        )
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)
@@ -57,7 +62,7 @@ def verdict_of(report: Report, name: str, output: str, derivation: str) -> Verif
     )
 
 
-def verify_recipe(catalog: Catalog, name: str, output: str) -> VerificationRow | None:
+def verify_recipe(workspace: Workspace, name: str, output: str) -> VerificationRow | None:
     """Verify the build of a recipe; None if its name promises nothing."""
-    promises = Variant.try_parse(name.rpartition("/")[2], catalog) is not None
-    return verify_output(name, Path(output), catalog) if promises else None
+    promises = Variant.try_parse(name.rpartition("/")[2], workspace.catalog) is not None
+    return verify_output(name, Path(output), workspace) if promises else None

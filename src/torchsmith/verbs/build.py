@@ -146,7 +146,7 @@ def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporte
             workspace,
             record,
             tell=lambda result: update(f"evaluated {result.name}"),
-            verifier=partial(verify_recipe, workspace.catalog) if spec.verify else None,
+            verifier=partial(verify_recipe, workspace) if spec.verify else None,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, PythonVersion, Sm
+from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import columns, command, command_lines, exit_if, print_json, warn, write
 from torchsmith.cli.facts_view import print_facts
@@ -18,7 +19,7 @@ from torchsmith.cli.fields import Option
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Request
-from torchsmith.core.problem import Conflict, Incomplete, by_name
+from torchsmith.core.problem import Conflict, Incomplete, Invalid, NotKnown, by_name
 from torchsmith.core.text import counted
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
@@ -34,7 +35,8 @@ from torchsmith.host.cost import Cost
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
-from torchsmith.matrix import Cell, Variant
+from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -126,14 +128,16 @@ def pick(request: PickRequest | None = None) -> PickReport:
         machine = replace(request.machine, gpu=(*request.machine.gpu, *products))
         request = replace(request, selectors=selectors, machine=machine)
     facts = request.machine.facts(catalog)
-    python = PythonVersion.parse(request.python) if request.python else active_python()
+    python = _python(request.python) if request.python else active_python()
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
     candidates = opened.select(request.selectors).cells if complete else opened.cells_of(catalog.torch)
     cells = _wanted_cells(candidates, request, python, catalog)
-    workload = by_name("workload", request.workload, catalog.workloads)
-    has = None if complete else opened.has
     stated = python if request.python else None
+    has: host.Holds | None = None if complete else opened.has
+    if not cells and stated and not complete:
+        cells, has = _for_python(stated, candidates, request, opened)
+    workload = by_name("workload", request.workload, catalog.workloads)
     answer = host.pick(
         facts,
         cells,
@@ -150,6 +154,8 @@ def pick(request: PickRequest | None = None) -> PickReport:
         raise Conflict(answer.host.conflict, hint=hint)
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
+    if not cells and (request.torch or stated):
+        missing = _no_candidates(request, catalog)
     choice = [_chosen(assigned, answer, catalog, here) for assigned in answer.choice.variants]
     wheels = _wheels(answer, python, request, catalog)
     return PickReport(
@@ -187,14 +193,55 @@ def pick_facts(request: PickRequest | None = None) -> HostFacts:
     return request.machine.facts(request.opened().catalog)
 
 
+def _python(text: str) -> PythonVersion:
+    try:
+        return PythonVersion.parse(text)
+    except BadValue as error:
+        raise Invalid(str(error)) from error
+
+
 def _wanted_cells(
     cells: Sequence[Cell], request: PickRequest, python: PythonVersion | None, catalog: Catalog
 ) -> Sequence[Cell]:
-    """The cells of the wanted torch and Python; the active environment's Python counts if there are any."""
+    """The cells of the wanted torch and Python; the active environment's Python counts if there are any.
+    Raises NotKnown for a release that is neither a line's nor a wheel's."""
     if request.torch:
-        cells = [cell for cell in cells if is_release(catalog.lines[cell.line].torch, request.torch)]
+        lines = {line.name for line in catalog.lines.values() if is_release(line.torch, request.torch)}
+        releases = [line.torch for line in catalog.releases]
+        if not lines and not any(is_release(torch, request.torch) for torch in catalog.wheel_releases):
+            hint = f"known are {', '.join(releases)}; torchsmith line list --online shows what is newest"
+            raise NotKnown(f"unknown torch release {request.torch!r}", hint=hint)
+        cells = [cell for cell in cells if cell.line in lines]
     own = [cell for cell in cells if cell.variant.python == python]
     return own if own or request.python else cells
+
+
+def _for_python(
+    python: PythonVersion, cells: Sequence[Cell], request: PickRequest, opened: Workspace
+) -> tuple[Sequence[Cell], host.Holds]:
+    """The cells of a built-in matrix for another Python than its own, and whether it has a cell."""
+    of_torch = _wanted_cells(cells, replace(request, python=""), None, opened.catalog)
+    made = []
+    for cell in of_torch:
+        variant = cell.variant.changed(python=python)
+        decision = assess(variant, opened.catalog, cell.line)
+        if isinstance(decision, Accepted):
+            made.append(Cell(variant, cell.line, decision.warnings))
+    usual = cells[0].variant.python
+    return made, lambda variant: opened.has(variant.changed(python=usual))
+
+
+def _no_candidates(request: PickRequest, catalog: Catalog) -> list[str]:
+    """Return that no candidate is of the wanted torch and Python, and what releases lack for a build."""
+    wanted = [f"torch {request.torch}"] * bool(request.torch) + [f"Python {request.python}"] * bool(
+        request.python
+    )
+    texts = [f"no candidate is of {' and '.join(wanted)}"]
+    for line in catalog.releases if request.torch else ():
+        state = state_of(line, catalog)
+        if is_release(line.torch, request.torch) and state.lacks:
+            texts.append(f"torch {line.torch} lacks {'; '.join(state.lacks)}; this finds it: {state.next}")
+    return texts
 
 
 def _wheels(
@@ -339,8 +386,12 @@ def run(
     if pip or uv:
         for wheel in report.wheels[:1]:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            for text in wheel.assumptions:
-                warn(f"note: provided that {text}")
+            for text in (*(f"provided that {text}" for text in wheel.assumptions), *wheel.drawbacks):
+                warn(f"note: {text}")
+        if not report.wheels:
+            wanted = f" of torch {request.torch}" if request.torch else ""
+            wanted += f" for Python {request.python}" if request.python else ""
+            warn(f"no wheel{wanted} runs on this machine; torchsmith pick shows what does")
         exit_if(not report.wheels)
         return
     if manifest:
@@ -416,21 +467,24 @@ def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
         yield AnswerLine(f"newer torch, in a workspace: {report.newer}", rank=5)
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
-        yield AnswerLine(text, "yellow", rank=1)
+        yield AnswerLine(text, "yellow", rank=2)
 
 
 def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
     several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
-    also = ", ".join(name.partition("-")[0] for name in chosen.companions)
+    first = chosen == report.choice[0]
+    also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
     words = [f"torch {chosen.torch}"] * bool(chosen.torch) + [f"also {also}"] * bool(also)
     release = f" ({'; '.join(words)})" if words else ""
-    yield AnswerLine(f"{chosen.name}{several}{release}", "bold green")
+    conditions = f"provided that {'; '.join(chosen.assumptions)}" if chosen.assumptions else ""
+    headline = f"{chosen.name}{several}{release}"
+    yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
     if chosen.idle:
         yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow", rank=1)
     if chosen.reasons:
         yield AnswerLine(f"  {'; '.join(chosen.reasons)}", rank=2)
-    if chosen.assumptions:
-        yield AnswerLine(f"  provided that {'; '.join(chosen.assumptions)}", "yellow", rank=1)
+    if conditions and first:
+        yield AnswerLine(f"  {conditions}", "yellow", rank=1)
     for text in chosen.audit:
         yield AnswerLine(f"  audit: {text}", "yellow", rank=1)
     wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
@@ -445,7 +499,7 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
     short = {
         name: text for name, text in chosen.commands.items() if everything or name not in ("nix", "flox")
     }
-    yield from _commands(short, rank=4 if second else 2 * (chosen != report.choice[0]))
+    yield from _commands(short, rank=4 if second else 0 if first else 2)
 
 
 def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:

@@ -86,7 +86,7 @@ def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishRepo
             record=record,
             workspace=opened,
             trees=read_trees(request.nixpkgs),
-            why_unverified=partial(why_unverified, record, opened.catalog, unrecorded=request.unrecorded),
+            why_unverified=partial(why_unverified, record, opened, unrecorded=request.unrecorded),
         )
         publisher = Publisher(
             find("flox") or Path("flox") if request.dry_run else require_flox(),
