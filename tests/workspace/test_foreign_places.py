@@ -44,13 +44,48 @@ def test_git_works_in_no_repository_of_another_folder(tmp_path: Path) -> None:
         git(own, "add", "--update")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("COMMIT_EDITMSG", "HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main"),
+        *("refs", "refs/heads", "refs/heads/main", "objects", "objects/aa", "logs"),
+    ],
+)
+def test_git_writes_to_no_file_that_a_link_in_its_folder_leads_to(tmp_path: Path, name: str) -> None:
+    own, other = made(tmp_path / "own"), made(tmp_path / "other")
+    link, target = own / ".git" / name, other / ".git" / name
+    subprocess.run(["rm", "-rf", link], check=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    before = git(other, "rev-parse", "main").stdout
+    for command in (("add", "a"), ("commit", "--allow-empty", "--message", "b")):
+        with pytest.raises(Refused):
+            git(own, *command)
+    git(own, "status")
+    assert git(other, "rev-parse", "main").stdout == before
+
+
+def test_git_uses_no_refs_and_objects_of_a_repository_that_a_file_names(tmp_path: Path) -> None:
+    own, other = made(tmp_path / "own"), made(tmp_path / "other")
+    (own / ".git/commondir").write_text(f"{other}/.git\n")
+    with pytest.raises(Refused):
+        git(own, "commit", "--allow-empty", "--message", "b")
+    subprocess.run(["git", "-C", other, "worktree", "add", "-q", tmp_path / "tree"], check=True)
+    (other / ".git/worktrees/tree/commondir").write_text(f"{tmp_path}/third/.git\n")
+    with pytest.raises(Refused):
+        git(tmp_path / "tree", "status")
+
+
 def test_linked_worktrees_and_submodules_are_repositories_of_their_folder(tmp_path: Path) -> None:
     own, inner = made(tmp_path / "own"), made(tmp_path / "inner")
     subprocess.run(["git", "-C", own, "worktree", "add", "-q", tmp_path / "tree"], check=True)
     allowed = ("-c", "protocol.file.allow=always")
     subprocess.run(["git", "-C", own, *allowed, "submodule", "--quiet", "add", inner, "sub"], check=True)
+    (own / ".git/hooks").rename(tmp_path / "hooks")
+    (own / ".git/hooks").symlink_to(tmp_path / "hooks")
     for folder in (tmp_path / "tree", own / "sub", own):
         assert git(folder, "status", "--porcelain").ok
+        assert git(folder, "add", "--all").ok
 
 
 def test_no_program_of_a_repository_inside_runs(tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ def git(
     configured = [] if command in PLAIN else list(_configured(repo))
     if place is not None:
         _check_worktree(place, configured)
+        if command not in READS:
+            _check_links(place)
     safe = [*ALWAYS, ("core.hooksPath", _hooks(configured) if command in WITH_HOOKS else os.devnull)]
     safe += harmless(configured)
     theirs = [key for scope, key, _ in configured if scope in THEIRS]
@@ -116,6 +118,7 @@ def git(
         protocols = PROTOCOLS  # for a hook; of a partial clone git itself would fetch
     argv = ["git", "-C", str(repo), "--no-pager", command, *WITHOUT.get(command, ()), *rest]
     quiet = {"GIT_ALLOW_PROTOCOL": protocols, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    quiet |= {"GIT_OPTIONAL_LOCKS": "0"} if command in READS else {}  # git writes nothing then
     quiet |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}  # objects as they are named
     full = environment([*settings, *safe]) | quiet | dict(env or {})
     done = run(argv, timeout=limit, stdin=stdin, names=True, env=full)
@@ -132,10 +135,12 @@ def _ended(repo: Path, done: Finished, limit: float) -> Finished:
 
 @dataclass(frozen=True, slots=True)
 class GitPlace:
-    """A repository: the folder of its files, and git's own folder."""
+    """A repository: the folder of its files, git's own folder for it, and for a linked worktree the folder
+    that it shares with others."""
 
     top: Path
     own: Path
+    shared: Path
 
 
 def find_place(folder: Path) -> GitPlace | None:
@@ -145,20 +150,37 @@ def find_place(folder: Path) -> GitPlace | None:
     top = next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
     if top is None:
         return None
-    place = own = top / ".git"
+    place = own = shared = top / ".git"
     if place.is_symlink():
         raise Refused(f"{place} is a link", hint="it may lead to a repository of yours: make it a folder")
     _check_files(place, *(top / name for name in READ_IN_TOP))
     if place.is_file():
-        own = top / read_text(place).partition("gitdir:")[2].strip()
+        own = shared = top / read_text(place).partition("gitdir:")[2].strip()
         back = own / "gitdir"  # of a linked worktree; a submodule has the setting core.worktree
         found = Path(read_text(back).strip()) if back.is_file() else own / _own_setting(own, "worktree")
         if found.resolve() not in (place.resolve(), top.resolve()):
             raise Refused(f"{place} leads to {own}, which is the repository of another folder")
-    for inner in (own, own / "info", *((own.parents[1],) if (own / "commondir").is_file() else ())):
+    for inner in (own, own / "info"):
         if inner.is_dir():
             _check_files(*inner.iterdir())
-    return GitPlace(top, own)
+    if (own / "commondir").exists():
+        shared = own / read_text(own / "commondir").strip()
+        if own == place or shared.resolve() != own.resolve().parents[1]:
+            raise Refused(f"{own}/commondir leads to {shared}, which is the repository of another folder")
+    return GitPlace(top, own, shared)
+
+
+def _check_links(place: GitPlace) -> None:
+    """Raise Refused for a link out of git's own folder: git writes to the file that it leads to."""
+    real = str(place.shared.resolve())
+    for folder, folders, files in os.walk(place.shared):
+        if "hooks" in folders and folder == str(place.shared):
+            folders.remove("hooks")  # which are not used
+        for path in (os.path.join(folder, name) for name in (*folders, *files)):
+            if os.path.islink(path) and not f"{os.path.realpath(path)}/".startswith(f"{real}/"):
+                raise Refused(f"{path} is a link", hint="it may lead to a file of yours: remove it")
+        if os.path.basename(folder) == "objects":
+            folders.clear()  # what is below has a hash as its name and is written once
 
 
 def _check_files(*paths: Path) -> None:
