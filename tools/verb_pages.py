@@ -10,7 +10,7 @@ from types import ModuleType
 
 from torchsmith.cli.help import described, option_names, reflowed
 from torchsmith.cli.panels import COMMON, PANELS, VERBS
-from torchsmith.cli.parser import Command, Parameter
+from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.workspace.readmes import table
 
 WIDTH = 80
@@ -96,19 +96,12 @@ def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:
 
 
 def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
-    module = module_of(verb)
     parts = [f"{note}\n# torchsmith {verb}\n"]
-    group = getattr(module, "app", None)
-    if group is None:
-        parts.append(_command(Command(words=(verb,), run=module.run, example=module.EXAMPLE)))
-    else:
-        if group.run is not None:
-            parts.append(_command(Command(words=(verb,), run=group.run, example=group.example)))
-        else:
-            parts.append(_markdown(reflowed(group.about)) + "\n")
-        for word, (run, example) in group.commands.items():
-            parts.append(f"## {verb} {word}\n")
-            parts.append(_command(Command(words=(verb, word), run=run, example=example)))
+    command = find_command([verb], VERBS)[0]
+    parts.append(_markdown(reflowed(command.run.__doc__)) + "\n" if command.is_group else _command(command))
+    for word, (run, example) in command.commands.items():
+        parts.append(f"## {verb} {word}\n")
+        parts.append(_command(Command(words=(verb, word), run=run, example=example)))
     printed = [name for name in documents if verb in (part.split()[0] for part in name.split(", "))]
     if printed:
         links = ", ".join(f"[`{name} --json`](../json.md#documents)" for name in printed)

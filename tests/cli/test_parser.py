@@ -21,7 +21,6 @@ from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
 from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.group import Group
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.cli.request import Request
@@ -143,14 +142,11 @@ def test_a_verb_is_called_with_its_request_and_the_environment(monkeypatch: pyte
 
 def commands() -> Iterator[Command]:
     for name in VERBS:
-        found, _, _ = find_command([name], VERBS)
-        if isinstance(found, Group):
-            for word in found.commands:
-                own = find_command([name, word], VERBS)[0]
-                assert isinstance(own, Command)
-                yield own
-        else:
+        found, _ = find_command([name], VERBS)
+        if not found.is_group:
             yield found
+        for word in found.commands:
+            yield find_command([name, word], VERBS)[0]
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=lambda command: " ".join(command.words))

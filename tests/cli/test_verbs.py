@@ -154,7 +154,7 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
     [
         (("lst",), "usage", "list"),
         (("list", "--jsn"), "usage", "--json"),
-        (("show",), "usage", "'NAME'"),
+        (("show",), "usage", "NAME is missing"),
         (("list", "sm999x"), "not-known", "'sm999x'"),
         (("list", "--profile", "wdie"), "not-known", "did you mean wide?"),
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from torchsmith.cli.console import tell
-from torchsmith.cli.group import Group
 from torchsmith.cli.panels import FULL_PAGE, VERBS
 from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
@@ -102,14 +101,12 @@ def candidates(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from _starting(word, _verbs())
         return
     try:
-        command, _, left = find_command(before, VERBS)
+        command, left = find_command(before, VERBS)
     except Problem:
         return
-    group = command if isinstance(command, Group) else command.group
-    if group is not None and not left:
-        yield from _starting(word, group.firsts.items())
-    if isinstance(command, Command):
-        yield from _of_command(command, left, word)
+    if not left:
+        yield from _starting(word, command.firsts.items())
+    yield from _of_command(command, left, word)
 
 
 def _of_command(command: Command, before: Sequence[str], word: str) -> Iterator[tuple[str, str]]:

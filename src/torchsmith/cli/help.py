@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterable, Sequence
 
 from torchsmith.cli.console import DEFAULT_WIDTH, paint, width, wrapped, write
-from torchsmith.cli.group import Group
 from torchsmith.cli.parser import Command, Parameter
 
 MAX_NAME_COLUMNS = 28  # of names before a description
@@ -20,6 +19,11 @@ def reflowed(text: str | None) -> str:
 
 def print_command_help(command: Command) -> None:
     """Print the help of a verb."""
+    if command.is_group:
+        _head((command.called, "VERB", "..."), command.run.__doc__)
+        _section("Verbs", list(command.firsts.items()))
+        _tail(command.example)
+        return
     parameters = command.parameters()
     arguments = [parameter for parameter in parameters if parameter.param.kind == "Argument"]
     options = [parameter for parameter in parameters if parameter.param.kind == "Option"]
@@ -34,13 +38,6 @@ def print_command_help(command: Command) -> None:
         ],
     )
     _tail(command.example)
-
-
-def print_group_help(name: str, group: Group) -> None:
-    """Print the help of a verb that has verbs of its own."""
-    _head((f"torchsmith {name}", "VERB", "..."), group.about)
-    _section("Verbs", list(group.firsts.items()))
-    _tail(group.example)
 
 
 def _head(usage: Iterable[str], about: str | None) -> None:

@@ -75,20 +75,18 @@ def _run(arguments: list[str]) -> None:
 
         completion(arguments)
         return
-    from torchsmith.cli.parser import Command, call, find_command, parse
+    from torchsmith.cli.parser import call, find_command, parse
 
-    command, name, left = find_command(arguments, VERBS, REMOVED)
-    given = parse(command, left) if isinstance(command, Command) else None
-    if isinstance(command, Command) and given is not None:
+    command, left = find_command(arguments, VERBS, REMOVED)
+    given = None if command.is_group else parse(command, left)
+    if given is not None:
         call(command.run, given)
         return
-    from torchsmith.cli.help import print_command_help, print_group_help
+    from torchsmith.cli.help import print_command_help
 
-    if isinstance(command, Command):
-        print_command_help(command)
-    else:
-        print_group_help(name[0], command)
-        sys.exit(0 if left else int(Exit.BAD_REQUEST))
+    print_command_help(command)
+    if command.is_group and not left:
+        sys.exit(int(Exit.BAD_REQUEST))
 
 
 def fail(problem: Problem) -> None:

@@ -6,13 +6,12 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from torchsmith.cli.fields import Param
-from torchsmith.cli.group import Group
 from torchsmith.cli.request import Request
 from torchsmith.core.problem import Usage, nearest
 
@@ -83,6 +82,9 @@ class Parameter:
         return ", ".join(parts)
 
 
+Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example that runs, by name
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A verb: the words that call it, its function, and an example that runs."""
@@ -90,11 +92,22 @@ class Command:
     words: tuple[str, ...]
     run: Callable[..., None]
     example: str
-    group: Group | None = None  # whose verbs may follow in its place
+    commands: Commands = field(default_factory=dict)  # verbs of its own, which may follow in its place
 
     @property
     def called(self) -> str:
         return " ".join(("torchsmith", *self.words))
+
+    @property
+    def is_group(self) -> bool:
+        """Whether one of its own verbs must follow."""
+        return bool(self.commands) and not inspect.signature(self.run).parameters
+
+    @property
+    def firsts(self) -> dict[str, str]:
+        """The first paragraph of the description of each of its own verbs."""
+        texts = {name: inspect.cleandoc(run.__doc__ or "") for name, (run, _) in self.commands.items()}
+        return {name: " ".join(text.split("\n\n")[0].split()) for name, text in texts.items()}
 
     def parameters(self) -> list[Parameter]:
         return list(_parameters(self.run))
@@ -102,9 +115,8 @@ class Command:
 
 def find_command(
     arguments: Sequence[str], verbs: Sequence[str], removed: Mapping[str, str] | None = None
-) -> tuple[Command | Group, tuple[str, ...], list[str]]:
-    """Return the verb that arguments call, the words that name it, and the remaining words. Raises Usage for
-    an unknown verb."""
+) -> tuple[Command, list[str]]:
+    """Return the verb that arguments call, and the remaining words. Raises Usage for an unknown verb."""
     verb = arguments[0]
     if verb not in verbs:
         if verb.startswith("-"):
@@ -115,18 +127,14 @@ def find_command(
         hint = f"did you mean {near}?" if near else "torchsmith --help lists them"
         raise Usage(f"there is no verb {verb!r}", hint=hint)
     module = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")
-    group = getattr(module, "app", None)
-    if group is None:
-        return Command((verb,), module.run, module.EXAMPLE), (verb,), list(arguments[1:])
-    if group.run is not None and (len(arguments) == 1 or arguments[1] not in group.commands):
-        return Command((verb,), group.run, group.example, group), (verb,), list(arguments[1:])
-    if len(arguments) == 1 or arguments[1] in HELP:
-        return group, (verb,), list(arguments[1:])
-    name = arguments[1]
-    if name not in group.commands:
-        known = " or ".join(f"torchsmith {verb} {name}" for name in group.commands)
+    command = Command((verb,), module.run, module.EXAMPLE, getattr(module, "COMMANDS", {}))
+    name = arguments[1] if len(arguments) > 1 else ""
+    if name in command.commands:
+        return Command((verb, name), *command.commands[name]), list(arguments[2:])
+    if command.is_group and name and name not in HELP:
+        known = " or ".join(f"torchsmith {verb} {name}" for name in command.commands)
         raise Usage(f"torchsmith {verb} has no {name!r}", hint=f"write {known}")
-    return Command((verb, name), *group.commands[name]), (verb, name), list(arguments[2:])
+    return command, list(arguments[1:])
 
 
 def _parameters(run: Callable[..., Any]) -> Iterator[Parameter]:
@@ -248,7 +256,7 @@ def _place(
             values = tuple(parameter.read(word, parameter.metavar) for word in taken)
             arguments[parameter.name] = values if parameter.many else values[0]
         elif parameter.required:
-            raise Usage(f"{parameter.metavar!r} is missing", hint=f"{command.called} --help describes it")
+            raise Usage(f"{parameter.metavar} is missing", hint=f"for example: {command.example}")
     if positionals:
         raise Usage(
             f"{positionals[0]!r} is one argument too many",

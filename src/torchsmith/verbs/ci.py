@@ -17,7 +17,6 @@ from torchsmith.building.ci import (
 )
 from torchsmith.cli.console import tell
 from torchsmith.cli.fields import Option
-from torchsmith.cli.group import Group
 from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core.files import check_own, inside, write_atomic
@@ -28,7 +27,6 @@ from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith ci hydra -w builds"
 EXAMPLE_LINES = '[ci]\ntorchsmith = "git+https://github.com/YOUR-FORK/torchsmith@COMMIT"'
-app = Group(EXAMPLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +112,6 @@ def _report(request: CiRequest, root: Path, place: Path, text: str) -> CiReport:
     return CiReport(text=text, written=place)
 
 
-@app.describe
 def run() -> None:
     """Write the matrix as a GitHub workflow or a Hydra jobset.
 
@@ -123,7 +120,6 @@ def run() -> None:
     """
 
 
-@app.command("github", "torchsmith ci github --write")
 def github(*, request: CiRequest) -> None:
     """Print a GitHub workflow: an audit, then a job for each torch with its companions.
 
@@ -134,7 +130,6 @@ def github(*, request: CiRequest) -> None:
     _print(ci_github(request))
 
 
-@app.command("hydra", EXAMPLE)
 def hydra(*, request: HydraRequest) -> None:
     """Print a Hydra jobset: an expression with a job for every build; with --spec its description."""
     _print(ci_hydra(request))
@@ -145,3 +140,9 @@ def _print(report: CiReport) -> None:
         sys.stdout.write(report.text)
     else:
         tell(f"wrote {report.written}")
+
+
+COMMANDS = {
+    "github": (github, "torchsmith ci github --write"),
+    "hydra": (hydra, EXAMPLE),
+}

@@ -222,7 +222,7 @@ def _print_plan(report: CoverReport, title: str) -> None:
     say()
     say(f"{title} ({sure} in {proof.seconds:.2f} s)", "bold")
     rows = [(use.variant, f"{use.machines:,}", f"{use.slower:,}") for use in report.uses]
-    table(("variant", "machines", "of these slower"), rows, right=("machines", "of these slower"))
+    table(("build", "machines", "of these slower"), rows, right=("machines", "of these slower"))
     rest = f"{plan.not_served:,} not served"
     if plan.in_part:
         rest += f" ({plan.in_part:,} of them on some of their GPUs)"

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, exit_if, next_build, paint, print_problem, tell, write
+from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, tell
 from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
@@ -128,10 +128,9 @@ def run(*, request: EvaluateRequest, svg: SvgOption = None, json: JsonOption = F
 def _print_results(report: EvaluateReport) -> None:
     """Name, time and derivation of each recipe, then the counts."""
     good = [(result, result.evaluated.drv_path) for result in report.recipes if result.evaluated]
-    width = max((len(result.name) for result, _ in good), default=0)
-    for result, path in good:
-        time = "cached" if result.cached else f"{result.seconds:.2f} s"
-        write(f"{result.name:{width}}  {paint(f'{time:>8}  ', 'dim')}{path}")
+    times = ["cached" if result.cached else f"{result.seconds:.2f} s" for result, _ in good]
+    rows = [(result.name, time, path) for (result, path), time in zip(good, times, strict=True)]
+    columns(rows, ("", "dim"), right={1})
     builds = len({path for _, path in good})
     counts = [f"{len(good)} of {len(report.recipes)} recipes evaluate to {counted(builds, 'derivation')}"]
     if cached := sum(result.cached for result, _ in good):
@@ -156,13 +155,12 @@ def _print_graph(report: EvaluateReport) -> None:
     """The long builds, each with the recipes above it, and the sum of everything."""
     graph = report.graph
     assert graph is not None
-    kinds = max((len(build.kind) for build in graph.long_builds), default=0)
-    width = max((len(build.name) for build in graph.long_builds), default=0)
+    rows = []
     for build in graph.long_builds:
         count = len(build.recipes)
         users = ", ".join(build.recipes) if count <= RECIPES_NAMED else f"{count} recipes"
-        kind = paint(f"{build.kind:{kinds}}", "bold")
-        write(f"{kind}  {build.name:{width}}  {paint(f'below {users}', 'dim')}", hang=9)
+        rows.append((build.kind, build.name, f"below {users}"))
+    columns(rows, ("bold", "", "dim"))
     counts = Counter(build.kind for build in graph.long_builds)
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     below = f"{counted(graph.derivations, 'derivation')} below {counted(len(graph.recipes), 'recipe')}"

@@ -13,7 +13,6 @@ import msgspec
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
 from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.group import Group
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
@@ -47,10 +46,8 @@ ChannelOption = Annotated[
 NEW_LINE = "torchsmith line add 2.13 --torch 2.13.0 --from 2.10"
 PAIR = ("torchvision", "torchaudio")
 MAX_SHOWN = 5
-app = Group(EXAMPLE)
 
 
-@app.describe
 def run() -> None:
     """Show, add, update and remove torch releases.
 
@@ -88,7 +85,6 @@ def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
     return Channel(opened, name, reporter.note, reporter.progress)
 
 
-@app.command("list", "torchsmith line list")
 def show(*, request: LinesRequest, json: JsonOption = False) -> None:
     """List the known torch releases with companions, nixpkgs, and what is not proved."""
     answer(list_lines(request, Terminal()), _print_lines, as_json=json)
@@ -124,7 +120,7 @@ def _print_lines(report: LinesReport) -> None:
         name = f"{row.name}*" if row.own else row.name
         pins = " ".join(row.pins) or "-"
         rows.append([name, row.torch or "-", *pairs, pins, span, str(row.cells or "-")])
-    table(("line", "torch", *PAIR, "nixpkgs", "CUDA", "cells"), rows, right=("cells",))
+    table(("line", "torch", *PAIR, "nixpkgs", "CUDA", "builds"), rows, right=("builds",))
     if any(row.own for row in report.lines):
         write("* this workspace's own")
     for row in report.lines:
@@ -221,7 +217,6 @@ def written(
     return proposal
 
 
-@app.command("add", NEW_LINE)
 def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     """Add a torch release to the workspace: a line of its own in catalog/lines.toml.
 
@@ -317,7 +312,6 @@ def _print_movable(report: MovableReport) -> None:
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
 
 
-@app.command("update", UPDATE)
 def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     """Move a line to the newest nixpkgs of a channel, or to another revision or torch release.
 
@@ -363,7 +357,6 @@ def remove_line(request: LineRemoveRequest, reporter: Reporter = SILENT) -> Edit
     return proposal.report(request.line, written=not writing.dry_run)
 
 
-@app.command("remove", f"{NEW_LINE} && torchsmith line remove 2.13")
 def remove(*, request: LineRemoveRequest, json: JsonOption = False) -> None:
     """Remove a line of the workspace's own, or the workspace's changes of a built-in line.
 
@@ -411,3 +404,11 @@ def _print_refused(report: EditReport) -> None:
 def _print_blocked(report: EditReport) -> None:
     for why, paths in grouped((file.why, file.path) for file in report.blocked).items():
         write(f"  blocked  {some_of(paths)}: {why}", "yellow")
+
+
+COMMANDS = {
+    "list": (show, "torchsmith line list"),
+    "add": (add, NEW_LINE),
+    "update": (update, UPDATE),
+    "remove": (remove, f"{NEW_LINE} && torchsmith line remove 2.13"),
+}

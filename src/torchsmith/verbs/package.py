@@ -11,7 +11,6 @@ import msgspec
 
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.group import Group
 from torchsmith.cli.nix_options import (
     MemoryOption,
     NixOptions,
@@ -32,10 +31,8 @@ from torchsmith.verbs.line import print_edit, written
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
-app = Group(EXAMPLE)
 
 
-@app.describe
 def run() -> None:
     """Show, add and remove packages.
 
@@ -64,7 +61,6 @@ def list_packages(request: PackagesRequest) -> PackagesReport:
     return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 
 
-@app.command("list", "torchsmith package list")
 def show(*, request: PackagesRequest, json: JsonOption = False) -> None:
     """List the known packages with releases, dependencies, and their builds in this workspace."""
     answer(list_packages(request), _print_packages, as_json=json)
@@ -168,7 +164,6 @@ def _written(
     return written(lambda: packages.unchanged(proposal), workspace, "package", options, reporter, add=True)
 
 
-@app.command("add", "torchsmith package add torchmetrics --attr torchmetrics")
 def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
     """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
 
@@ -199,9 +194,15 @@ def _print_added(report: EditReport) -> None:
         write(f"torchsmith.toml names its builds one by one: add those of {report.name} to include")
 
 
-@app.command("remove", "torchsmith package remove torchmetrics")
 def remove(*, request: PackageRemoveRequest, json: JsonOption = False) -> None:
     """Remove a package from the workspace: its recipes, and its entry if the workspace added it."""
     report = remove_package(request, Terminal())
     answer(report, print_edit, as_json=json)
     exit_if(report.blocked)
+
+
+COMMANDS = {
+    "list": (show, "torchsmith package list"),
+    "add": (add, "torchsmith package add torchmetrics --attr torchmetrics"),
+    "remove": (remove, "torchsmith package remove torchmetrics"),
+}

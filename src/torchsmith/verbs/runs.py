@@ -17,7 +17,6 @@ from torchsmith.building.by_name import last_log
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
 from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.group import Group
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_jobs
 from torchsmith.cli.request import Request
 from torchsmith.core.text import counted, duration
@@ -33,7 +32,6 @@ STATES = {
     "stopped": "was stopped",
     "killed": "was killed",
 }
-app = Group(EXAMPLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +98,6 @@ def log(request: LogRequest) -> Path | list[str]:
         return last_log(record, request.name, opened) if request.name else record.logged_names()
 
 
-@app.default
 def run(*, request: RunsRequest, json: JsonOption = False) -> None:
     """Show the last run: what is done, running, failed and remaining, with the results.
 
@@ -153,7 +150,6 @@ def _print_history(builds: Sequence[JobRow]) -> None:
         write(f"{ended}{_state(job)}{duration(job.seconds):>12}  {job.name}{_joined(facts)}")
 
 
-@app.command("log", LOG_EXAMPLE)
 def print_log(
     *,
     request: LogRequest,
@@ -184,3 +180,8 @@ def _state(job: JobRow) -> str:
 
 def _joined(facts: Sequence[str]) -> str:
     return paint(f"  {', '.join(filter(None, facts))}", "dim") if any(facts) else ""
+
+
+COMMANDS = {
+    "log": (print_log, LOG_EXAMPLE),
+}
