@@ -179,30 +179,6 @@ def test_files_that_git_does_not_know_are_told_where_recipes_that_it_knows_read_
     assert ["./lib/mk.nix" in one.message for one in missing] == [True] * 5
 
 
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("| SM90 | Hopper | H100, L40S |", {"TS963"}),
-        ("SM90+ (H100) or SM120+ (RTX 5090) is required for this.", set()),
-        ("The fat one runs on any GPU from T4 to RTX 5090. Pascal (SM61) is left out.", set()),
-        ("All 7 variants are built from source", {"TS961"}),
-        ("**From wheels (7 packages)**", set()),
-        ("In practice: 7 recipes × 3 Pythons = **21 total builds**", set()),
-        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 |", {"TS962"}),
-        ("| `pytorch-python313-cuda12_9-sm90-avx2` | AVX2 | to create |", set()),
-    ],
-)
-def test_a_page_is_told_what_it_says_of_the_recipes_and_nothing_else(
-    line: str, wanted: set[str], tmp_path: Path
-) -> None:
-    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
-    shutil.copy(PLAIN, folder)
-    (tmp_path / "README.md").write_text(f"# Ours\n\n{line}\n")
-    assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)} == wanted
-    (folder / PLAIN.name).rename(folder / "something.nix")  # packages of another kind are not ours to count
-    assert "TS961" not in {one.rule for one in judged(tmp_path).findings}
-
-
 WHOLE_SET = """let pkgs = import (builtins.fetchTarball {
   url = "https://github.com/NixOS/nixpkgs/archive/1111111111111111111111111111111111111111.tar.gz";
 }) {

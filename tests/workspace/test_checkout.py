@@ -194,7 +194,7 @@ def test_every_verb_counts_and_selects_the_same(lines: Path) -> None:
 
 def test_a_file_beside_a_default_nix_is_no_recipe(lines: Path) -> None:
     report = audit((lines,))
-    assert not {one.rule for one in report.findings} & {"TS011", "TS953", "TS003"}
+    assert not {one.rule for one in report.findings} & {"TS011", "TS003"}
 
 
 def test_what_looks_like_a_path_is_one_though_nothing_lies_there(tmp_path: Path) -> None:

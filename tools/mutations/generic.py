@@ -116,6 +116,8 @@ def _reaches_nothing(right: Right, owners: Sequence[str], text: str) -> bool:
     own_list = {"gpuTargets", "passthru"} & set(owners)
     if own_list and config_decides(right.text, Variant.parse(right.name, CATALOG)):
         return True  # the same architectures come from the import's config
+    if owners[-1:] in (["description"], ["longDescription"], ["changelog"]):
+        return True  # nixpkgs' own remains
     if "requiredSystemFeatures" in owners:
         return True  # where it is built, not what
     if len(owners) == 1 and len(re.findall(rf"(?<![\w.-]){re.escape(owners[0])}(?![\w-])", right.text)) == 1:

@@ -83,15 +83,7 @@ def missing_overlay(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         yield "all", _sub(r"overlays = \[.*?^ {4}\];", "overlays = [ ];", text)
 
 
-@mistake("overlays out of order", "TS302")
-def misordered(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
-    cuda = re.search(r"^ +\(final: prev: \{ cudaPackages = [^\n]*\n", text, re.MULTILINE)
-    if cuda and text.count("(final: prev:") > 1:
-        without = text.replace(cuda[0], "", 1)
-        yield "CUDA last", without.replace("\n    ];\n  };", f"\n{cuda[0]}    ];\n  }};", 1)
-
-
-@mistake("overlay that is not needed", "TS303", "TS307", "TS304")
+@mistake("overlay that is not needed", "TS303", "TS304")
 def extra_overlay(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     magma = "(final: prev: { magma = prev.magma.overrideAttrs (o: { patches = [ ]; }); })"
     yield "MAGMA", text.replace("overlays = [", f"overlays = [\n      {magma}", 1)
@@ -178,7 +170,7 @@ def wrong_flags(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
             yield f"with {flag}", text.replace("cpuFlags = [", f'cpuFlags = [ "{flag}"', 1)
 
 
-@mistake("flags that have no effect", "TS502", "TS503", "TS806")
+@mistake("flags that have no effect", "TS502", "TS503")
 def lost_flags(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "no CXXFLAGS", _sub(r"^ +export CXXFLAGS=[^\n]*\n", "", text)
     yield "no CFLAGS", _sub(r"^ +export CFLAGS=[^\n]*\n", "", text)
@@ -193,7 +185,7 @@ def torch_parts(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         yield "USE_FBGEMM off", _sub(r"^( +)pname =", r"\1USE_FBGEMM = 0;\n\1pname =", text)
 
 
-@mistake("pname off the convention", "TS105", "TS106", "TS704", "TS108")
+@mistake("pname off the convention", "TS105", "TS106", "TS108")
 def wrong_pname(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     said = re.findall(r'pname = "([^"]+)"', text)
     for pname in said:
@@ -222,7 +214,7 @@ def wrong_pair(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         yield f"tag {other}", _sub(r'rev = "v0\.\d+\.\d+"', f'rev = "v{other}"', text)
 
 
-@mistake("companion without its torch", "TS702", "TS703", "TS806")
+@mistake("companion without its torch", "TS702", "TS703")
 def without_torch(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "not told", _sub(r"^ +torch = customPytorch;\n", "", text)
     yield "not propagated", _sub(r"^ +propagatedBuildInputs = [^\n]*\n", "", text)
@@ -270,7 +262,7 @@ def wrong_version(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "tag", text.replace('rev = "v${version}"', 'rev = "v2.9.1"', 1)
 
 
-@mistake("missing fix", "TS306", "TS308", "TS906", "TS803", "TS806")
+@mistake("missing fix", "TS306", "TS308", "TS906", "TS803")
 def missing_fix(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "the stub", _sub(r"^ +postPatch = .*?^ +'';\n", "", text) if "FindCUDA" in text else text
     yield "not broken", _sub(r"^ +broken = false;[^\n]*\n", "", text)
@@ -279,7 +271,7 @@ def missing_fix(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "OpenCV", _sub(r"^ +ffmpeg_6-full = ffmpegForCuda13;\n", "", text)
 
 
-@mistake("false claim", "TS601", "TS602", "TS603", "TS604", "TS605", "TS606", "TS607")
+@mistake("false claim", "TS601", "TS602", "TS603", "TS604", "TS605")
 def false_claims(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     own = {str(variant.sm)} if variant.sm else set()
     for gpu in CATALOG.gpus.values():
@@ -304,13 +296,13 @@ def false_claims(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
             )
 
 
-@mistake("undefined name", "TS805", "TS806")
+@mistake("undefined name", "TS805")
 def undefined(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "a typo", text.replace("gpuTargets = [ gpuArchSM ]", "gpuTargets = [ gpuArch120 ]")
     yield "flags", text.replace("${toString cpuFlags}", "${toString cpuFlag}", 1)
 
 
-@mistake("settings", "TS208", "TS209", "TS407", "TS506", "TS410", "TS419")
+@mistake("settings", "TS208", "TS209", "TS407", "TS506", "TS410")
 def settings(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     if variant.cuda is None:
         return

@@ -17,8 +17,7 @@ from torchsmith.recipe.read import Recipe, Span
 from torchsmith.workspace.subject import Subject
 
 # sm, capability, part, generation, arch (another maker's), backend (such as ROCm 6.4); isa, feature, cpu,
-# first (CPUs that first had a set); cuda, release, python, driver, system; name (of a package), package,
-# rev (of nixpkgs)
+# first (CPUs that first had a set); cuda, release, python, package; name (of a recipe, read as one word)
 ClaimKind = str
 # A thing that is named only as a contrast is not a claim: after a negation or a comparison, however many
 # commas later, and before words that send the reader to another build.
@@ -32,9 +31,9 @@ APART = re.compile(
     r"|\b(?:use|choose|consider|prefer|pick|try)(?! this| it)\b[^.;:]{1,60}, (?:or )?for $",
     re.IGNORECASE,
 )
-# What a part of it requires is not a claim about all of it, but the required driver is.
+# What a part of it requires is not a claim about all of it.
 NEEDED = re.compile(r"\b(?:requir(?:e|es|ing)|needs?)\b[^.;:,]{0,60}$", re.IGNORECASE)
-DEMANDS = ("driver", "cuda", "system", "python")
+DEMANDS = ("cuda", "python")
 ELSEWHERE = re.compile(
     r"^[^.;:]{0,60}?\b(?:instead|variants|builds|recipes|packages|dispatch|incompatible|unsupported"
     r"|(?:does not|doesn't|won't|will not|cannot) (?:work|run))\b",
@@ -44,7 +43,7 @@ ELSEWHERE = re.compile(
 END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part", "arch")
-OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first", "driver")
+OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first")
 CONTEXT_CHARACTERS = 120  # around a word, by which its sense is checked
 MAX_BLOCK_LINES = 200  # of a comment that are read as one text
 MAX_REMEMBERED = 2000  # texts whose claims are remembered
@@ -110,7 +109,6 @@ class Vocabulary:
         """One pattern for every kind of claim; the group that matched is the kind. Each begins a word."""
         return re.compile(
             rf"\b(?=\w)(?:(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
-            r"|(?P<rev>\b[0-9a-f]{40}\b)"
             r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
             r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
             rf"|\b(?P<arch>{self.archs})\b"
@@ -124,9 +122,7 @@ class Vocabulary:
             r"|\bCUDA(?: Toolkit)?[ :-]{0,2}(?P<cuda>\d{2}(?:\.\d+)?)(?!\.?\d)"
             rf"|\b(?P<package>{_longest_first(word for word in self.packages if word != TORCH)})"
             r"(?:[ ]v?(?P<release>\d+\.\d+(?:\.\d+)?)\b)?"
-            r"|\bPython:? ?(?P<python>3\.\d+)"
-            r"|\bdriver[^\n.;]{0,24}?(?P<driver>\d{3}(?:\.\d+){0,2})\b"
-            r"|\b(?P<system>x86_64(?:-linux)?|x86-64|aarch64(?:-linux|-darwin)?|64-bit ARM)\b)"
+            r"|\bPython:? ?(?P<python>3\.\d+))"
         )
 
 
@@ -155,7 +151,7 @@ def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
         at = bisect_right(ends, match.start())
         first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
         before = text[max(first, start - CONTEXT_CHARACTERS) : start].replace("\n", " ")
-        if kind not in ("name", "rev") and _set_apart(before, text[end:last]):
+        if kind != "name" and _set_apart(before, text[end:last]):
             continue
         if kind not in DEMANDS and NEEDED.search(before):
             continue

@@ -56,11 +56,13 @@ class Normalizer:
         if "./" in text or MARK in text:  # other files, and what a person says of this one
             return None
         cell = self._cell(name)
-        if cell is None or not cell.key:
+        if cell is None:
             return None
         first, _, rest = text.partition("\n")
         header = LINE.search(first)
-        body = self.blank(name, rest if header else text)
+        body = rest if header else text
+        for spelling in cell.spellings:  # the words that name its own cell
+            body = body.replace(spelling, "\0")
         before, flags, inner = body.partition("cpuFlags = [")
         inner, _, after = inner.partition("]")
         if flags and tuple(re.findall(r'"([^"\n]*)"', inner)) == cell.flags and "#" not in inner:
@@ -98,13 +100,6 @@ class Normalizer:
             rf"(?<!\w)(?=[-\dscPp{letters}])(?:{gpus}|\b(?:{isas})\b|(?<![\w-])-m[a-z]|{python})"
         )
 
-    def blank(self, name: str, text: str) -> str:
-        """A text without the words that name its own cell."""
-        cell = self._cell(name)
-        for spelling in cell.spellings if cell else ():
-            text = text.replace(spelling, "\0")
-        return text
-
     @cached_property
     def _cell(self) -> Callable[[str], NamedCell | None]:
         return lru_cache(MAX_REMEMBERED)(self._read)
@@ -118,7 +113,12 @@ class Normalizer:
         gpu = self.catalog.gpus.get(variant.sm) if variant.sm else None
         toolkit = self.catalog.cuda.get(variant.cuda) if variant.cuda else None
         python = self.catalog.pythons.get(variant.python)
+        decision = assess(variant, self.catalog)
         if isa is None or python is None or (variant.sm and not (gpu and toolkit)):
+            return None
+        if not isinstance(decision, Accepted) or not decision.usable:
+            return None
+        if not reading.canonical or variant.flavor:
             return None
         # As generated recipes name the instruction set, Python, the GPU and the driver that it needs.
         spellings: tuple[str, ...] = (variant.cell, cpu_requirement(isa), isa.title, python.attr)
@@ -128,14 +128,6 @@ class Normalizer:
             quoted = f'"{gpu.sm.capability}"', f'"{gpu.sm.number}"'
             title = self.catalog.title_on(gpu, isa.platform)
             spellings += (*quoted, f"SM{gpu.sm.number}", driver, title, gpu.generation)
-        decision = assess(variant, self.catalog)
-        if (
-            not isinstance(decision, Accepted)
-            or not decision.usable
-            or not reading.canonical
-            or variant.flavor
-        ):
-            return NamedCell((), spellings, isa.flags)
         same = (variant.stem, variant.python, variant.target, isa.platform)  # lines require only this
         if same not in self._of_lines:
             lines = self.catalog.lines

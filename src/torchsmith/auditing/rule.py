@@ -102,12 +102,6 @@ def rewrite(span: Span, text: str) -> FindingFix:
 VENDOR = r"(?:(?:AWS|NVIDIA|Intel|AMD|ARM) )?"
 
 
-def replaced(text: str, start: int, end: int, new: str, title: str) -> FindingFix:
-    """The fix that writes other words for people in a place, which is counted in characters."""
-    first = len(text[:start].encode())
-    return FindingFix(title, (Edit(first, first + len(text[start:end].encode()), new),), prose=True)
-
-
 def unlisted(text: str, line: int, word: str) -> FindingFix | None:
     """The fix that takes a word out of a list in a line of prose; None if it is in no list, or more than
     once."""
@@ -127,7 +121,9 @@ def unlisted(text: str, line: int, word: str) -> FindingFix | None:
         last += len("/")
     else:
         return None
-    return replaced(text, start + first, start + last, "", f"take {word} out of the list")
+    before, gone = text[: start + first].encode(), text[start + first : start + last].encode()
+    edit = Edit(len(before), len(before) + len(gone), "")
+    return FindingFix(f"take {word} out of the list", (edit,), prose=True)
 
 
 _known: dict[str, Rule] = {}

@@ -258,7 +258,7 @@ def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
 def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:
     """The findings of the rules over recipes, after those that are `known`."""
     subject = context.subject(label, recipe)
-    facts = facts_of(subject, context.forms)
+    facts = facts_of(subject)
     findings = [*known, *context.of_recipe(subject)]
     counted, silenced = unmuted(findings, recipe.text)
     return FileFindings(counted, facts, silenced, lasting=_exact(recipe))
@@ -300,17 +300,11 @@ def _of_repo(task: CheckTask, facts: RecipeFacts, catalog: Catalog) -> RepoRecip
 def _repo_findings(
     folders: Sequence[Repository], recipes: Mapping[Path, Sequence[RepoRecipe]], context: Context
 ) -> Iterator[Finding]:
-    sections = {
-        recipe.variant.stack: recipe.facts.torch
-        for group in recipes.values()
-        for recipe in group
-        if recipe.variant and recipe.variant.package.is_torch and recipe.facts.torch
-    }
     for folder in folders:
         if not folder.whole:
             continue
         known = tuple(sorted(recipes.get(folder.root, ()), key=lambda recipe: recipe.name))
         files = seen_files(folder.root, ".") if any(recipe.facts.uses for recipe in known) else None
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        repo = Repo(folder, known, context.catalog, sections, git)
+        repo = Repo(folder, known, git)
         yield from context.findings("repo", Where(folder.label), repo)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from torchsmith import __version__
 from torchsmith.auditing.finding import Severity
-from torchsmith.auditing.repo import TORCH_SECTION
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.core.problem import Problem
@@ -27,6 +26,10 @@ from torchsmith.webpage.document import CellState, PageCell, PageCover, PageFind
 from torchsmith.webpage.past import PagePast, read_past, revisions
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
+
+TORCH_SECTION = re.compile(
+    r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
+)
 
 KnownCell = tuple[PageCell, Variant | None]
 OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}

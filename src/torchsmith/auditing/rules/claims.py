@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.claims import PlacedClaim, claims_of, vocabulary
-from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule, unlisted
+from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule, unlisted
 from torchsmith.auditing.rules.gpu import gpu_variables
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
@@ -150,72 +150,3 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
                 yield Defect(f"{gpu.title if gpu else ''} is not a {word} part", text.span, severity=WARNING)
-
-
-@rule("TS606", "prose names another machine", sure=LIKELY)
-def prose_names_the_machine(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """Prose must name the platform that the recipe is built for, and the driver that its CUDA needs."""
-    gpu, toolkit = subject.gpu, subject.toolkit
-    for place, claim, span in _of(subject, "system", "driver"):
-        if claim.kind == "system":
-            arm = claim.value.startswith("aarch64") or "ARM" in claim.value
-            kernel = claim.value.rpartition("-")[2] if claim.value.endswith(("-linux", "-darwin")) else ""
-            machine = "aarch64" if arm else "x86_64"
-            if not (isa.platform.startswith(machine) and isa.platform.endswith(kernel)):
-                yield Defect(f"the {place} names {claim.word}; it is for {isa.platform}", span)
-        elif gpu is not None and toolkit is not None:
-            needed = max(gpu.min_driver, toolkit.min_driver)
-            fine = {str(needed), str(max(needed, toolkit.native_driver or needed))}
-            # Recipes of others may require a newer one than it needs, and name a driver by its branch.
-            enough = not subject.enforce_conventions and version_key(claim.value) >= min(
-                map(version_key, fine)
-            )
-            branch = any(f"{driver}.".startswith(f"{claim.value}.") for driver in fine)
-            if not enough and not branch and claim.value.split(".")[0] not in fine:
-                yield Defect(f"the {place} names driver {claim.value}; it needs {needed}", span)
-
-
-SUBJECT_CHARACTERS = 16  # from the start of a text, in which it names its subject; later it mentions others
-
-
-@rule("TS607", "prose names another package", WARNING, sure=LIKELY)
-def prose_names_the_package(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """A package named in prose must be the recipe's own or its torch: copied text often keeps the name of the
-    recipe it came from."""
-    cells = {variant.cell, variant.cell.removesuffix("-nightly")}
-    for place, claim, span in _of(subject, "name", "package", "release"):
-        if claim.kind == "name":
-            named = Variant.try_parse(claim.value, subject.catalog)
-            if named is None or named.cell not in cells:
-                yield Defect(f"the {place} names {claim.word}", span)
-        elif place != "comment" and claim.start < SUBJECT_CHARACTERS:
-            package = claim.value.split()[0]
-            if package not in (variant.package.name, TORCH):
-                message = f"the {place} is about {claim.word}, the recipe about {variant.package.title}"
-                yield Defect(message, span)
-
-
-@rule("TS609", "no description of its own", WARNING, unless=("wraps_nightly",))
-def description_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """Without its own description a variant shows that of nixpkgs, which fits every variant; without its own
-    changelog it shows that of the pin's release."""
-    times = 2 if subject.embeds_torch and not variant.flavor and subject.enforce_conventions else 1
-    if len(subject.bound("description")) < times:
-        yield Defect("meta.description is not set", sure=convention(subject))
-    if subject.build is None:
-        return
-    if len(subject.bound("longDescription")) < times:
-        yield Defect("meta.longDescription is not set", severity=NOTE)
-    versions = [binding for binding in subject.bound("src") if not variant.flavor]
-    if len(subject.bound("changelog")) < len(versions):
-        yield Defect("meta.changelog is that of another release", severity=NOTE)
-
-
-@rule("TS608", "prose names another pin", WARNING, sure=LIKELY)
-def prose_names_the_pin(subject: Subject) -> Iterator[Defect]:
-    """A nixpkgs revision named in a comment must be the one that is imported."""
-    revs = {pin.rev.value for pin in subject.body.pins if pin.rev}
-    known = {pin.rev: pin.name for pin in subject.catalog.pins.values()}
-    for place, claim, span in _of(subject, "rev"):
-        if claim.value in known and claim.value not in revs:
-            yield Defect(f"the {place} names nixpkgs {known[claim.value]}, which is not imported", span)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Bound, Located, Override, Value
 from torchsmith.workspace.subject import Subject
+
+STOCK_TORCH = re.compile(r"\w+\.python3\d*Packages\.torch")
 
 
 def _own(subject: Subject, kind: str) -> list[Override]:
@@ -54,6 +55,10 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     overrides = _own(subject, "override")
     if subject.imports_readable and not any("torch" in override.arguments for override in overrides):
         yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)
+    for given in (override.arguments.get("torch") for override in overrides):
+        text = subject.body.syntax.data[given.span.start : given.span.end].decode() if given else ""
+        if given and subject.imports_readable and STOCK_TORCH.fullmatch(text):
+            yield Defect(f"the companion is given {text}, which is not that of its cell", given.span)
 
 
 @rule("TS703", "companion that does not bring its torch", unless=("not_companion", "flavored"))
@@ -87,35 +92,6 @@ def _hold_out(subject: Subject, values: Iterable[Located[Value] | Bound]) -> boo
     return any(
         re.search(rb"(?<![\w-])out(?![\w-])", data[value.span.start : value.span.end]) for value in values
     )
-
-
-@rule("TS704", "companion that compiles a second torch", WARNING, sure=LIKELY, unless=("not_companion",))
-def companion_shares_torch(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """A companion shares the torch of the PyTorch recipe only if everything that reaches the derivation is
-    equal, the pname included. Otherwise each package compiles its own torch: three hours instead of one."""
-    wanted = f"{line.prefix}-{variant.cell}"
-    names = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
-    if len(names) < 2:
-        return
-    others = {member.name for member in subject.stack if member.package in subject.bundled}
-    for name in names[:-1]:
-        if name.value != wanted and name.value not in others:
-            fix = rewrite(name.span, wanted)
-            message = f"its torch is called {name.value}, the PyTorch recipe's {wanted}"
-            yield Defect(message, name.span, fix=fix, sure=convention(subject))
-
-
-@rule("TS705", "torch that differs between repos", WARNING, over="repo")
-def torch_sections_agree(repo: Repo) -> Iterator[Defect]:
-    """Recipes that embed torch must embed the same torch: if the section between `# ---- torch` and `# ----
-    end of torch` differs from the PyTorch recipe, torch is compiled twice."""
-    for recipe in repo.recipes:
-        if recipe.variant is None or not recipe.variant.package.needs_torch or not recipe.facts.torch:
-            continue
-        other = repo.torch.get(recipe.variant.stack)
-        if other and other != recipe.facts.torch:
-            torch = recipe.variant.of(repo.catalog.torch)
-            yield Defect(f"its torch section is not that of {torch}", file=recipe.file)
 
 
 @rule("TS706", "companion without its own source", unless=("not_companion", "flavored"))

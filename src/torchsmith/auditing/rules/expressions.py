@@ -133,7 +133,7 @@ def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
             if own and name == "preConfigure":
                 yield from _phase_replaced(subject, override, value)
             elif "src" not in override.arguments:
-                message = f"{name} of torch is replaced: {NEEDED[name]} are lost"
+                message = f"{name} of torch is replaced: it loses {NEEDED[name]}"
                 yield Defect(message, value.span, hint=f"extend old.{name}")
 
 
@@ -148,7 +148,7 @@ def _phase_replaced(subject: Subject, override: Override, value: Located[Value])
     if override.old and data.startswith(b"''", value.span.start):
         text = f'({override.old}.preConfigure or "") + '
         fix = FindingFix("extend it", (Edit(value.span.start, value.span.start, text),), safe=False)
-    message = f"preConfigure of torch is replaced: {lost} are lost"
+    message = f"preConfigure of torch is replaced: it loses {lost}"
     yield Defect(
         message, value.span, hint="extend old.preConfigure", fix=fix, severity=WARNING if kept else None
     )

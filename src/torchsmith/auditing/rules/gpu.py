@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -75,8 +76,10 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
             target = gpu_target(value)
             if target and not DOTTED.fullmatch(value):
-                message = f"{mention.name} is written {value}, it takes {target.sm.capability}"
-                fix = _rewrite(subject, mention, value, target.sm.capability)
+                own = gpu.sm.capability
+                right = own if own.startswith(f"{value}.") else target.sm.capability
+                message = f"{mention.name} is written {value}, it takes {right}"
+                fix = _rewrite(subject, mention, value, right)
                 if fix:
                     fixes[mention.name] = fix
                 text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
@@ -183,17 +186,13 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
             yield Defect("torch is not given cudaSupport", override.span, severity=severity, sure=sure)
         elif not isinstance(support.value, Unknown) and support.value is not (variant.cuda is not None):
             recipe = "recipe for CUDA" if variant.cuda else "recipe without CUDA"
-            yield Defect(f"cudaSupport is {_nix(support.value)} in a {recipe}", support.span)
+            yield Defect(f"cudaSupport is {json.dumps(support.value)} in a {recipe}", support.span)
     if not overrides and subject.style == "flox" and variant.cuda:
         message = "no override sets torch's CUDA: it is built as in the package set"
         hint = "torch.override { cudaSupport = true; cudaPackages = ...; gpuTargets = [ ... ]; }"
         yield Defect(message, hint=hint, severity=WARNING)
     if not overrides and subject.style == "pinned" and not right and subject.imports_readable:
         yield Defect("torch is taken from the pin as it is: no override sets its CUDA and GPU")
-
-
-def _nix(value: object) -> str:
-    return "null" if value is None else str(value).lower()
 
 
 @rule("TS408", "CUDA inside a CPU recipe")
@@ -261,49 +260,32 @@ def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[De
             if argument is None:
                 yield Defect(f"{library.of} is not given {name}", library.span)
             elif argument.value is (not wanted.get(name, name != "rocmSupport")):
-                yield Defect(f"{library.of} gets {name} = {_nix(argument.value)}", argument.span)
+                yield Defect(f"{library.of} gets {name} = {json.dumps(argument.value)}", argument.span)
 
 
-@rule("TS410", "Jetson part not named")
-def jetson_is_named(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
-    """nixpkgs builds for a Jetson part only if `config.cudaCapabilities` names it; otherwise the import stops
-    or leaves packages out."""
-    if not gpu.tegra or isa.platform not in gpu.platforms:
+@rule("TS410", "libraries below torch for other GPUs", WARNING, unless=NO_TORCH)
+def config_names_the_gpu(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
+    """`gpuTargets` narrows only torch: MAGMA and NCCL follow `config.cudaCapabilities`, and contain PTX for
+    newer GPUs unless `config.cudaForwardCompat` is false. For a Jetson part that is not named, the import
+    stops or leaves packages out. Checked for Jetson parts, and for recipes that claim "no other
+    architecture"."""
+    jetson = gpu.tegra and isa.platform in gpu.platforms
+    claims = CLAIM.search(subject.recipe.text) is not None
+    if not (jetson or claims) or not subject.imports_readable:
         return
     for imported in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
         capabilities = imported.config.get("cudaCapabilities")
+        forward = imported.config.get("cudaForwardCompat")
         if capabilities is None or capabilities.value == []:
-            message = f"{gpu.name} is a Jetson part and config.cudaCapabilities does not name it"
+            message = f"config.cudaCapabilities does not name {gpu.name}"
             hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-            yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
-
-
-@rule("TS419", "claim of one gpu, libraries for others", WARNING, unless=NO_TORCH)
-def all_of_it_is_for_the_claimed_gpu(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
-    """A recipe that claims "no other architecture" must name its GPU in the `config` of its import:
-    `gpuTargets` narrows only torch, MAGMA and NCCL follow `config.cudaCapabilities`. They also contain PTX
-    for newer GPUs unless `config.cudaForwardCompat` is false."""
-    if not CLAIM.search(subject.recipe.text) or not subject.imports_readable:
-        return
-    for imported in subject.body.imports if subject.style == "pinned" and subject.body.pins else ():
-        capabilities, forward = (
-            imported.config.get("cudaCapabilities"),
-            imported.config.get("cudaForwardCompat"),
-        )
-        if capabilities is None or capabilities.value == []:
-            if not gpu.tegra:  # which TS410 reports
-                message = "it claims no other architecture, but config.cudaCapabilities does not name its own"
-                hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
-                yield Defect(
-                    message,
-                    capabilities.span if capabilities else imported.span,
-                    hint=hint,
-                    sure=convention(subject),
-                )
-        elif forward is None or forward.value is True:
-            message = "libraries below torch hold PTX for newer GPUs: config.cudaForwardCompat is not false"
-            where = forward.span if forward else capabilities.span
-            yield Defect(message, where, severity=NOTE, sure=convention(subject))
+            at = capabilities.span if capabilities else imported.span
+            yield Defect(message, at, hint=hint, sure=convention(subject))
+        elif claims and (forward is None or forward.value is True):
+            message = (
+                "libraries below torch contain PTX for newer GPUs: config.cudaForwardCompat is not false"
+            )
+            yield Defect(message, forward.span if forward else capabilities.span, severity=NOTE)
 
 
 @rule("TS412", "switch that torch does not have", anywhere=True)

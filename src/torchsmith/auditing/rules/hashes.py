@@ -102,13 +102,30 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS903", "hash of another source")
 def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
-    """The hash of this source is in the catalog, and the recipe states another one."""
+    """The hash of this source is in the catalog, and the recipe states another one; or the hash is that of
+    another release."""
     for source, stated, known, fix in _hashes(subject):
-        if not known or FAKE.fullmatch(stated.value):
+        other = _release_of(subject, source, stated.value)
+        if other:
+            yield Defect(f"the hash is that of {other}", stated.span, fix=fix)
+        if other or not known or FAKE.fullmatch(stated.value):
             continue
         plain = stated.value.startswith("sha256-") and GOOD.fullmatch(stated.value)
         if plain and stated.value != known and _release(subject, source):
             yield Defect("the hash is not that of this source", stated.span, fix=fix)
+
+
+def _release_of(subject: Subject, source: FetchedSource, hash: str) -> str:
+    """The tag of another release that a hash is of; empty if the catalog does not know it."""
+    package, rev = _package(subject, source), source.fields.get("rev") or source.fields.get("tag")
+    if package is None or rev is None:
+        return ""
+    tags = (
+        _right_tag(package, line)
+        for line in subject.catalog.lines.values()
+        if hash and line.hashes.get(package.name) == hash
+    )
+    return next((tag for tag in tags if tag != rev.value), "")
 
 
 def _release(subject: Subject, source: FetchedSource) -> bool:

@@ -75,55 +75,30 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
 def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """The pname becomes part of the store path and of every list of installed packages. It must name the same
     Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),
-    that of a companion with the package."""
-    line = subject.line
-    if not subject.enforce_conventions or line is None:
-        yield from _pname_of_other_hands(subject, variant)
-        return
-    torch = right_pname(variant.of(subject.catalog.torch), line)
-    wanted = {right_pname(member, line) for member in subject.stack}
+    that of a companion with the package. Another spelling is a note, unless torchsmith wrote it."""
+    line, own = subject.line, subject.name.partition("-")[2]
+    wanted = {right_pname(member, line) for member in subject.stack} if line else set()
     pnames = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
     for binding in pnames:
-        text = str(binding.value)
-        if text in wanted:
-            continue
-        own = right_pname(variant, line) if binding == pnames[-1] else torch
+        text, last = str(binding.value), binding == pnames[-1]
         named = Variant.try_parse(text, subject.catalog)
-        message, severity = f"pname {text} is not that of this recipe, {own}", None
-        if named and named.cell == variant.cell and _package_of(text) == _package_of(own):
-            message, severity = f"pname {text} should be {own}", WARNING
-        yield Defect(message, binding.span, severity=severity, fix=rewrite(binding.span, own))
-    last = str(pnames[-1].value) if pnames else ""
-    if pnames and last in wanted and last != right_pname(variant, line) and subject.companion:
-        yield Defect(f"the package itself is called {last}, which is torch's name", pnames[-1].span)
-
-
-def _pname_of_other_hands(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A pname that names another cell is a copy; how else it is put together is everybody's own choice."""
-    cells = {variant.cell, subject.name.partition("-")[2]}
-    pnames = [binding for binding in subject.bound("pname") if isinstance(binding.value, str)]
-    for binding in pnames:
-        named = Variant.try_parse(str(binding.value), subject.catalog)
-        cell = named.cell if named else ""
-        if cell and cell != variant.cell:
-            own = _package_of(str(binding.value)) == _package_of(subject.name)
-            right = f"{str(binding.value).partition('-')[0]}-{subject.name.partition('-')[2]}"
-            fix = rewrite(binding.span, right) if own and binding == pnames[-1] else None
-            yield Defect(
-                f"pname {binding.value} is not that of this recipe, {subject.name}", binding.span, fix=fix
-            )
-        elif cell and str(binding.value).partition("-")[2] not in cells:
-            yield Defect(
-                f"pname {binding.value} spells its build otherwise than the file", binding.span, sure=GUESS
-            )
-        elif not cell and binding == pnames[-1] and subject.line and not subject.line.flavor:
-            message = f"pname {binding.value} does not say which build it is"
-            yield Defect(message, binding.span, hint=right_pname(variant, subject.line), sure=GUESS)
-    last = Variant.try_parse(str(pnames[-1].value), subject.catalog) if pnames else None
-    if last and subject.companion and _package_of(str(pnames[-1].value)) == subject.catalog.torch.name:
-        yield Defect(
-            f"the package itself is called {pnames[-1].value}, which is torch's name", pnames[-1].span
-        )
+        if named and named.cell != variant.cell:
+            right = f"{text.partition('-')[0]}-{own}"
+            fix = rewrite(binding.span, right) if _package_of(text) == _package_of(subject.name) else None
+            message = f"pname {text} is not that of this recipe, {subject.name}"
+            yield Defect(message, binding.span, fix=fix if last else None)
+        elif named and text.partition("-")[2] not in (variant.cell, own):
+            message = f"pname {text} spells its build otherwise than the file"
+            yield Defect(message, binding.span, severity=WARNING, sure=convention(subject))
+        elif line and not line.flavor and text not in wanted and (not named or subject.enforce_conventions):
+            right = right_pname(variant if last else variant.of(subject.catalog.torch), line)
+            if last or subject.enforce_conventions:
+                message = f"pname {text} should be {right}"
+                fix, sure = rewrite(binding.span, right), convention(subject)
+                yield Defect(message, binding.span, severity=WARNING, fix=fix, sure=sure)
+    text = str(pnames[-1].value) if pnames and subject.companion else ""
+    if _package_of(text) == subject.catalog.torch.name and Variant.try_parse(text, subject.catalog):
+        yield Defect(f"the package itself is called {text}, which is torch's name", pnames[-1].span)
 
 
 def _package_of(text: str) -> str:
@@ -141,19 +116,6 @@ def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Def
     elif len(pnames) < wanted and subject.embeds_torch:
         message = "torch and its companion each need a pname, only one is set"
         yield Defect(message, pnames[0].span, hint=f"{torch} and {own}", sure=convention(subject))
-
-
-@rule("TS107", "the same recipe twice", WARNING, over="repo")
-def recipes_differ(repo: Repo) -> Iterator[Defect]:
-    """Two recipes that differ only in names and prose build the same thing twice."""
-    seen: dict[str, str] = {}
-    for recipe in sorted(repo.recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
-        if not recipe.facts.fingerprint:
-            continue
-        cell = recipe.variant.stack if recipe.variant else ""
-        other = seen.setdefault(f"{recipe.facts.fingerprint} {cell}", recipe.name)
-        if other != recipe.name:
-            yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
 
 
 def _labels(subject: Subject, name: str) -> list[Bound]:

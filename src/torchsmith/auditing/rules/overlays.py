@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
-from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
-from torchsmith.catalog import CudaToolkit, LineBuild
+from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.catalog import CudaToolkit
 from torchsmith.catalog.facts import Fix
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Overlay, Span
@@ -71,16 +70,6 @@ def _cuda_set(subject: Subject) -> Iterator[Defect]:
 
 def _import(subject: Subject) -> Span | None:
     return subject.body.imports[0].span if subject.body.imports else None
-
-
-@rule("TS302", "overlays out of order", WARNING)
-def overlays_are_in_order(subject: Subject) -> Iterator[Defect]:
-    """CUDA first, then MAGMA, then torch: each overlay builds on the one before. In another order `prev`
-    means something else than the next reader expects."""
-    seen = [(ORDER.index(package), overlay) for package, overlay in _changed(subject) if package in ORDER]
-    for (before, _), (after, overlay) in pairwise(seen):
-        if after < before:
-            yield Defect(f"the overlay of {ORDER[after]} comes after that of {ORDER[before]}", overlay.span)
 
 
 @rule("TS303", "overlay that is not needed", WARNING)
@@ -162,19 +151,6 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != package for package, _ in _changed(subject))):
             yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
-
-
-@rule("TS307", "fix that is not needed", NOTE, unless=("wraps_nightly",))
-def fixes_are_needed(subject: Subject, build: LineBuild) -> Iterator[Defect]:
-    """A workaround for another release or CUDA has no effect here and misleads."""
-    if subject.style != "pinned" or not subject.at_its_pin:
-        return
-    needed = {fix.name for fix in _needed(subject)}
-    for fix in subject.catalog.fixes.values():
-        if fix.name in needed or fix.overlay or not fix.signs:
-            continue
-        if all(re.search(sign, subject.code) for sign in fix.signs):
-            yield Defect(f"{fix.title}: this line does not need it")
 
 
 @rule("TS308", "patches kept for another source")

@@ -6,14 +6,10 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
+from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Isa
-from torchsmith.catalog.ranges import version_key
-from torchsmith.core.text import grouped
 from torchsmith.matrix import Variant
 from torchsmith.workspace.subject import Subject
-
-MAX_FORGOTTEN_SHARE = 0.1  # of the recipes of a package; more are a second release beside the first
 
 
 @rule("TS201", "wrong nixpkgs pin")
@@ -48,47 +44,6 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
     for pin in revs[1:]:
         if pin.rev and revs[0].rev and pin.rev.value != revs[0].rev.value:
             yield Defect(f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span)
-
-
-@rule("TS203", "recipes of one line at several pins", WARNING, over="repo")
-def one_pin_a_line(repo: Repo) -> Iterator[Defect]:
-    """Recipes of one release and CUDA share dependencies only if they share their pin; a repository with two
-    pins is usually half migrated."""
-    pinned = (recipe for recipe in repo.recipes if recipe.facts.pin and recipe.facts.line)
-    groups = grouped(
-        ((recipe.facts.line, recipe.variant.cuda if recipe.variant else None), recipe) for recipe in pinned
-    )
-    for (line, cuda), recipes in groups.items():
-        pins = grouped((recipe.facts.pin, recipe.file) for recipe in recipes)
-        common = max(pins, key=lambda pin: len(pins[pin]))
-        for pin, files in pins.items():
-            for file in files if pin != common else ():
-                what = f"line {line}" + (f", CUDA {cuda}," if cuda else "")
-                message = f"at nixpkgs {pin[:7]}, while {len(pins[common])} of {what} are at {common[:7]}"
-                yield Defect(message, file=file)
-
-
-@rule("TS211", "release that is not its neighbours'", WARNING, sure=LIKELY, over="repo")
-def release_is_its_neighbours(repo: Repo) -> Iterator[Defect]:
-    """Where nearly all hand-written recipes of a package build one torch release and a few build an older one
-    under the same kind of name, those few were probably forgotten. A release in the name (`pytorch29-...`)
-    shows that it is intended."""
-    by_hand = (recipe for recipe in repo.recipes if recipe.facts.by_hand and recipe.facts.line)
-    named = (
-        (recipe.variant.package.name, recipe)
-        for recipe in by_hand
-        if recipe.variant and not recipe.variant.flavor
-    )
-    for package, group in grouped(named).items():
-        plain = (recipe for recipe in group if recipe.name.startswith(f"{package}-"))
-        lines = grouped((recipe.facts.line, recipe) for recipe in plain)
-        common = max(lines, key=lambda line: len(lines[line]), default="")
-        total = sum(map(len, lines.values()))
-        for line, recipes in lines.items():
-            if () < version_key(line) < version_key(common) and len(recipes) <= total * MAX_FORGOTTEN_SHARE:
-                for recipe in recipes:
-                    most = f"{len(lines[common])} of {total} recipes of {package} build {common}"
-                    yield Defect(f"builds torch {line}, while {most}", file=recipe.file)
 
 
 @rule("TS204", "pin without a hash", NOTE)

@@ -21,16 +21,6 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
             yield Defect(f"{name} of torch has no effect", binding.span)
 
 
-@rule("TS802", "MAX_JOBS that has no effect", NOTE, unless=("scratch",))
-def max_jobs_is_lost(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """nixpkgs' torch sets MAX_JOBS from NIX_BUILD_CORES after preConfigure: set NIX_BUILD_CORES to limit
-    it."""
-    limited = re.search(r"NIX_BUILD_CORES=", subject.code)
-    for export in subject.body.exports:
-        if export.variable == "MAX_JOBS" and not limited:
-            yield Defect("MAX_JOBS is overwritten by the build", export.span, hint="limit NIX_BUILD_CORES")
-
-
 @rule("TS803", "version that is stated otherwise", unless=("flavored",))
 def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
     """setup.py uses PYTORCH_BUILD_VERSION, then version.txt; if either names another release than the source,
@@ -91,11 +81,12 @@ def names_are_bound(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"undefined variable {name}", span, of=recipe)
 
 
-@rule("TS806", "unused binding", NOTE)
-def bindings_are_used(subject: Subject) -> Iterator[Defect]:
-    """A let binding that nothing reads has no effect."""
-    for name, span in subject.body.unused:
-        yield Defect(f"{name} is defined and never used", span)
+@rule("TS817", "value of another type", anywhere=True)
+def values_have_their_type(subject: Subject) -> Iterator[Defect]:
+    """`++` joins lists and `+` strings; a list in a string (`"${cpuFlags}"`) needs `toString`. The evaluation
+    stops otherwise."""
+    for what, span in subject.body.mistyped:
+        yield Defect(what, span)
 
 
 @rule("TS807", "from-scratch pattern")

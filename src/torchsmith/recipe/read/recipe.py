@@ -31,7 +31,7 @@ from torchsmith.recipe.read.located import (
     as_text,
 )
 from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
-from torchsmith.recipe.read.scope import Meaning, formal_nodes, lookup, resolved, unwrapped
+from torchsmith.recipe.read.scope import Meaning, formal_nodes, lookup, names_of_all, resolved, unwrapped
 from torchsmith.recipe.read.syntax import Span, captured, part
 from torchsmith.recipe.read.tree import RecipeTree
 
@@ -57,6 +57,13 @@ EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\
 MAX_STEPS = 32  # from an expression to what it is taken from
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
+
+
+MISTYPED = """
+(binary_expression operator: "++" [(string_expression) (indented_string_expression)] @string)
+(binary_expression operator: "+" (list_expression) @list)
+(interpolation expression: (variable_expression) @interpolated)
+"""
 
 
 @dataclass(frozen=True)
@@ -426,30 +433,33 @@ class Recipe(RecipeTree):
 
     @cached_property
     def unbound(self) -> tuple[tuple[str, Span], ...]:
-        """Variables that nothing in the file binds and that are not builtins, each where it first appears."""
+        """Variables that nothing binds where they are read, each where it first is."""
+        known = names_of_all(self.syntax)
         first: dict[str, Node] = {}
         for node in self.syntax.variables:
-            first.setdefault(self.syntax.text(node), node)
-        known = self.syntax.bound_names
-        return tuple(
-            (name, self.syntax.span(node))
-            for name, node in first.items()
-            if name not in known and lookup(self.syntax, node, name).kind == "unbound"
-        )
+            name = self.syntax.text(node)
+            if name in known or name in first:
+                continue
+            if lookup(self.syntax, node, name).kind == "unbound":
+                first[name] = node
+        return tuple((name, self.syntax.span(node)) for name, node in first.items())
 
     @cached_property
-    def unused(self) -> tuple[tuple[str, Span], ...]:
-        """Names that a let binds and nothing reads."""
-        used = {self.syntax.text(node) for node in self.syntax.variables}
-        unused = []
-        for binding in self._bindings:
-            home = binding.node.parent.parent if binding.node.parent is not None else None
-            name = binding.names[0]
-            if home is None or home.type != "let_expression" or len(binding.names) != 1 or name in used:
-                continue
-            if name is not None and name not in self.syntax.inherited_names:
-                unused.append((name, self.syntax.span(binding.node)))
-        return tuple(unused)
+    def mistyped(self) -> tuple[tuple[str, Span], ...]:
+        """Literals where Nix takes none of their type, each with what is wrong."""
+        found = captured(self.syntax.tree, MISTYPED)
+        lists = []
+        for node in found.get("interpolated", ()):
+            meaning = lookup(self.syntax, node, self.syntax.text(node))
+            value = meaning.expression if meaning.kind != "formal" else None
+            if value is not None and value.type == "list_expression":
+                lists.append(node)
+        wrong = {
+            "++ joins lists, and this is a string": found.get("string", ()),
+            "+ does not take a list": found.get("list", ()),
+            "a list in a string: toString joins it with spaces": lists,
+        }
+        return tuple((what, self.syntax.span(node)) for what, nodes in wrong.items() for node in nodes)
 
 
 def _environment(node: Node) -> Node | None:

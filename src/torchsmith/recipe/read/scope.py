@@ -116,6 +116,15 @@ def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
     return Meaning("with" if dynamic else "unbound")
 
 
+def names_of_all(syntax: Syntax) -> set[str]:
+    """Names that mean something everywhere in a file: builtins, and what scopes around all of it bind."""
+    names, node = set(BUILTINS), syntax.root
+    while node.type in ("function_expression", "let_expression"):
+        names |= _names(syntax, node).keys()
+        node = part(node, "body")
+    return names
+
+
 def bound_to(syntax: Syntax, node: Node) -> Node | None:
     """The expression that a variable is bound to; None for everything else."""
     return lookup(syntax, node, syntax.text(node)).expression if node.type == "variable_expression" else None

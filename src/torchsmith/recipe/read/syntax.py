@@ -127,24 +127,10 @@ class Syntax:
         return {self.text(node) for node in nodes}
 
     @cached_property
-    def bound_names(self) -> set[str]:
-        """Names that the file binds anywhere: in a let or a recursive set, as an argument, by inheriting."""
-        scopes = " ".join(
-            f"({scope} (binding_set (binding (attrpath . (identifier) @name))))"
-            for scope in ("let_expression", "rec_attrset_expression", "let_attrset_expression")
-        )
-        return self._names(
-            f"""{scopes} (formal . (identifier) @name) (function_expression (identifier) @name)
-            (inherit_from (inherited_attrs (identifier) @name))"""
-        )
-
-    @cached_property
     def inherited_names(self) -> set[str]:
         """Names that are passed on by `inherit`."""
-        return self._names("(inherit (inherited_attrs (identifier) @name))")
-
-    def _names(self, query: str) -> set[str]:
-        return {self.text(node) for node in captured(self.tree, query).get("name", ())}
+        nodes = captured(self.tree, "(inherit (inherited_attrs (identifier) @name))").get("name", ())
+        return {self.text(node) for node in nodes}
 
     @cached_property
     def _ascii(self) -> bool:
