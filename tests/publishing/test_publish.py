@@ -18,11 +18,13 @@ from tests.building.conftest import MINI, Place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call, Result
 from torchsmith.building.backends import require_flox
+from torchsmith.catalog import builtin_catalog
+from torchsmith.core.problem import Invalid
 from torchsmith.core.state import state_folder
 from torchsmith.nix.fetch import tree_hash
 from torchsmith.nix.tool import find_nix
 from torchsmith.publishing.clone import is_address, make_clone, source_of
-from torchsmith.publishing.publish import Publisher, missing
+from torchsmith.publishing.publish import LOCK, Publisher, by_repository, missing
 from torchsmith.record import Record, VerificationRow, open_record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.load import open_workspace
@@ -562,6 +564,23 @@ def test_a_shallow_checkout_is_refused_with_the_command_that_completes_it(
     assert f"git -C {repo} fetch --unshallow" in answer.err
     git(repo, "fetch", "-q", "--unshallow")
     assert publish(call, pinned) == (0, "published")
+
+
+@pytest.mark.needs("nix")
+def test_a_lock_file_that_is_a_link_is_not_published(pinned: Place, tmp_path: Path, call: Call) -> None:
+    lock = pinned.root / "build-pytorch" / LOCK
+    lock.rename(tmp_path / "lock")
+    lock.symlink_to(tmp_path / "lock")
+    commit_all(pinned)
+    assert publish(call, pinned) == (1, "refused")
+    assert catalog(tmp_path) == []
+
+
+def test_a_name_that_flox_could_take_for_an_option_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / ".flox/pkgs/--help.nix"
+    path.parent.mkdir(parents=True)
+    with pytest.raises(Invalid):
+        by_repository([RecipeFile("--help", path, tmp_path, builtin_catalog())])
 
 
 @pytest.mark.parametrize(

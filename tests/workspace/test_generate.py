@@ -156,6 +156,17 @@ def test_adopting_keeps_a_copy_of_what_a_person_edited_in_a_file_of_ours(root: P
     assert edited.with_name(edited.name + ".orig").read_text() == text
 
 
+def test_adopting_keeps_a_copy_of_an_edit_that_git_was_told_not_to_see(root: Path) -> None:
+    run(root, commit=True)
+    edited = root / RECIPE
+    edited.write_text("{ }: 1\n")
+    inner = str(edited.relative_to(root / "build-pytorch"))
+    git(root / "build-pytorch", "update-index", "--assume-unchanged", inner)
+    run(root, adopt=("build-pytorch",))
+    assert owner_of(edited.read_text()) == "ours"
+    assert edited.with_name(edited.name + ".orig").read_text() == "{ }: 1\n"
+
+
 def test_an_environment_of_flox_is_adopted_by_its_name_alone(root: Path) -> None:
     run(root)
     manifest = root / "build-pytorch/.flox/env/manifest.toml"

@@ -39,15 +39,6 @@ QUESTIONS = {
     "cpu": "cat /proc/cpuinfo",
 }
 MARK = "==torchsmith=="
-# ssh's messages, and what to do about them.
-UNREACHABLE = {
-    "Permission denied": "refuses our key: put the public key into its authorized_keys",
-    "Host key verification failed": "its host key is not known here: connect once with ssh and check it",
-    "Could not resolve hostname": "its name is not known",
-    "Connection refused": "nothing listens there: is sshd running?",
-    "Connection timed out": "cannot be reached",
-    "No route to host": "cannot be reached",
-}
 RunCommand = Callable[[Sequence[str]], Finished]
 
 
@@ -258,9 +249,6 @@ def _unreachable(done: Finished) -> str:
     if done.timed_out:
         return "did not answer in time"
     output = done.stderr.strip()
-    for sign, reason in UNREACHABLE.items():
-        if sign in output:
-            return reason
     return f"cannot be reached: {output.splitlines()[-1] if output else f'ssh ended with {done.code}'}"
 
 

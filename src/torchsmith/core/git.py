@@ -29,16 +29,18 @@ REMOTE = frozenset(("fetch", "ls-remote", "push"))
 WITH_HOOKS = frozenset(("commit", "push"))  # of the user: these are what the user asked for
 READS = frozenset(
     (
-        *("check-ignore", "config", "diff", "log", "ls-files", "ls-tree"),
+        *("cat-file", "check-ignore", "config", "diff", "log", "ls-files", "ls-tree"),
         *("remote", "rev-parse", "status", "symbolic-ref", "var"),
     )
 )
+# glibc hands memory back after every object and asks for it again: a fifth of the time.
+KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 READ_IN_TOP = (".gitattributes", ".gitignore", ".gitmodules")  # by git, without a look at what they are
 PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start programs that the settings name
 # These start nothing by themselves but what `ALWAYS` switches off.
 PLAIN = frozenset(
     (
-        *("check-ignore", "commit-tree", "config", "index-pack", "init", "ls-files", "ls-tree"),
+        *("cat-file", "check-ignore", "commit-tree", "config", "index-pack", "init", "ls-files", "ls-tree"),
         *("merge-base", "pack-objects", "read-tree", "remote", "rev-list", "rev-parse", "symbolic-ref"),
         *("var", "write-tree"),
     )
@@ -120,7 +122,7 @@ def git(
     quiet = {"GIT_ALLOW_PROTOCOL": protocols, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     quiet |= {"GIT_OPTIONAL_LOCKS": "0"} if command in READS else {}  # git writes nothing then
     quiet |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}  # objects as they are named
-    full = environment([*settings, *safe]) | quiet | dict(env or {})
+    full = environment([*settings, *safe]) | KEEPS_MEMORY | quiet | dict(env or {})
     done = run(argv, timeout=limit, stdin=stdin, names=True, env=full)
     return done if command in REMOTE else _ended(repo, done, limit)
 

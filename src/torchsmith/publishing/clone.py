@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.core.git import Setting, checkout_credentials, environment
+from torchsmith.core.git import Setting, checkout_credentials, environment, git
 from torchsmith.core.problem import Failed
 from torchsmith.core.secrets import redactor
-from torchsmith.workspace.git import AS_COMMITTED, ask, commit_of_changes, head, init
+from torchsmith.workspace.git import AS_COMMITTED, commit_of_changes, head, init
 
 # A repository on this machine may have come with the checkout, and git runs its hooks.
 SCHEMES = frozenset(("http", "https", "ssh"))
@@ -70,7 +70,7 @@ class Clone:
 
     def is_part_of(self, commit: str) -> bool:
         """Whether the clone's commit is in the history of another one."""
-        return ask(self.folder, "merge-base", "--is-ancestor", "--end-of-options", self.commit, commit).ok
+        return git(self.folder, "merge-base", "--is-ancestor", "--end-of-options", self.commit, commit).ok
 
     def push(self) -> None:
         """Push the commit and check that the remote has exactly this one. Raises Failed."""
@@ -80,7 +80,7 @@ class Clone:
             raise Failed(f"{self.source.address} has {there or 'nothing'} on {branch} and not {self.commit}")
 
     def _git(self, *arguments: str) -> str:
-        done = ask(self.folder, *arguments, settings=self.settings)
+        done = git(self.folder, *arguments, settings=self.settings)
         if not done.ok:
             hint = f"git takes credentials from your own settings and agents; {OPTION} takes the checkout's"
             why = f"git {arguments[0]} failed for {self.source.address}: {last_line(done.stderr)}"
@@ -92,7 +92,7 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
     """A clone below `parent`, in a folder with the repository's own name. Raises Failed if objects of its
     history are missing or damaged."""
     folder = parent.resolve() / source.repo.absolute().name
-    objects = ask(source.repo, "rev-parse", "--show-object-format").stdout.strip() or "sha1"
+    objects = git(source.repo, "rev-parse", "--show-object-format").stdout.strip() or "sha1"
     init(folder, "--template=", f"--initial-branch={source.branch}", f"--object-format={objects}")
     packs = folder / ".git/objects/pack"
     packs.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
 
 
 def _do(repo: Path, *arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> None:
-    done = ask(repo, *arguments, stdin=stdin, env=env)
+    done = git(repo, *arguments, stdin=stdin, env=env)
     if not done.ok:
         raise Failed(f"{repo.name} cannot be cloned: git {arguments[0]}: {last_line(done.stderr)}")
 
@@ -145,7 +145,7 @@ def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> CommitSource
 
 def blockers(repo: Path) -> Iterator[tuple[str, str]]:
     """Why no clone of a repository can be published, each with what to do."""
-    if ask(repo, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+    if git(repo, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
         yield "has a part of its history only", f"git -C {repo} fetch --unshallow"
     branch = _branch(repo)
     if not branch:
@@ -164,16 +164,16 @@ def blockers(repo: Path) -> Iterator[tuple[str, str]]:
 
 
 def _branch(repo: Path) -> str:
-    return ask(repo, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+    return git(repo, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
 
 
 def _config(repo: Path, key: str) -> str:
-    return ask(repo, "config", key).stdout.strip()
+    return git(repo, "config", key).stdout.strip()
 
 
 def _addresses(repo: Path, branch: str) -> tuple[str, str]:
     """Where the branch is fetched from and pushed to: its own remote, else the only one or origin."""
-    remotes = ask(repo, "remote").stdout.split("\n")[:-1]
+    remotes = git(repo, "remote").stdout.split("\n")[:-1]
     own = _config(repo, f"branch.{branch}.remote")
     names = [own] if own in remotes else ["origin"] if "origin" in remotes else remotes[:1]
     if not names:

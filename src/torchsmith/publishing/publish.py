@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from torchsmith.core.git import git
 from torchsmith.core.problem import Failed, Invalid, Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.core.secrets import redactor
 from torchsmith.core.text import grouped
 from torchsmith.publishing.clone import Clone, blockers, last_line, make_clone, source_of
 from torchsmith.record import Record
-from torchsmith.workspace.checkout import RecipeFile
-from torchsmith.workspace.git import ask as git
+from torchsmith.workspace.checkout import FLOX_NAME, RecipeFile
 from torchsmith.workspace.git import head, is_repo
 
 MESSAGE = "Recipes as they are published\n"
@@ -141,6 +141,8 @@ def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
             raise Invalid(f"{recipe.path} is in no Flox environment")
+        if not FLOX_NAME.fullmatch(recipe.attr):
+            raise Invalid(f"{recipe.path} does not have a name that Flox accepts")
     return grouped((recipe.repo, recipe) for recipe in recipes)
 
 
@@ -196,15 +198,20 @@ def missing(repo: Path) -> Iterator[Missing]:
         yield Missing(name, "source", what, fix)
 
 
+def _has_file(path: Path) -> bool:
+    """Whether a file of a clone exists, and not by a link: its target need not be committed."""
+    return path.is_file() and path.resolve() == path
+
+
 def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]:
     """What keeps a clone's packages from being published; the remote is asked."""
     name = clone.folder.name
     for recipe in recipes:
         inner = recipe.path.relative_to(clone.folder)
-        if not recipe.path.is_file() or recipe.path.resolve() != recipe.path:
+        if not _has_file(recipe.path):
             fix = f"git -C {clone.source.repo} add {inner}, and commit it"
             yield Missing(name, "recipe", f"its commit has no file {inner}", fix)
-    if not (clone.folder / LOCK).is_file():
+    if not _has_file(clone.folder / LOCK):
         fix = f"flox lock-manifest, or any flox edit, in {clone.source.repo}; then commit {LOCK}"
         yield Missing(name, "lock", "its commit has no lock file", fix)
     try:

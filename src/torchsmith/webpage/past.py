@@ -15,6 +15,7 @@ import msgspec
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import MAX_LOG_BYTES, inside, read_bytes, write_atomic
+from torchsmith.core.git import git
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
@@ -26,8 +27,8 @@ from torchsmith.record import Built, JobRow, Published, Record, RunRow, Verifica
 from torchsmith.record.database import FILE
 from torchsmith.webpage.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
 from torchsmith.webpage.pictures import sizes_of
-from torchsmith.workspace import git
 from torchsmith.workspace.checkout import PKGS, RecipeFile
+from torchsmith.workspace.git import is_repo
 
 RUNS_READ = 10
 RUNS_DRAWN = 3
@@ -216,15 +217,15 @@ def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision
     if find("git") is None:
         return
     for repository in repositories:
-        if git.is_repo(repository):
+        if is_repo(repository):
             name = repository.name if repository.resolve() != root.resolve() else ""
             yield from _commits(repository, name)
 
 
 def _commits(repository: Path, name: str) -> list[PageRevision]:
     form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
-    log = git.ask(repository, "log", f"--max-count={MAX_COMMITS}", *form, "--", f"{PKGS}/*.nix")
-    now = git.ask(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
+    log = git(repository, "log", f"--max-count={MAX_COMMITS}", *form, "--", f"{PKGS}/*.nix")
+    now = git(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
     recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
     revisions = []
     for block in log.stdout.split(MARK)[1:] if log.ok else ():  # newest first, so that counts are taken back

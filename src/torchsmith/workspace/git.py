@@ -23,8 +23,6 @@ PACKED = (
 )
 # Whatever line ends this machine likes in its files.
 AS_COMMITTED = (("core.autocrlf", "false"), ("core.eol", "lf"))
-# glibc hands memory back after every object and asks for it again: a fifth of the time.
-KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 
 
 def require_git() -> None:
@@ -36,7 +34,7 @@ def require_git() -> None:
 
 def require_committer(folder: Path) -> None:
     """Raise a Problem if git would refuse to commit, before anything is written."""
-    if not ask(folder, "var", "GIT_COMMITTER_IDENT").ok:
+    if not git(folder, "var", "GIT_COMMITTER_IDENT").ok:
         hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
         raise MissingRequirement(f"no git identity to commit with in {folder}", hint=hint)
 
@@ -49,26 +47,20 @@ def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
     return Failed(f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
 
 
-def ask(
+def _git(
     repo: Path,
     *args: str,
     stdin: str | None = None,
     settings: Sequence[tuple[str, str]] = (),
     env: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run git in a repository; how it ended is for the caller to judge."""
-    return git(repo, *args, stdin=stdin, settings=settings, env={**KEEPS_MEMORY, **(env or {})})
-
-
-def _git(
-    repo: Path, *args: str, stdin: str | None = None, settings: Sequence[tuple[str, str]] = ()
-) -> Finished:
-    done = ask(repo, *args, stdin=stdin, settings=settings)
+    """Run git to its end. Raises Failed, or MissingRequirement for a commit without an identity."""
+    done = git(repo, *args, stdin=stdin, settings=settings, env=env)
     for _ in range(MAX_LOCK_TRIES):
         if done.ok or not _is_locked(repo):
             break
         time.sleep(0.1)  # the git of a run that was stopped may still be at work
-        done = ask(repo, *args, stdin=stdin, settings=settings)
+        done = git(repo, *args, stdin=stdin, settings=settings, env=env)
     if not done.ok:
         if args[0] == "commit":
             require_committer(repo)
@@ -93,7 +85,7 @@ def is_kept(folder: Path) -> bool:
         return True
     around = top(folder)
     return (
-        around is not None and ask(around, "check-ignore", "--quiet", "--", str(folder.absolute())).code == 1
+        around is not None and git(around, "check-ignore", "--quiet", "--", str(folder.absolute())).code == 1
     )
 
 
@@ -133,7 +125,7 @@ def add(repo: Path, paths: Sequence[str]) -> None:
 
 def head(repo: Path) -> str:
     """The revision that is checked out; empty if nothing is committed."""
-    return ask(repo, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+    return git(repo, "rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
 
 
 def staged(repo: Path, paths: Sequence[str]) -> list[str]:
@@ -160,10 +152,9 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
     return _git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 
-def is_committed(repo: Path, path: str) -> bool:
-    """Whether git has a file exactly as it is there."""
-    known = is_kept(repo) and ask(repo, "ls-files", "--error-unmatch", "--", path).ok
-    return known and ask(repo, "diff", "--quiet", "HEAD", "--", path).ok
+def is_committed(repo: Path, path: str, text: str) -> bool:
+    """Whether the last commit has a file with exactly this text; what the index says of it does not count."""
+    return is_kept(repo) and git(repo, "cat-file", "blob", f"HEAD:./{path}").stdout == text
 
 
 def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | None = None) -> None:
@@ -206,15 +197,13 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
         read = git(repo, "read-tree", "--end-of-options", tree, env=own)
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
-            if not ask(repo, "rev-parse", "--verify", "HEAD").ok:
+            if not git(repo, "rev-parse", "--verify", "HEAD").ok:
                 hint = "commit its recipes first; torchsmith apply --commit does"
                 raise NotFound(f"{repo.name} has no commit yet", hint=hint)
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)
         command = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
-        done = git(repo, *command, settings=AS_COMMITTED, env=own)
-        if not done.ok:
-            raise _refused(repo, command, done.stderr.strip().splitlines())
+        _git(repo, *command, settings=AS_COMMITTED, env=own)
 
 
 def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
@@ -228,17 +217,12 @@ def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
     own = {**found, "GIT_INDEX_FILE": f"{folder}/index"}
     if Path(index).is_file():
         shutil.copyfile(index, own["GIT_INDEX_FILE"])
-    listing = _done(repo, ("ls-files", "--stage", "-z"), own).split("\0")
+    listing = _git(repo, "ls-files", "--stage", "-z", env=own).stdout.split("\0")
     inner = [entry.partition("\t")[2] for entry in listing if entry.startswith("160000 ")]
     # git would ask repositories inside whether they changed, under their own settings.
-    _done(repo, ("add", "--update", "--", ":/", *(f":(top,literal,exclude){path}" for path in inner)), own)
-    tree = _done(repo, ("write-tree",), own)
+    without = (f":(top,literal,exclude){path}" for path in inner)
+    _git(repo, "add", "--update", "--", ":/", *without, env=own)
+    tree = _git(repo, "write-tree", env=own).stdout.strip()
     parents = ("-p", last) if (last := head(repo)) else ()
-    return _done(repo, ("commit-tree", *parents, "-m", "changes", tree), own), found
-
-
-def _done(repo: Path, command: tuple[str, ...], env: Mapping[str, str]) -> str:
-    done = git(repo, *command, env=env)
-    if not done.ok:
-        raise _refused(repo, command, done.stderr.strip().splitlines())
-    return done.stdout.strip()
+    made = _git(repo, "commit-tree", *parents, "-m", "changes", tree, env=own)
+    return made.stdout.strip(), found

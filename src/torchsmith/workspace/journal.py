@@ -218,7 +218,7 @@ class Writer:
                     with contextlib.suppress(OSError):
                         os.unlink(_staged(os.path.join(self.root, path)))
             files = {path: step for path, step in journal.files.items() if path not in changed}
-            inside = [step for step in journal.steps if _is_folder_inside(self.root, step.repo)]
+            inside = [step for step in journal.steps if _is_plain(self.root, step.repo)]
             steps = [self._without(step, changed) for step in inside]
             self._finish(msgspec.structs.replace(journal, files=files, steps=steps))
             self.recovered = f"a stopped {journal.verb} was finished first: {counted(len(files), 'file')}"
@@ -307,17 +307,13 @@ def _real_path(root: Path, path: str, *, deleted: bool = False) -> str:
 
 def _is_inside(root: Path, path: str) -> bool:
     """Whether a path of a journal has a regular file, or nothing, and leads there without links."""
-    target = os.path.join(os.path.realpath(root), path)
-    plain = os.path.normpath(target) == target == os.path.realpath(target)
-    return plain and not os.path.isabs(path) and (os.path.isfile(target) or not os.path.lexists(target))
+    return _is_plain(root, path) and (os.path.isfile(root / path) or not os.path.lexists(root / path))
 
 
-def _is_folder_inside(root: Path, path: str) -> bool:
-    """Whether a folder of a journal is in the workspace, without links."""
-    real = os.path.realpath(root)
-    return os.path.realpath(root / path) == os.path.normpath(os.path.join(real, path)) and (
-        Path(real, path).is_relative_to(real) and ".." not in Path(path).parts
-    )
+def _is_plain(root: Path, path: str) -> bool:
+    """Whether a path leads into the workspace without links."""
+    target = os.path.normpath(os.path.join(os.path.realpath(root), path))
+    return not os.path.isabs(path) and ".." not in Path(path).parts and os.path.realpath(target) == target
 
 
 def _digest_of(text: str | None) -> str:

@@ -313,7 +313,7 @@ def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
         if not change.pending or change.owner in (None, "ours") or change.before is None:
             continue
         repo, _, inner = path.partition("/")
-        if not git.is_committed(root / repo, inner):
+        if not git.is_committed(root / repo, inner, change.before):
             yield Change("create", _free_name(root, path), f"{path} as it was", after=change.before)
 
 
