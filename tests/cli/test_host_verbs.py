@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import torchsmith
 from tests.cli.conftest import Call
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
@@ -279,37 +278,6 @@ def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(c
     assert told["unserved"] == ["sm89"]
     assert "580" in result.out
     assert result.out.index(CELL) < result.out.index(told["choice"][0]["name"])
-
-
-def test_a_missing_cell_becomes_a_workspace_of_its_own(call: Call) -> None:
-    result = call("pick", "--profile", "real", *ZEN4, "--create", "mine/torchsmith.toml")
-    assert "mine/torchsmith.toml" in result.err
-    assert call("pick", "--names", "-w", "mine", *ZEN4).out == "pytorch-python313-cuda12_8-sm89-avx512\n"
-    assert len(call("list", "--names", "-w", "mine").out.splitlines()) == 3
-
-
-def test_a_file_that_is_there_stays_and_no_option_is_named_that_pick_has_not(call: Call) -> None:
-    Path("mine.toml").write_text("mine\n")
-    result = call("pick", "--profile", "real", *ZEN4, "--create", "mine.toml")
-    assert result.code == 2
-    assert Path("mine.toml").read_text() == "mine\n"
-    assert "--force" not in result.err
-    assert Path("mine.toml").read_text() == "mine\n"
-
-
-def test_a_file_that_torchsmith_would_refuse_is_not_written(call: Call) -> None:
-    call("init", "here", "--profile", "plan")
-    Path("here/catalog").mkdir()
-    lines = (Path(torchsmith.__file__).parent / "catalog/data/lines.toml").read_text()
-    own = lines[lines.index('["2.10"]') : lines.index('["2.9"]')]
-    own = own.replace('"2.10"', '"9.9"').replace('"2.10.0"', '"9.9.0"').replace("pytorch210", "pytorch99")
-    Path("here/catalog/lines.toml").write_text(own)
-    refused = call("pick", "-w", "here", *ZEN4, "--create", "elsewhere/torchsmith.toml")
-    assert (refused.code, refused.error) == (2, "invalid")
-    assert "'9.9'" in refused.err
-    assert not Path("elsewhere").exists()
-    assert "here/more.toml" in call("pick", "-w", "here", *ZEN4, "--create", "here/more.toml").err
-    assert call("list", "--names", "-w", "here/more.toml").code == 0
 
 
 def test_no_command_is_printed_for_a_cell_that_no_nixpkgs_can_build(call: Call) -> None:

@@ -1,9 +1,8 @@
-"""What the Python index has: its pages in both forms, and metadata out of a wheel of which little is read."""
+"""What the Python index has: its pages, and metadata out of a wheel of which little is read."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import socket
@@ -51,21 +50,17 @@ class Index:
     """A Python index on this machine."""
 
     def __init__(self) -> None:
-        self.form = "html"
+        self.metadata = False
         self.sent = 0
         self.asked: list[str] = []
         self.port = 0
 
     def page(self, package: str) -> tuple[str, bytes]:
         names = [name for name in FILES if name.startswith(f"{package}-")]
-        if self.form == "html":
-            links = [f'<a href="../../files/{name}#sha256=0">{name}</a>' for name in names]
-            return "text/html", "".join(links).encode()
-        rows = [
-            {"filename": name, "url": f"/files/{name}", "core-metadata": {"sha256": "0"}} for name in names
-        ]
-        rows.append({"filename": NAME.format(package, "99.0"), "url": "/x", "yanked": "broken"})
-        return "application/vnd.pypi.simple.v1+json", json.dumps({"files": rows}).encode()
+        mark = ' data-core-metadata="sha256=0"' if self.metadata else ""
+        links = [f'<a href="../../files/{name}#sha256=0"{mark}>{name}</a>' for name in names]
+        links.append(f'<a href="/x/{NAME.format(package, "99.0")}" data-yanked="broken">x</a>')
+        return "text/html", "".join(links).encode()
 
 
 @pytest.fixture
@@ -112,9 +107,9 @@ def index() -> Iterator[Index]:
     thread.join()
 
 
-@pytest.mark.parametrize("form", ["html", "json"])
-def test_the_newest_release_and_the_torch_that_its_wheel_asks_for(index: Index, form: str) -> None:
-    index.form = form
+@pytest.mark.parametrize("metadata", [True, False])
+def test_the_newest_release_and_the_torch_that_its_wheel_asks_for(index: Index, metadata: bool) -> None:
+    index.metadata = metadata
     found = newest(["torch", "torchvision", "torchaudio"], f"http://127.0.0.1:{index.port}/simple/")
     assert found == {
         "torch": PublishedWheel("torch", "2.15.0"),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.machines import stated
-from torchsmith.core.problem import Conflict, NotKnown, Problem
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem
 from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.facts import HostFacts
@@ -22,6 +22,7 @@ from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel
+from torchsmith.matrix import Cell
 from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import open_workspace, read_as
 
@@ -240,6 +241,13 @@ def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None
     }
     with pytest.raises(Problem, match=str(file)):
         write_matrix(file, chosen, "again", read_as)
+
+
+def test_a_file_that_torchsmith_would_refuse_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "torchsmith.toml"
+    with pytest.raises(Invalid):
+        write_matrix(file, [Cell(TORCH[0].variant, "9.9")], "Of a line that is not known there.", read_as)
+    assert not file.exists()
 
 
 def test_cells_of_several_lines_are_written_without_a_line() -> None:

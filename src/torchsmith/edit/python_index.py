@@ -30,8 +30,6 @@ from torchsmith.nix.channel import check_reachable
 
 TORCH = "torch"  # as the index calls it
 SECONDS = 20.0
-ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-JSON = "application/vnd.pypi.simple.v1+json"
 LARGEST_ANSWER = 1 << 25  # bytes
 TAIL = 1 << 16  # bytes at the end of a wheel, where its list of files is
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
@@ -59,17 +57,6 @@ class IndexFile:
     metadata: bool = False
 
 
-class _JsonFile(msgspec.Struct, frozen=True):
-    filename: str
-    url: str
-    metadata: bool | Mapping[str, str] = msgspec.field(name="core-metadata", default=False)
-    yanked: bool | str = False
-
-
-class _JsonPage(msgspec.Struct, frozen=True):
-    files: list[_JsonFile]
-
-
 def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -> dict[str, PublishedWheel]:
     """The newest release of each package that has wheels for Linux on x86_64. Raises MissingRequirement if
     the index does not answer."""
@@ -88,7 +75,7 @@ def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -
     try:
         with ThreadPoolExecutor(len(packages) or 1) as pool:
             found = list(pool.map(ask, packages))
-    except (*Errors, msgspec.MsgspecError) as error:
+    except Errors as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
         raise MissingRequirement(f"the Python index does not answer: {why}", hint=HINT) from error
     return {wheel.package: wheel for wheel in found if wheel is not None}
@@ -168,23 +155,16 @@ class _Links(HTMLParser):
 
 def _files(server: _Server, address: str) -> Iterator[IndexFile]:
     """The final releases' wheels for Linux on x86_64 that a page of the index lists."""
-    with server.get(address, Accept=ACCEPT) as answer:
-        base, text = answer.geturl(), answer.read(LARGEST_ANSWER)
-        if answer.headers.get_content_type() == JSON:
-            rows = msgspec.json.decode(text, type=_JsonPage).files
-            listed = [(row.filename, row.url, bool(row.metadata)) for row in rows if not row.yanked]
-        else:
-            page = _Links()
-            page.feed(text.decode(errors="replace"))
-            listed = [
-                (unquote(urlsplit(link["href"]).path.rpartition("/")[2]), link["href"], _has_metadata(link))
-                for link in page.links
-                if "href" in link and "data-yanked" not in link
-            ]
-    for name, link, metadata in listed:
-        match = WHEEL.fullmatch(name)
-        if match and (match["tags"].endswith("x86_64") or match["tags"].endswith("-any")):
-            yield IndexFile(match["version"], urljoin(base, link).partition("#")[0], metadata)
+    page = _Links()
+    with server.get(address, Accept="text/html") as answer:
+        page.feed(answer.read(LARGEST_ANSWER).decode(errors="replace"))
+    for link in page.links:
+        place = urljoin(answer.geturl(), link.get("href", "")).partition("#")[0]
+        match = WHEEL.fullmatch(unquote(urlsplit(place).path.rpartition("/")[2]))
+        if not match or "data-yanked" in link:
+            continue
+        if match["tags"].endswith("x86_64") or match["tags"].endswith("-any"):
+            yield IndexFile(match["version"], place, _has_metadata(link))
 
 
 def _has_metadata(link: Mapping[str, str]) -> bool:

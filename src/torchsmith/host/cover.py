@@ -152,7 +152,7 @@ class Cover:
             label=demand.label,
             machines=demand.machines,
             weight=demand.weight,
-            kinds=demand.kinds,
+            kinds=tuple(demand.names),
             gpus=None if demand.host.sms is None else tuple(map(str, demand.host.archs)),
             driver=demand.host.driver,
             variant=None if index is None else self.cells[index].name,

@@ -38,10 +38,6 @@ class Demand:
         return self.host, tuple(assumed)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(self.names)
-
-    @property
     def label(self) -> str:
         """The machines in a few words."""
         host = self.host
@@ -49,8 +45,8 @@ class Demand:
         gpu = ", ".join([*map(str, host.sms or ()), *host.unknown_gpus, *other_gpus])
         gpu = gpu or ("GPUs unknown" if host.sms is None else "no GPU")
         driver = f", driver {host.driver}" if host.driver and host.sms else ""
-        more = f" and {len(self.kinds) - 1} more" if len(self.kinds) > 1 else ""
-        return f"{self.kinds[0]}{more} ({gpu}{driver})"
+        more = f" and {len(self.names) - 1} more" if len(self.names) > 1 else ""
+        return f"{next(iter(self.names))}{more} ({gpu}{driver})"
 
     def place(self, index: int) -> int:
         """The rank that pick gives a candidate for these machines, the best at 0."""

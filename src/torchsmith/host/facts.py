@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
+from torchsmith.catalog.names import holds, name_words
 
 T = TypeVar("T")
 MARK = "torchsmith-host"  # by which a machine's facts are known among other reports
@@ -192,27 +193,15 @@ def _join_gpus(
     return Fact((*joined, *remaining), longer.source)
 
 
-_MAKERS = frozenset(
-    {"nvidia", "geforce", "tesla", "quadro", "gpu", "graphics", "corporation", "rtx", "gtx", "laptop"}
-)
-
-
 def _may_be_one(gpu: GpuFacts, other: GpuFacts) -> bool:
-    """Whether two names may be of one GPU: they share a word that distinguishes products, or one is cut."""
-    if gpu.name is None or other.name is None:
-        return True
-    own, theirs = gpu.name.value.lower(), other.name.value.lower()
-    if own.endswith("..") or theirs.endswith(".."):
-        return True
-    shared = _product_words(own) & _product_words(theirs)
-    return bool(shared) or "".join(re.findall(r"\w", own)) in "".join(re.findall(r"\w", theirs))
+    return gpu.name is None or other.name is None or same_name(gpu.name.value, other.name.value)
 
 
-def _product_words(name: str) -> set[str]:
-    """The words and numbers of a name that are neither a maker nor an amount of memory."""
-    return {
-        word for word in re.findall(r"[a-z]*\d+[a-z]*|[a-z]+", name) if not re.fullmatch(r"\d+g[bi]?b?", word)
-    } - _MAKERS
+def same_name(name: str, other: str) -> bool:
+    """Whether all words of one name are in the other; a name that ends in dots may end within a word."""
+    shorter, longer = sorted((name.lower(), other.lower()), key=lambda text: len(text.rstrip(". ")))
+    cut = shorter.endswith("..") and shorter.rstrip(". ") in longer
+    return cut or holds(name_words(longer), name_words(shorter))
 
 
 def _fill(gpu: GpuFacts, other: GpuFacts, notes: list[Note]) -> GpuFacts:

@@ -11,11 +11,10 @@ from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.text import matrix_text
 
 
-def check_free(path: Path, *, replace: bool | None = None) -> None:
-    """Raise a Problem if a file exists or cannot be written; None: the verb has no option to replace it."""
+def check_free(path: Path, *, replace: bool = False) -> None:
+    """Raise a Problem if a file exists, unless `replace`, or cannot be written."""
     if path.exists() and not replace:
-        hint = "name another file" if replace is None else "--force replaces it"
-        raise Exists(f"{path} is there already", hint=hint)
+        raise Exists(f"{path} is there already", hint="--force replaces it")
     check_writable(path)
 
 
@@ -25,12 +24,12 @@ def write_matrix(
     about: str,
     read: Callable[[Path, str], Matrix],
     *,
-    replace: bool | None = None,
+    replace: bool = False,
 ) -> None:
     """Write the file, but not one that would be read as anything else than these cells."""
     check_free(path, replace=replace)
     if not cells:
-        raise Empty("there is no build to write: nothing is missing, or nothing was chosen")
+        raise Empty("there is no build to write: nothing was chosen")
     text = matrix_text(cells, about)
     wanted = {(cell.name, cell.line) for cell in cells}
     try:

@@ -129,16 +129,6 @@ class Pick(msgspec.Struct, frozen=True):
         needed = {below.name: below for package in self.stack for below in catalog.below(package)}
         return cost_of([variant.of(package) for package in needed.values()], catalog)
 
-    def missing_cells(self, catalog: Catalog) -> tuple[Cell, ...]:
-        """The cells that are wanted and the same ones of the other packages that every workspace has."""
-        cells = (
-            Cell(fit.variant.of(package), fit.cell.line)
-            for fit in self.wanted
-            for package in catalog.packages.values()
-            if package.default or package in self.stack
-        )
-        return tuple(cell for cell in cells if isinstance(assess(cell.variant, catalog, cell.line), Accepted))
-
     @property
     def served(self) -> bool:
         """Whether a variant runs here and every GPU has one that uses it."""

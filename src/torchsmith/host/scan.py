@@ -16,8 +16,18 @@ from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import OR
-from torchsmith.catalog.names import cpu_of_name, holds, name_words
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact, fact_of, merge, sm_fact
+from torchsmith.catalog.names import cpu_of_name
+from torchsmith.host.facts import (
+    Fact,
+    GpuFacts,
+    HostFacts,
+    Note,
+    driver_fact,
+    fact_of,
+    merge,
+    same_name,
+    sm_fact,
+)
 from torchsmith.host.gpu_mentions import AMD, add_mentions, find_gpus
 from torchsmith.host.tokens import SERVED, compiled, field, matching, table, words
 
@@ -142,12 +152,12 @@ class _Scan:
             same = (
                 key
                 for key, gpu in self.gpus.items()
-                if ("gpu" in gpu or "chip" not in gpu) and _same_name(gpu.get("gpu", ""), name)
+                if ("gpu" in gpu or "chip" not in gpu) and same_name(gpu.get("gpu", ""), name)
             )
             chip = fields.get("chip", "") if not name else ""
             key = number or chip or next(same, f"#{name}")
             known = self.gpus.setdefault(key, {})
-            if "gpu" in known and not _same_name(known["gpu"], name or known["gpu"]):
+            if "gpu" in known and not same_name(known["gpu"], name or known["gpu"]):
                 known = self.gpus.setdefault(f"{key}#{name}", {})  # of another machine, or of two lists
             for label, value in fields.items():
                 known.setdefault(label, value)
@@ -328,13 +338,6 @@ def _system_of(kernels: list[str], machines: list[str]) -> str | None:
     usual = {"darwin": "any", "android": "aarch64"}.get(kernel, "x86_64")
     known = machines[0] if len(machines) == 1 and kernel == "darwin" else usual
     return f"{known}-{kernel}"
-
-
-def _same_name(name: str, other: str) -> bool:
-    """Whether all words of one name are in the other; a name that ends in dots may end within a word."""
-    shorter, longer = sorted((name.lower(), other.lower()), key=lambda text: len(text.rstrip(". ")))
-    cut = shorter.endswith("..") and shorter.rstrip(". ") in longer
-    return cut or holds(name_words(longer), name_words(shorter))
 
 
 def _in_wsl(driver: Fact[DriverVersion] | None, smi: str) -> bool:

@@ -35,7 +35,7 @@ from torchsmith.host.cost import Cost
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
-from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix import Accepted, Cell, assess
 from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -91,7 +91,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel."""
 
-    FORMAT: ClassVar = 4
+    FORMAT: ClassVar = 5
     host: HostFacts
     candidates: str  # whose matrix they are from
     machine: str  # in a line
@@ -110,7 +110,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     nearest: Sequence[CandidateRow]
     impossible: Sequence[CandidateRow]  # what would suit and cannot be built
     create: Sequence[BuildRow]
-    missing_cells: dict[str, str]  # what to create, with other packages, and the line of each
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     newer: str  # the command that adds a newer torch than the choice has; empty: there is none
     not_chosen: Sequence[CandidateRow]  # with --explain
@@ -179,7 +178,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         nearest=nearest,
         impossible=impossible,
         create=[_create(fit, answer, here, opened) for fit in answer.wanted],
-        missing_cells={cell.name: cell.line for cell in answer.missing_cells(catalog)},
         wheels=wheels,
         newer=_newer(choice, wheels, catalog),
         not_chosen=[*_not_chosen(answer, catalog)] if request.explain else (),
@@ -336,16 +334,6 @@ def _first_manifest(report: PickReport) -> str:
     return "".join(manifests)
 
 
-def _write_missing(path: Path, report: PickReport, request: PickRequest) -> None:
-    """Write the missing builds as a torchsmith.toml."""
-    from torchsmith.host.matrix_file import write_matrix
-    from torchsmith.workspace.load import read_as
-
-    catalog = request.opened().catalog
-    cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.missing_cells.items()]
-    write_matrix(path, cells, "What torchsmith pick found missing.", read_as)
-
-
 def run(
     *,
     request: PickRequest,
@@ -356,9 +344,6 @@ def run(
     names: Annotated[bool, Option("Print only the chosen names.")] = False,
     pip: Annotated[bool, Option("Print only the pip command for PyTorch's own wheel.")] = False,
     uv: Annotated[bool, Option("Print only the uv command for PyTorch's own wheel.")] = False,
-    create: Annotated[
-        Path | None, Option("Write the missing builds as a torchsmith.toml.", metavar="FILE")
-    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Pick the build that runs best on this machine, or on one described by reports or options.
@@ -378,10 +363,6 @@ def run(
         else:
             print_facts(known, request.opened().catalog)
         return
-    if create is not None:
-        from torchsmith.host.matrix_file import check_free
-
-        check_free(create)
     report = pick(replace(request, explain=True) if json else request)
     if pip or uv:
         for wheel in report.wheels[:1]:
@@ -402,9 +383,6 @@ def run(
         print_json(report, sort=True)
     else:
         _print_report(report, everything=request.explain)
-    if create is not None:
-        _write_missing(create, report, request)
-        warn(f"written: {create}")
     exit_if(not report.served)
 
 
