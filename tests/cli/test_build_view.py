@@ -15,7 +15,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.plan import BuildPlan, Share
 from torchsmith.cli.build_screen import LiveView, PlainView, Remaining, moment
 from torchsmith.cli.console import Foot, table
-from torchsmith.cli.terminal import cut
+from torchsmith.cli.reporter import cut
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import counted
 from torchsmith.record import Expected

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import SCRIPTS, candidates
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Usage
 
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"

@@ -14,7 +14,7 @@ from torchsmith.building import events
 from torchsmith.building.job import Tell
 from torchsmith.building.plan import BuildPlan
 from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, laid_out, paint, tell
-from torchsmith.cli.terminal import Terminal, cut
+from torchsmith.cli.reporter import Terminal, cut
 from torchsmith.core.text import counted, duration, printable
 
 MIN_STEP_SHARE = 0.05  # of the steps, before their pace says anything

@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import complete_cpus, complete_gpus, complete_workloads
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 
 if TYPE_CHECKING:
     from torchsmith.catalog import Catalog

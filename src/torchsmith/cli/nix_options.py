@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import is_sample, or_sample
 from torchsmith.core.problem import Invalid
 

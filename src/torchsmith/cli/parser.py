@@ -11,8 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from torchsmith.cli.fields import Param
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Param, Request
 from torchsmith.core.problem import Usage, nearest
 
 HELP = ("--help", "-h")
@@ -175,13 +174,15 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
     }
     values: dict[str, Any] = {}
     positionals: list[str] = []
-    waiting = _Waiting(arguments)
-    for word in waiting:
+    remaining = list(reversed(arguments))
+    while remaining:
+        word = remaining.pop()
         if word == "--":
-            positionals += waiting.rest()
-        elif word in HELP:
+            positionals += reversed(remaining)
+            break
+        if word in HELP:
             return None
-        elif not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word == "-":
             positionals.append(word)
         else:
             for name, value in _options_in(word, options, command):
@@ -192,33 +193,14 @@ def parse(command: Command, arguments: Sequence[str]) -> dict[str, Any] | None:
                     values[parameter.name] = says
                     continue
                 if value is None:
-                    value = waiting.value(name, options)
+                    if not remaining or remaining[-1].partition("=")[0] in (*options, "--"):
+                        raise Usage(f"{name} needs a value")
+                    value = remaining.pop()
                 read = parameter.read(value, name)
                 values[parameter.name] = (*values.get(parameter.name, ()), read) if parameter.many else read
     _place(parameters, positionals, values, command)
     _from_environment(parameters, values)
     return values
-
-
-class _Waiting:
-    """Words that are consumed one by one."""
-
-    def __init__(self, arguments: Sequence[str]) -> None:
-        self._remaining = list(reversed(arguments))
-
-    def __iter__(self) -> Iterator[str]:
-        while self._remaining:
-            yield self._remaining.pop()
-
-    def rest(self) -> list[str]:
-        words, self._remaining = self._remaining[::-1], []
-        return words
-
-    def value(self, name: str, options: dict[str, Any]) -> str:
-        """Return the next word as the value of an option. Raises Usage if it is missing or another option."""
-        if not self._remaining or self._remaining[-1].partition("=")[0] in (*options, "--"):
-            raise Usage(f"{name} needs a value")
-        return self._remaining.pop()
 
 
 def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterator[tuple[str, str | None]]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
+
+from torchsmith.cli.console import Foot, paint, tell
 
 if TYPE_CHECKING:
     from torchsmith.building.events import Event, Tick
     from torchsmith.building.plan import BuildPlan
+
+BAR_COLUMNS = 30
+MIN_NAME_COLUMNS = 20
 
 
 class Reporter:
@@ -41,3 +47,58 @@ class Reporter:
 
 
 SILENT = Reporter()
+
+
+def _bar(activity: str, done: float, total: float, figures: str, room: int) -> str:
+    """A line such as `evaluating pytorch-… ━━━━━━      12/40`."""
+    filled = round(BAR_COLUMNS * min(done / total, 1)) if total else 0
+    tail = f" {paint('━' * filled, 'green', sys.stderr)}{' ' * (BAR_COLUMNS - filled)} {figures}"
+    return cut(activity, max(room - BAR_COLUMNS - len(figures) - 3, MIN_NAME_COLUMNS)) + tail
+
+
+def cut(name: str, room: int) -> str:
+    """A name cut from the left: its end says the GPU and the instruction set."""
+    return name if len(name) <= room else f"…{name[len(name) - room + 1 :]}" if room > 1 else ""
+
+
+class Terminal(Reporter):
+    """Prints notes, and draws progress bars if stderr is a terminal."""
+
+    def note(self, text: str) -> None:
+        if text:
+            tell(text, "yellow")
+
+    @contextmanager
+    def status(self, activity: str) -> Iterator[Callable[[str], None]]:
+        with Foot() as foot:
+            foot.draw(cut(activity, foot.room - 1))
+            yield lambda text: foot.draw(cut(text, foot.room - 1)) if foot.due else None
+
+    @contextmanager
+    def steps(self, activity: str, total: int) -> Iterator[Callable[[str], None]]:
+        with Foot() as foot:
+            done = 0
+
+            def step(name: str) -> None:
+                nonlocal done
+                done += 1
+                if foot.due and total > 1:
+                    foot.draw(_bar(f"{activity} {name}", done, total, f"{done}/{total}", foot.room))
+
+            yield step
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str, int, int], None]]:
+        with Foot() as foot:
+
+            def read(file: str, done: int, total: int) -> None:
+                if foot.due:
+                    figures = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
+                    foot.draw(_bar(file.rsplit("/", 1)[-1], done, total, figures, foot.room))
+
+            yield read
+
+    @contextmanager
+    def rounds(self, activity: str) -> Iterator[Callable[[int, int], None]]:
+        with Foot() as foot:
+            yield lambda done, total: foot.draw(_bar(activity, done, total, f"{done}/{total}", foot.room))

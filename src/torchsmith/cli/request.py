@@ -1,14 +1,55 @@
-"""The base class of requests: it checks the types of their fields."""
+"""Requests: the base class, which checks the types of fields, and how a field is asked for on a command line.
+
+The command line is made from these, and so is the documentation: `Annotated[Path | None, Option("A file.")]`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 import msgspec
+
+Complete = Callable[[], Sequence[str]]  # the values that a word may become
+
+
+class Param:
+    """An option or argument as it was declared."""
+
+    __slots__ = ("complete", "envvar", "help", "kind", "max", "metavar", "min", "names")
+
+    def __init__(
+        self,
+        kind: Literal["Option", "Argument"],
+        texts: tuple[str, ...],
+        *,
+        metavar: str = "",
+        min: float | None = None,
+        max: float | None = None,
+        envvar: str = "",
+        autocompletion: Complete | None = None,
+    ) -> None:
+        self.kind = kind
+        self.names = tuple(word for word in texts if word.startswith("-"))
+        self.help = " ".join(texts[len(self.names) :])
+        self.metavar = metavar
+        self.min = min
+        self.max = max
+        self.envvar = envvar
+        self.complete = autocompletion
+
+
+def Option(*texts: str, **more: Any) -> Any:
+    """Names (`--jobs`, `-j`; `--git/--no-git`) and the help; without names it has that of its field."""
+    return Param("Option", texts, **more)
+
+
+def Argument(help: str, **more: Any) -> Any:
+    """A word without a name, or several."""
+    return Param("Argument", (help,), **more)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Annotated
 
 from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.text import counted, grouped, printable
 from torchsmith.edit.align import AlignedCell, Alignment, align_repositories
 from torchsmith.workspace.checkout import workspace_folder

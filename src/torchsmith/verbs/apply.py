@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.cli.console import exit_if, next_build, next_step, tell
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
+from torchsmith.cli.request import Option
 from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan import (
@@ -91,7 +91,7 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     exit code is 1 when a file that torchsmith does not manage should change, or with [bold]--check[/bold]
     when any file should.
     """
-    from torchsmith.cli.terminal import Terminal
+    from torchsmith.cli.reporter import Terminal
 
     if view.diff or view.check:
         request = replace(request, dry_run=True)

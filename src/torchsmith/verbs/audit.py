@@ -27,12 +27,10 @@ from torchsmith.cli.console import (
     tell,
     write,
 )
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Incomplete
 from torchsmith.core.text import counted, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of

@@ -26,12 +26,10 @@ from torchsmith.cli.console import (
     tell,
     write,
 )
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted, duration, some_of
 from torchsmith.publishing.verified import verify_recipe

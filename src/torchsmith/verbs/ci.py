@@ -16,9 +16,8 @@ from torchsmith.building.ci import (
     workflow_name,
 )
 from torchsmith.cli.console import tell
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import Selectors, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.files import check_own, inside, write_atomic
 from torchsmith.core.problem import Incomplete, NotFound, TooLarge
 from torchsmith.core.text import shell_word

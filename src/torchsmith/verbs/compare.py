@@ -14,13 +14,10 @@ from torchsmith.benchmark.statistics import LEVEL, RatioOutcome
 from torchsmith.benchmark.subject import subject, variables
 from torchsmith.building.by_name import build_to_run
 from torchsmith.cli.console import Painted, answer, exit_if, table, write
-from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
+from torchsmith.cli.options import JsonOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.cli.svg import check_svg, write_svg
-from torchsmith.cli.terminal import Terminal
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"

@@ -13,11 +13,17 @@ import msgspec
 
 from torchsmith.cli.console import exit_if, next_step, print_commands, print_json, table, warn
 from torchsmith.cli.console import write as say
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, SvgOption, WorkspaceOption
-from torchsmith.cli.request import Request
-from torchsmith.cli.svg import check_svg, write_svg
+from torchsmith.cli.options import (
+    JsonOption,
+    ProfileOption,
+    Selectors,
+    SvgOption,
+    WorkspaceOption,
+    check_svg,
+    write_svg,
+)
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import MissingRequirement, by_name
 from torchsmith.core.text import counted
 from torchsmith.host.commands import build_commands, detect_environment

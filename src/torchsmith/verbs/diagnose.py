@@ -9,9 +9,8 @@ from typing import Annotated
 
 from torchsmith.building.by_name import is_name, log_named
 from torchsmith.cli.console import Printer, answer, exit_if, next_step, paint, quote, write
-from torchsmith.cli.fields import Argument
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Argument, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Empty

@@ -7,7 +7,7 @@ import os
 import pwd
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,8 @@ import msgspec
 from torchsmith.building.farm import BuilderRow, check_builder, configured
 from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import MissingRequirement, NotFound, Problem
@@ -140,21 +139,21 @@ def _print_builders(report: DoctorReport) -> None:
 
 def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[HealthCheck]:
     """All checks; one that fails in itself is a finding, not an end."""
-    checks: tuple[tuple[str, Callable[[float], Iterator[HealthCheck]]], ...] = (
-        ("Python", _python),
-        ("git", _git),
-        ("Nix", lambda limit: _nix(workspace, limit)),
-        ("nixpkgs", lambda limit: _pins(workspace, limit)),
-        ("Flox", _flox),
-        ("disk and memory", lambda _: _room(workspace)),
-        ("builders", lambda _: _builders(workspace)),
-        ("GPU", lambda limit: _gpu(workspace, limit)),
-        ("workspace", lambda _: _workspace(workspace)),
-        ("torch", lambda limit: _newest_torch(workspace, limit)),
-    )
-    for name, check in checks:
+    checks: dict[str, Iterator[HealthCheck]] = {
+        "Python": _python(),
+        "git": _git(seconds),
+        "Nix": _nix(workspace, seconds),
+        "nixpkgs": _pins(workspace, seconds),
+        "Flox": _flox(seconds),
+        "disk and memory": _room(workspace),
+        "builders": _builders(workspace),
+        "GPU": _gpu(workspace, seconds),
+        "workspace": _workspace(workspace),
+        "torch": _newest_torch(workspace, seconds),
+    }
+    for name, check in checks.items():
         try:
-            yield from check(seconds)
+            yield from check
         except Problem as problem:
             yield HealthCheck(name, "does not work", problem.message, problem.hint)
         except OSError as error:
@@ -172,7 +171,7 @@ def _good(name: str, good: bool, detail: str, todo: str, otherwise: Health = "wa
     return HealthCheck(name, "works", detail) if good else HealthCheck(name, otherwise, detail, todo)
 
 
-def _python(_: float) -> Iterator[HealthCheck]:
+def _python() -> Iterator[HealthCheck]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
 

@@ -11,13 +11,10 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, tell
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.svg import check_svg, write_svg
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.nix.errors import Cause

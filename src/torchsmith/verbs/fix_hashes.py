@@ -8,12 +8,10 @@ from typing import Annotated
 
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_build, tell, warn
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
 from torchsmith.nix.tool import find_nix

@@ -11,12 +11,10 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, exit_if, next_build, tell, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect

@@ -12,11 +12,9 @@ import msgspec
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, next_step, tell, warn, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Conflict, Problem
 from torchsmith.core.text import counted, grouped, some_of

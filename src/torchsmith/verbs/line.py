@@ -12,7 +12,6 @@ import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
@@ -23,10 +22,9 @@ from torchsmith.cli.options import (
     WorkspaceOption,
     WriteOptions,
 )
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.cli.terminal import Terminal
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins

@@ -12,9 +12,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.cli.console import Painted, answer, columns, next_step, warn, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, pname

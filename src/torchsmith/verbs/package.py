@@ -10,7 +10,6 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.nix_options import (
     MemoryOption,
     NixOptions,
@@ -20,9 +19,8 @@ from torchsmith.cli.nix_options import (
     read_trees,
 )
 from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
 from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row

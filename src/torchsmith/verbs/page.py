@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.cli.console import print_json, tell, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.clock import Clock
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import NotFound

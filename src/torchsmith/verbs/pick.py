@@ -15,10 +15,9 @@ from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import columns, command, command_lines, exit_if, print_json, warn, write
 from torchsmith.cli.facts_view import print_facts
-from torchsmith.cli.fields import Option
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Incomplete, Invalid, NotKnown, by_name
 from torchsmith.core.text import counted
 from torchsmith.host import pick as host

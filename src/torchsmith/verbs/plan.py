@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, tell, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.change import PHASES, Change
 from torchsmith.workspace.journal import Commit

@@ -14,12 +14,10 @@ import msgspec
 from torchsmith.building.backends import require_flox
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Incomplete
 from torchsmith.core.process import find
 from torchsmith.core.state import state_folder

@@ -16,12 +16,10 @@ from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, 
 from torchsmith.building.start import BuildSpec, Prepared, workspace_record
 from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import answer, exit_if, next_step, write
-from torchsmith.cli.fields import Option
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
-from torchsmith.cli.terminal import Terminal
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit, Incomplete, MissingRequirement
 from torchsmith.core.text import counted, duration
 from torchsmith.matrix import Variant

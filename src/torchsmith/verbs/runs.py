@@ -16,9 +16,8 @@ import msgspec
 from torchsmith.building.by_name import last_log
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_jobs
-from torchsmith.cli.request import Request
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.text import counted, duration
 from torchsmith.record import JobRow, RunRow
 

@@ -12,12 +12,10 @@ from torchsmith.artifact.smoke_test import SmokeTest
 from torchsmith.artifact.smoke_test import junit as junit_xml
 from torchsmith.building.by_name import build_to_run, is_name
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
-from torchsmith.cli.fields import Argument, Option
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.cli.terminal import Terminal
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith test sample --junit results.xml"

@@ -15,13 +15,10 @@ from torchsmith.artifact.report import Comparison, CpuSummary, KindRow, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import derivation_of, find_build
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
-from torchsmith.cli.fields import Argument, Option
-from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption
-from torchsmith.cli.reporter import SILENT, Reporter
-from torchsmith.cli.request import Request
+from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.reporter import SILENT, Reporter, Terminal
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.cli.svg import check_svg, write_svg
-from torchsmith.cli.terminal import Terminal
 from torchsmith.core.process import find
 from torchsmith.core.process import run as run_process
 from torchsmith.core.text import counted
