@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.simulation import without_bundles
 from torchsmith.building.job import Job
-from torchsmith.building.jobs import _ordered, jobs_of
+from torchsmith.building.jobs import _ordered, jobs_of, jobs_of_recipes
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph
+from torchsmith.workspace.checkout import RecipeFile
 
 CATALOG = builtin_catalog()
 X86, ARM = "x86_64-linux", "aarch64-linux"
@@ -34,6 +37,16 @@ def graph(*derivations: Derivation, **recipes: str) -> Graph:
 def test_jobs_of_one_name_have_one_order() -> None:
     twins = [Job(key, "blas", (), "other", False, X86) for key in ("b", "a")]
     assert [job.key for job in _ordered(twins)] == ["a", "b"]
+
+
+def test_flox_builds_recipes_that_are_outside_of_the_workspace_too(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "workspace/inside", tmp_path / "outside"
+    recipes = [
+        RecipeFile(repo.name, repo / f".flox/pkgs/{repo.name}.nix", repo, CATALOG)
+        for repo in (inside, outside)
+    ]
+    jobs = jobs_of_recipes(recipes, tmp_path / "workspace", {}, CATALOG)
+    assert [job.repo for job in jobs] == ["inside", "../outside"]
 
 
 def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first() -> None:

@@ -566,6 +566,19 @@ def test_a_shallow_checkout_is_refused_with_the_command_that_completes_it(
     assert publish(call, pinned) == (0, "published")
 
 
+def test_a_clone_is_complete_however_the_checkout_splits_its_packs(tmp_path: Path) -> None:
+    repo = tmp_path / "own"
+    git(tmp_path, "init", "-q", "-b", "main", str(repo))
+    for name in ("a", "b", "c"):
+        (repo / name).write_bytes(os.urandom(700_000))
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "large")
+    git(repo, "config", "pack.packSizeLimit", "1m")
+    clone = make_clone(source_of(repo), tmp_path / "clone")
+    assert len(list(clone.folder.glob(".git/objects/pack/*.pack"))) > 1
+    assert (clone.folder / "c").read_bytes() == (repo / "c").read_bytes()
+
+
 @pytest.mark.needs("nix")
 def test_a_lock_file_that_is_a_link_is_not_published(pinned: Place, tmp_path: Path, call: Call) -> None:
     lock = pinned.root / "build-pytorch" / LOCK

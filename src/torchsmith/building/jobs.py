@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -178,7 +179,7 @@ def jobs_of_recipes(
             False,
             recipe.system,
             recipes=(recipe.name,),
-            repo=str(recipe.repo.resolve().relative_to(root.resolve())),
+            repo=os.path.relpath(recipe.repo.resolve(), root.resolve()),
             stability=stabilities.get(recipe.name, ""),
         )
         if variant := recipe.variant:

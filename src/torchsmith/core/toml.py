@@ -57,7 +57,7 @@ def read_table(text: str, file: str) -> dict[str, Any]:
     for path, value in _leaves(table):
         if len(path) > MAX_DEPTH:
             message = f"{'.'.join(map(str, path[:3]))}... is nested more than {MAX_DEPTH} deep"
-            raise TooLarge(message, where=_deep_key(text, file, path))
+            raise TooLarge(message, where=place(text, file, path[:1]))
         if isinstance(value, list) and len(value) > MAX_LIST:
             message = f"a list of {len(value):,} entries is too long (at most {MAX_LIST:,})"
             raise TooLarge(message, where=place(text, file, path))
@@ -95,14 +95,6 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
             waiting += [((*path, key), inner) for key, inner in value.items()]
         elif isinstance(value, list) and len(value) <= MAX_LIST:
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]
-
-
-def _deep_key(text: str, file: str, path: Sequence[Step]) -> Where:
-    """The line of a key of very many parts; the parser would take minutes to name each of them."""
-    for row, line in enumerate(text.splitlines(), 1):
-        if line.count(".") >= MAX_DEPTH and line.lstrip(" \t[").startswith(str(path[0])):
-            return Where(file, row, 1)
-    return place(text, file, path[:1])
 
 
 def place(text: str, file: str, path: Sequence[Step]) -> Where:

@@ -102,9 +102,9 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
         stdin=f"{source.commit}\n",
         env=source.objects,
     )
+    for index in (*packs.glob("*.idx"), *packs.glob("*.rev")):
+        index.unlink()  # names that the checkout gave its objects
     for pack in list(packs.glob("*.pack")):
-        for index in (*packs.glob("*.idx"), *packs.glob("*.rev")):
-            index.unlink()  # names that the checkout gave its objects
         _do(folder, "index-pack", str(pack))  # and those that they have
     _do(folder, "rev-list", "--objects", "--quiet", source.commit)
     for key, value in (

@@ -41,8 +41,9 @@ def require_committer(folder: Path) -> None:
 
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
     """What git did not do, why, and the command that it advises, as for a repository of another user."""
-    last = errors[-1] if errors else "git said nothing"
-    why = next((line for line in errors if line.startswith("fatal: ")), last)
+    said = [line for line in errors if not line.startswith("hint: ")]
+    last = said[-1] if said else "git said nothing"
+    why = next((line for line in said if line.startswith("fatal: ")), last)
     advice = next((line.strip() for line in errors if line.startswith("\tgit ")), "")
     return Failed(f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
 
