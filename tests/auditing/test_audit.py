@@ -133,12 +133,12 @@ def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path, audi
     assert (wrong.code, json.loads(wrong.out)["error"]["code"]) == (2, "invalid")
 
 
-def test_what_is_mended_or_remembered_is_told_to_programs_too(repo: Path, audited: Audit) -> None:
+def test_what_is_fixed_or_remembered_is_in_json_too(repo: Path, audited: Audit) -> None:
     remembered = json.loads(audited("--baseline", "b", "--write-baseline", "--json").out)
-    mended = json.loads(audited("--fix", "--json").out)
-    assert len(mended["findings"]) < len(remembered["findings"])
-    assert mended["fixed"] > 0
-    assert mended["diff"].startswith("--- a/")
+    fixed = json.loads(audited("--fix", "--json").out)
+    assert len(fixed["findings"]) < len(remembered["findings"])
+    assert fixed["fixed"] > 0
+    assert fixed["diff"].startswith("--- a/")
 
 
 def test_safe_fixes_are_shown_before_they_are_made(repo: Path, audited: Audit) -> None:
@@ -153,13 +153,13 @@ def test_safe_fixes_are_shown_before_they_are_made(repo: Path, audited: Audit) -
     assert '-  gpuArchSM = "sm_120";' in shown.out
     assert '+  gpuArchSM = "12.0";' in shown.out
     assert file.read_text() == wrong
-    mended = audited("--fix")
-    assert mended.code == 1
-    assert [line.rpartition("; ")[2] for line in shown.err.splitlines() if "mended" in line] == [
-        line.rpartition("; ")[2] for line in mended.err.splitlines() if "mended" in line
+    fixed = audited("--fix")
+    assert fixed.code == 1
+    assert [line.rpartition("; ")[2] for line in shown.err.splitlines() if "safe fix" in line] == [
+        line.rpartition("; ")[2] for line in fixed.err.splitlines() if "safe fix" in line
     ]
-    assert "TS402" not in mended.out
-    assert "TS201" in mended.out  # what has no safe fix stays
+    assert "TS402" not in fixed.out
+    assert "TS201" in fixed.out  # what has no safe fix stays
     assert file.read_text() == text
 
 

@@ -83,6 +83,14 @@ FIXABLE = [
 ]
 
 
+class Notes(Reporter):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
 @pytest.mark.parametrize(
     ("rule", "right", "wrong", "fixed", "safe"), FIXABLE, ids=[f"{one[0]}-{one[2][:8]}" for one in FIXABLE]
 )
@@ -95,7 +103,9 @@ def test_a_fix_takes_back_a_mistake(
     for unsafe in (False, True):
         file.write_text(mistake)
         request = AuditRequest(paths=(str(repo),), cache=False, fix=True, unsafe_fixes=unsafe, select=(rule,))
-        assert (audit(request).findings == ()) is (safe or unsafe)
+        notes = Notes()
+        assert (audit(request, notes).findings == ()) is (safe or unsafe)
+        assert bool(notes.texts) is (not safe and not unsafe), "--unsafe-fixes is named if it would do more"
         taken_back = THEIRS.replace(right, fixed or right, 1) if safe or unsafe else mistake
         assert file.read_text() == taken_back
 

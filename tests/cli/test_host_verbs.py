@@ -658,7 +658,8 @@ def test_a_product_is_a_selector_of_list_show_and_pick(call: Call) -> None:
 
 
 def test_the_first_line_of_pick_says_whose_variants_are_candidates(call: Call) -> None:
-    assert "profile every" in call("pick", *ZEN4).out.splitlines()[0]
+    assert "all possible builds" in call("pick", *ZEN4).out.splitlines()[0]
+    assert "profile real" in call("pick", "-p", "real", *ZEN4).out.splitlines()[0]
     call("init", ".", "--cell", "pytorch-python313-cuda12_8-sm89-avx512")
     assert "torchsmith.toml" in call("pick", *ZEN4).out.splitlines()[0]
 

@@ -98,11 +98,15 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
-    wanted = [_chosen(finding, unsafe=request.unsafe_fixes) for finding in report.findings]
+    found = report.findings
+    wanted = [_chosen(finding, unsafe=request.unsafe_fixes) for finding in found]
     fixes, count = fixed(wanted, unsafe=request.unsafe_fixes)
     report = replace(report, findings=_fixable(wanted, {change.path for change in fixes}))
     if not (request.fix or request.diff):
         return report
+    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in found)
+    if unsafe and not request.unsafe_fixes:
+        reporter.note(f"--unsafe-fixes would fix {unsafe} more, and change what is built")
     recovered = ""
     if request.fix and not request.diff:
         workspace = workspace_of(places, request.workspace)

@@ -115,6 +115,13 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     no_tools: bool  # neither Nix nor Flox is installed
 
 
+def _whose(opened: Workspace, profile: str | None) -> str:
+    """Which builds are candidates, in words."""
+    if opened.root:
+        return f"the builds of {opened.source.name}"
+    return f"profile {profile}" if profile else "all possible builds (no torchsmith.toml here)"
+
+
 def pick(request: PickRequest | None = None) -> PickReport:
     """Rank the builds for a machine, and choose. Raises a Problem for an unknown word."""
     request = request or PickRequest()
@@ -158,9 +165,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     wheels = _wheels(answer, python, request, catalog)
     return PickReport(
         host=answer.facts,
-        candidates=f"candidates: the builds of {opened.source.name}"
-        if opened.root
-        else f"candidates: profile {opened.profile} (there is no torchsmith.toml here)",
+        candidates=f"candidates: {_whose(opened, request.profile)}",
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
         served=answer.served,
