@@ -17,7 +17,6 @@ NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 AUDIO = "torchaudio-python313-cuda13_0-sm120-avx512"
 VISION = "torchvision-python313-cuda13_0-sm120-avx512"
 CPU = "pytorch-python313-cpu-avx512bf16"
-FLOX = "pytorch-python311-cuda12_8-sm80-avx2"
 NARROWED = re.compile(r"\n +cuda(?:Capabilities|ForwardCompat) = .*# .*")
 NEED_A_WIDE_SET = ("TS405", "TS409")  # rules on torch's own target, silent if all of nixpkgs is narrowed
 
@@ -123,7 +122,6 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS408", CPU, "cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "9.0" ];'),
     ("TS409", VISION, "cudaCapabilities = [ gpuArchSM ];", ""),
     ("TS410", "pytorch-python313-cuda13_0-sm110-armv9", 'cudaCapabilities = [ "11.0" ];', ""),
-    ("TS411", FLOX, "cudaPackages = cudaPackages_12_8;\n    gpuTargets", "gpuTargets"),
     ("TS412", NAME, "cudaSupport = true;\n      gpu", "cudaSupport = true; cudnnSupport = false;\n      gpu"),
     ("TS410", NAME, 'cudaCapabilities = [ "12.0" ];', ""),
     ("TS410", NAME, 'cudaCapabilities = [ "12.0" ];', "cudaCapabilities = [ ];"),

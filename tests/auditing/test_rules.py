@@ -93,7 +93,7 @@ in python3Packages.{attr}.overrideAttrs (oldAttrs: {{
 def test_recipes_that_take_their_packages_from_flox_are_judged_in_their_own_style() -> None:
     wrong = CATALOG_STYLE.format(arch="sm_90", about="H100, L40S", attr="pytorch", cuda="cuda12_9")
     rules = {one.rule for one in findings_of("pytorch-python313-cuda12_9-sm90-avx2", wrong)}
-    assert {"TS402", "TS406", "TS605", "TS407", "TS309"} <= rules
+    assert {"TS402", "TS406", "TS605", "TS407"} <= rules
     assert not {"TS201", "TS205", "TS301", "TS306", "TS405"} & rules
     right = CATALOG_STYLE.format(arch="9.0", about="H100", attr="torch", cuda="cuda12_8")
     told = findings_of("pytorch-python313-cuda12_8-sm90-avx2", right)

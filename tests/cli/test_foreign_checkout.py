@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -115,15 +114,13 @@ def test_what_others_wrote_is_printed_as_text(
 
 
 @pytest.mark.needs("nix")
-@pytest.mark.parametrize("format", ["json", "sarif", "markdown", "github", "junit"])
+@pytest.mark.parametrize("format", ["json", "sarif", "github"])
 def test_reports_stay_well_formed(hostile: Place, call: Call, format: str) -> None:
     answer = call("audit", str(hostile.root), "--format", format)
     assert controls(answer.out) <= {"\t"}
     assert "evil\\x1b" in answer.out.replace("\\\\", "\\").replace("%5C", "\\")
     if format in ("json", "sarif"):
         json.loads(answer.out)
-    elif format == "junit":
-        ElementTree.fromstring(answer.out)
 
 
 def test_colours_are_ours_alone(

@@ -117,7 +117,6 @@ def no_magma(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         "filterMagma",
         _sub(r"^( +)pname =", r"\1buildInputs = filterMagma oldAttrs.buildInputs;\n\1pname =", text),
     )
-    yield "the banner", text.replace("MAGMA: Enabled", "MAGMA: Disabled")
 
 
 @mistake("the attribute pytorch", "TS406", "TS808", "TS407", "TS405")

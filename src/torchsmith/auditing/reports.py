@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
 
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import all_rules
@@ -50,20 +49,6 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
-def as_junit(report: AuditReport) -> str:
-    """JUnit's XML, as most CI systems take it: a case a file, a failure for each finding."""
-    suites = Element("testsuites")
-    tests, failures = str(report.files), str(len(report.findings))
-    suite = SubElement(suites, "testsuite", name="torchsmith audit", tests=tests, failures=failures)
-    for file, findings in by_file(report.findings).items():
-        case = SubElement(suite, "testcase", classname="torchsmith.audit", name=file, file=file)
-        for finding in findings:
-            message = f"{finding.rule} {finding.message}"
-            failure = SubElement(case, "failure", type=finding.severity.value, message=message)
-            failure.text = f"{finding.where}: {message}" + (f" ({finding.hint})" if finding.hint else "")
-    return tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Return findings grouped by rule, message and hint; the worst and most first."""
     groups = grouped(
@@ -101,22 +86,6 @@ def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
     return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
 
 
-def as_markdown(report: AuditReport) -> str:
-    """A page or a comment on a pull request."""
-    if not report.findings:
-        return f"{summary(report)}\n"
-    lines = [summary(report), ""]
-    for file, findings in by_file(report.findings).items():
-        lines += [f"### {file}", "", "| line | rule | | what | what to do |"]
-        lines.append("| --- | --- | --- | --- | --- |")
-        for finding in findings:
-            todo = finding.hint or (finding.fix.title if finding.fix else "")
-            cells = (finding.where.line or "", finding.rule, finding.severity.value, finding.message, todo)
-            lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
 def as_github(report: AuditReport) -> str:
     """Workflow commands, which GitHub shows beside the lines of a change."""
     lines = []
@@ -136,11 +105,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """Findings by file, in their order."""
-    return grouped((finding.where.file, finding) for finding in findings)
 
 
 def summary(report: AuditReport, hidden: int = 0) -> str:

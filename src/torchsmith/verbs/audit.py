@@ -32,7 +32,7 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Incomplete
-from torchsmith.core.text import counted, some_of
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -41,13 +41,11 @@ EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith au
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 WRITERS = {
     "sarif": reports.as_sarif,
-    "markdown": reports.as_markdown,
     "github": reports.as_github,
-    "junit": reports.as_junit,
 }
 FILES_NAMED = 3  # of a group
 FEW, MANY = 4, 20  # rules and findings that need no table
-Format = Literal["table", "json", "sarif", "markdown", "github", "junit"]
+Format = Literal["table", "json", "sarif", "github"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +230,7 @@ def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | Non
 
 
 def _print_places(report: AuditReport) -> None:
-    for file, findings in reports.by_file(report.findings).items():
+    for file, findings in grouped((finding.where.file, finding) for finding in report.findings).items():
         write(file, "bold")
         for finding in findings:
             place = f"{finding.where.line}:{finding.where.column}" if finding.where.line else "-"

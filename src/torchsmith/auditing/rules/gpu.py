@@ -240,29 +240,6 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
             )
 
 
-@rule("TS411", "MAGMA and Triton of another CUDA", WARNING)
-def libraries_follow_the_cuda(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A torch from a package set with another default CUDA must pass its own CUDA to MAGMA and Triton; torch
-    refuses a MAGMA of another release. A CPU build passes Triton none."""
-    if subject.style != "flox":
-        return
-    needs = ("cudaPackages", "effectiveMagma", "_tritonEffective") if variant.cuda else ("_tritonEffective",)
-    for override in subject.passed_to("torch"):
-        for name in needs:
-            if name not in override.arguments:
-                yield Defect(f"torch is not given {name}", override.span, sure=convention(subject))
-    wanted = {"cudaSupport": variant.cuda is not None}
-    for library in subject.passed_to("magma", "triton"):
-        names = ["cudaSupport", "cudaPackages"] if variant.cuda else ["cudaSupport"]
-        names += ["rocmSupport", "static"] if "magma" in library.of else []
-        for name in names:
-            argument = library.arguments.get(name)
-            if argument is None:
-                yield Defect(f"{library.of} is not given {name}", library.span)
-            elif argument.value is (not wanted.get(name, name != "rocmSupport")):
-                yield Defect(f"{library.of} gets {name} = {json.dumps(argument.value)}", argument.span)
-
-
 @rule("TS410", "libraries below torch for other GPUs", WARNING, unless=NO_TORCH)
 def config_names_the_gpu(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     """`gpuTargets` narrows only torch: MAGMA and NCCL follow `config.cudaCapabilities`, and contain PTX for

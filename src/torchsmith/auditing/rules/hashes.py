@@ -232,9 +232,3 @@ def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defec
         if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:
             fix = rewrite(url.span, patch.url)
             yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)
-        known = _patch(subject, source)
-        if known is not None and name is not None and name.value != known.name:
-            message = f"the patch is called {name.value}, it is {known.name}"
-            yield Defect(message, name.span, severity=WARNING, fix=rewrite(name.span, known.name))
-        if known is not None and name is None:
-            yield Defect(f"the patch has no name; it is {known.name}", source.span, severity=NOTE)

@@ -107,19 +107,6 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
             yield Defect(message, name.span, hint=f"use {best}")
 
 
-@rule("TS309", "CUDA that follows the package set", sure=LIKELY)
-def cuda_set_is_named(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
-    """A recipe that takes plain `cudaPackages` from its caller gets the default of that package set, whatever
-    CUDA its name says; the set of a release has its own name."""
-    if subject.style != "flox":
-        return
-    usual = {pin.default_cuda for pin in subject.catalog.pins.values()}
-    for argument in subject.body.arguments:
-        if argument.name == "cudaPackages" and not argument.default and toolkit.version not in usual:
-            message = f"cudaPackages is not CUDA {toolkit.version} in any package set here"
-            yield Defect(message, argument.span, hint=f"take {toolkit.attr}")
-
-
 @rule("TS305", "MAGMA disabled")
 def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Every GPU variant has MAGMA: without it torch.linalg falls back to slow paths. Older recipes removed it
@@ -130,8 +117,6 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     for match in MAGMA_OFF.finditer(subject.code):
         hint = "add the patch and leave it on"
         yield Defect("MAGMA is switched off", subject.span(match), hint=hint, sure=sure)
-    for match in re.finditer(r"MAGMA: *(Disabled|disabled|OFF|off|No|no)\b", subject.code):
-        yield Defect("the banner says that MAGMA is off", subject.span(match, 1), sure=sure)
     if subject.style != "scratch":
         return
     inputs = re.search(r"\bbuildInputs\s*=", subject.code)
