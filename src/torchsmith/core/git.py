@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Failed, Invalid, Problem, Refused
+from torchsmith.core.problem import Failed, Invalid, Refused
 from torchsmith.core.process import Finished, run
 
 TIMEOUT_SECONDS = 300.0
@@ -158,8 +158,9 @@ def find_place(folder: Path) -> GitPlace | None:
     _check_files(place, *(top / name for name in READ_IN_TOP))
     if place.is_file():
         own = shared = top / read_text(place).partition("gitdir:")[2].strip()
+        _check_files(own / "config")
         back = own / "gitdir"  # of a linked worktree; a submodule has the setting core.worktree
-        found = Path(read_text(back).strip()) if back.is_file() else own / _own_setting(own, "worktree")
+        found = Path(read_text(back).strip()) if back.is_file() else own / _worktree_of(own)
         if found.resolve() not in (place.resolve(), top.resolve()):
             raise Refused(f"{place} leads to {own}, which is the repository of another folder")
     for inner in (own, own / "info"):
@@ -202,14 +203,10 @@ def _check_worktree(place: GitPlace, configured: Iterable[Scoped]) -> None:
             raise Refused(f"{place.top}/.git has the files of another folder: core.worktree is {value}")
 
 
-def _own_setting(place: Path, name: str) -> str:
-    """A setting of the section core in a repository's own file; empty if it has none."""
-    try:
-        text = read_text(place / "config")
-    except Problem:
-        return ""
-    found = re.search(rf"^\s*{name}\s*=\s*(.*?)\s*$", text, re.MULTILINE | re.IGNORECASE)
-    return found[1] if found else ""
+def _worktree_of(own: Path) -> str:
+    """The setting core.worktree in git's own folder of a submodule; empty if it has none."""
+    argv = ["git", "config", "--file", str(own / "config"), "core.worktree"]
+    return run(argv, timeout=READ_SECONDS, names=True, env=environment()).stdout.strip()
 
 
 def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:

@@ -100,7 +100,6 @@ class ChildProcess:
         stderr: Stream = subprocess.DEVNULL,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
-        pass_fds: Sequence[int] = (),
         ends_with_us: bool = True,
     ) -> None:
         command = [os.fspath(word) for word in argv]
@@ -112,7 +111,6 @@ class ChildProcess:
                 stderr=stderr,
                 env=dict(env) if env is not None else None,
                 cwd=cwd,
-                pass_fds=pass_fds,
                 start_new_session=True,
                 preexec_fn=ending_with_parent(os.getpid()) if ends_with_us else None,
             )

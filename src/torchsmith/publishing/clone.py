@@ -10,7 +10,7 @@ from pathlib import Path
 from torchsmith.core.git import Setting, checkout_credentials, environment, git
 from torchsmith.core.problem import Failed
 from torchsmith.core.secrets import redactor
-from torchsmith.workspace.git import AS_COMMITTED, commit_of_changes, head, init
+from torchsmith.workspace.git import AS_COMMITTED, checked_git, commit_of_changes, head, init
 
 # A repository on this machine may have come with the checkout, and git runs its hooks.
 SCHEMES = frozenset(("http", "https", "ssh"))
@@ -83,7 +83,8 @@ class Clone:
         done = git(self.folder, *arguments, settings=self.settings)
         if not done.ok:
             hint = f"git takes credentials from your own settings and agents; {OPTION} takes the checkout's"
-            why = f"git {arguments[0]} failed for {self.source.address}: {last_line(done.stderr)}"
+            last = (done.stderr.strip().splitlines() or ["git printed nothing"])[-1]
+            why = f"git {arguments[0]} failed for {self.source.address}: {last}"
             raise Failed(redactor()(why), hint=hint)
         return done.stdout
 
@@ -96,7 +97,7 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
     init(folder, "--template=", f"--initial-branch={source.branch}", f"--object-format={objects}")
     packs = folder / ".git/objects/pack"
     packs.mkdir(parents=True, exist_ok=True)
-    _do(
+    checked_git(
         source.repo,
         *("pack-objects", "--quiet", "--revs", str(packs / "pack")),
         stdin=f"{source.commit}\n",
@@ -105,8 +106,8 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
     for index in (*packs.glob("*.idx"), *packs.glob("*.rev")):
         index.unlink()  # names that the checkout gave its objects
     for pack in list(packs.glob("*.pack")):
-        _do(folder, "index-pack", str(pack))  # and those that they have
-    _do(folder, "rev-list", "--objects", "--quiet", source.commit)
+        checked_git(folder, "index-pack", str(pack))  # and those that they have
+    checked_git(folder, "rev-list", "--objects", "--quiet", source.commit)
     for key, value in (
         ("remote.origin.url", source.address),
         ("remote.origin.pushurl", source.push_address),
@@ -115,20 +116,9 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
         (f"branch.{source.branch}.merge", source.upstream),
         *AS_COMMITTED,
     ):
-        _do(folder, "config", key, value)
-    _do(folder, "reset", "--quiet", "--hard", source.commit)
+        checked_git(folder, "config", key, value)
+    checked_git(folder, "reset", "--quiet", "--hard", source.commit)
     return Clone(source, folder, tuple(checkout_credentials(source.repo)) if credentials else ())
-
-
-def _do(repo: Path, *arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> None:
-    done = git(repo, *arguments, stdin=stdin, env=env)
-    if not done.ok:
-        raise Failed(f"{repo.name} cannot be cloned: git {arguments[0]}: {last_line(done.stderr)}")
-
-
-def last_line(text: str) -> str:
-    """The last line of what git printed, without secrets."""
-    return (redactor()(text).strip().splitlines() or ["git printed nothing"])[-1]
 
 
 def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> CommitSource:

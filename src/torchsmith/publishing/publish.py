@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.core.git import git
-from torchsmith.core.problem import Failed, Invalid, Problem, Refused
+from torchsmith.core.problem import Invalid, Problem, Refused
 from torchsmith.core.process import run
 from torchsmith.core.secrets import redactor
 from torchsmith.core.text import grouped
-from torchsmith.publishing.clone import Clone, blockers, last_line, make_clone, source_of
+from torchsmith.publishing.clone import Clone, blockers, make_clone, source_of
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import FLOX_NAME, RecipeFile
-from torchsmith.workspace.git import head, is_repo
+from torchsmith.workspace.git import checked_git, head, is_repo
 
 MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
@@ -161,9 +161,7 @@ def is_changed(repo: Path) -> bool:
 def commit(repo: Path) -> None:
     """One commit of what git tracks, if anything changed. Raises Failed."""
     if is_changed(repo):
-        done = git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
-        if not done.ok:
-            raise Failed(f"git commit failed in {repo}: {last_line(done.stderr)}")
+        checked_git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
 
 
 @dataclass(frozen=True, slots=True)

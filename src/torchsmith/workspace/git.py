@@ -11,6 +11,7 @@ from pathlib import Path
 from torchsmith.core.git import find_place, git
 from torchsmith.core.problem import Failed, MissingRequirement, NotFound, Problem
 from torchsmith.core.process import Finished, find
+from torchsmith.core.secrets import redactor
 
 MIN_PACKED_FILES = 50  # that are added at once
 MAX_LOCK_TRIES = 50
@@ -40,15 +41,16 @@ def require_committer(folder: Path) -> None:
 
 
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
-    """What git did not do, why, and the command that it advises, as for a repository of another user."""
-    said = [line for line in errors if not line.startswith("hint: ")]
+    """What git did not do, why without secrets, and the command that it advises, as for a repository of
+    another user."""
+    said = [redactor()(line) for line in errors if not line.startswith("hint: ")]
     last = said[-1] if said else "git said nothing"
     why = next((line for line in said if line.startswith("fatal: ")), last)
     advice = next((line.strip() for line in errors if line.startswith("\tgit ")), "")
     return Failed(f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
 
 
-def _git(
+def checked_git(
     repo: Path,
     *args: str,
     stdin: str | None = None,
@@ -99,19 +101,21 @@ def top(folder: Path) -> Path | None:
 def init(folder: Path, *options: str) -> None:
     """Make a folder a repository."""
     folder.mkdir(parents=True, exist_ok=True)
-    _git(folder, "init", "--quiet", *(options or ("--initial-branch=main",)))
+    checked_git(folder, "init", "--quiet", *(options or ("--initial-branch=main",)))
 
 
 def known_files(repo: Path) -> set[str]:
     """Paths that git knows, staged or committed."""
-    return set(filter(None, _git(repo, "ls-files", "-z").stdout.split("\0")))
+    return set(filter(None, checked_git(repo, "ls-files", "-z").stdout.split("\0")))
 
 
 def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
     """Files below a folder that git does not ignore, and whether it knows them; None without git."""
     if top(folder) is None or find("git") is None:
         return None
-    listing = _git(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under)
+    listing = checked_git(
+        folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under
+    )
     files = {entry[2:]: entry[0] != "?" for entry in listing.stdout.split("\0") if entry}
     return files or None
 
@@ -121,7 +125,7 @@ def add(repo: Path, paths: Sequence[str]) -> None:
     quick = PACKED if len(paths) >= MIN_PACKED_FILES else ()
     names = "\0".join(paths)
     command = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
-    _git(repo, *command, stdin=names, settings=quick)
+    checked_git(repo, *command, stdin=names, settings=quick)
 
 
 def head(repo: Path) -> str:
@@ -134,23 +138,25 @@ def staged(repo: Path, paths: Sequence[str]) -> list[str]:
     if not head(repo):
         paths_staged = known_files(repo)
     else:
-        listing = _git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
+        listing = checked_git(repo, "diff", "--cached", "--name-only", "--no-renames", "--relative", "-z")
         paths_staged = set(listing.stdout.split("\0"))
     return [path for path in paths if path in paths_staged]
 
 
 def uncommitted(repo: Path) -> dict[str, str]:
     """Paths that differ from the last commit or that git does not know, with git's two letters for each."""
-    listing = _git(repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    inner = "" if is_repo(repo) else _git(repo, "rev-parse", "--show-prefix").stdout.strip()
+    listing = checked_git(
+        repo, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", "."
+    )
+    inner = "" if is_repo(repo) else checked_git(repo, "rev-parse", "--show-prefix").stdout.strip()
     return {entry[3:].removeprefix(inner): entry[:2] for entry in sorted(listing.stdout.split("\0")) if entry}
 
 
 def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
     """Commit these paths alone; returns the short revision."""
     only = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    _git(repo, "commit", "--quiet", "--message", message, *only, stdin="\0".join(paths))
-    return _git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
+    checked_git(repo, "commit", "--quiet", "--message", message, *only, stdin="\0".join(paths))
+    return checked_git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 
 def is_committed(repo: Path, path: str, text: str) -> bool:
@@ -204,7 +210,7 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
             hint = "name a commit, a branch or a tag that every repository has"
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)
         command = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
-        _git(repo, *command, settings=AS_COMMITTED, env=own)
+        checked_git(repo, *command, settings=AS_COMMITTED, env=own)
 
 
 def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
@@ -218,12 +224,12 @@ def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
     own = {**found, "GIT_INDEX_FILE": f"{folder}/index"}
     if Path(index).is_file():
         shutil.copyfile(index, own["GIT_INDEX_FILE"])
-    listing = _git(repo, "ls-files", "--stage", "-z", env=own).stdout.split("\0")
+    listing = checked_git(repo, "ls-files", "--stage", "-z", env=own).stdout.split("\0")
     inner = [entry.partition("\t")[2] for entry in listing if entry.startswith("160000 ")]
     # git would ask repositories inside whether they changed, under their own settings.
     without = (f":(top,literal,exclude){path}" for path in inner)
-    _git(repo, "add", "--update", "--", ":/", *without, env=own)
-    tree = _git(repo, "write-tree", env=own).stdout.strip()
+    checked_git(repo, "add", "--update", "--", ":/", *without, env=own)
+    tree = checked_git(repo, "write-tree", env=own).stdout.strip()
     parents = ("-p", last) if (last := head(repo)) else ()
-    made = _git(repo, "commit-tree", *parents, "-m", "changes", tree, env=own)
+    made = checked_git(repo, "commit-tree", *parents, "-m", "changes", tree, env=own)
     return made.stdout.strip(), found
