@@ -31,13 +31,10 @@ class Reporter:
         """Yields a callback for the name of each step that has ended."""
         return nullcontext(lambda name: None)
 
-    def progress(self) -> AbstractContextManager[Callable[[str, int, int], None]]:
-        """Yields a callback for a file, the bytes read, and the bytes to read."""
-        return nullcontext(lambda file, done, total: None)
-
-    def rounds(self, activity: str) -> AbstractContextManager[Callable[[int, int], None]]:
-        """Yields a callback for the rounds done and all rounds."""
-        return nullcontext(lambda done, total: None)
+    def progress(self, unit: str = "MB") -> AbstractContextManager[Callable[[str, int, int], None]]:
+        """Yields a callback for a file or an activity, what is done, and all that is to do: in bytes if the
+        unit is MB."""
+        return nullcontext(lambda name, done, total: None)
 
     def planned(self, plan: BuildPlan, slots: int) -> None:
         """A build is about to start, with so many jobs at once."""
@@ -88,17 +85,13 @@ class Terminal(Reporter):
             yield step
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[str, int, int], None]]:
+    def progress(self, unit: str = "MB") -> Iterator[Callable[[str, int, int], None]]:
         with Foot() as foot:
 
-            def read(file: str, done: int, total: int) -> None:
+            def read(name: str, done: int, total: int) -> None:
                 if foot.due:
-                    figures = f"{done / 1e6:.0f}/{total / 1e6:.0f} MB"
-                    foot.draw(_bar(file.rsplit("/", 1)[-1], done, total, figures, foot.room))
+                    size = 1e6 if unit == "MB" else 1
+                    figures = f"{done / size:.0f}/{total / size:.0f} {unit}"
+                    foot.draw(_bar(name.rsplit("/", 1)[-1], done, total, figures, foot.room))
 
             yield read
-
-    @contextmanager
-    def rounds(self, activity: str) -> Iterator[Callable[[int, int], None]]:
-        with Foot() as foot:
-            yield lambda done, total: foot.draw(_bar(activity, done, total, f"{done}/{total}", foot.room))

@@ -41,11 +41,9 @@ class ApplyRequest(PlanRequest):
     wait: WaitOption = 0.0
 
 
-def _refuse(report: ChangeReport) -> bool:
-    return False
-
-
-def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm = _refuse) -> ChangeReport:
+def apply(
+    request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm = lambda report: False
+) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
     Refused if files would be deleted, unless the request says `yes` or `confirm` agrees."""
     from torchsmith.workspace import git

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -58,8 +59,9 @@ def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildCompar
     ]
     shares = busy_shares()
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
-    with reporter.rounds(f"on core {', '.join(map(str, plan.cores))}") as progress:
-        return compare_builds(subjects, plan, shares, opened.catalog, progress)
+    activity = f"on core {', '.join(map(str, plan.cores))}"
+    with reporter.progress("rounds") as progress:
+        return compare_builds(subjects, plan, shares, opened.catalog, partial(progress, activity))
 
 
 def run(

@@ -109,12 +109,7 @@ def run(*, request: VerifyRequest, svg: SvgOption = None, json: JsonOption = Fal
 
 
 def _print_verified(verified: VerifyReport) -> None:
-    _print_report(verified.report)
-    if verified.comparison:
-        _print_comparison(verified.comparison)
-
-
-def _print_report(report: Report) -> None:
+    report = verified.report
     write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
     columns([row for row in _rows(report) if row[1]], ("cyan",))
     if report.gpu:
@@ -127,6 +122,8 @@ def _print_report(report: Report) -> None:
         table(("library", "GPU code"), rows, broken=("GPU code",))
     print_checks(_demangled(report.checks))
     write(*_verdict(report))
+    if verified.comparison:
+        _print_comparison(verified.comparison)
 
 
 def _rows(report: Report) -> list[tuple[str, str]]:
