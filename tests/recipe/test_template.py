@@ -13,13 +13,10 @@ from torchsmith.core.process import run
 from torchsmith.recipe.template import (
     FOLDER,
     Expression,
-    HoleTexts,
     Part,
     SourceLine,
     TemplateError,
-    TemplateValue,
     compile_lines,
-    partly,
     render,
     template,
 )
@@ -96,19 +93,3 @@ def test_nix_reads_back_exactly_what_was_written(one: str, two: str) -> None:
     assert done.ok, done.stderr
     flat = "x" + one.replace("\n", " ") + "x"
     assert json.loads(done.stdout) == [one, flat, {"k": two, "l": [one]}]
-
-
-def test_filling_in_two_steps_gives_the_same_text_as_one() -> None:
-    parts = compile_text(
-        '#? if gpu\n@what@ for @gpu@: ${@flags@}\n#? end\nname = "@cell@ @what@"; # @cell@\n'
-    )
-    values: dict[str, TemplateValue] = {
-        "what": 'a "b"',
-        "gpu": "sm90",
-        "flags": ["-mavx", "-mfma"],
-        "cell": "x-${y}",
-    }
-    later = ("gpu", "flags", "cell")
-    begun = partly(parts, values, later)
-    own = {"cell": str(values["cell"])}
-    assert HoleTexts(values).render(begun, own) == render(parts, values)

@@ -15,11 +15,11 @@ A value can be an `Expression` of Nix in place of text; it is then interpolated.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Literal, cast
 
 from torchsmith.core.nixtext import NixValue, in_comment, in_indented, in_quotes, nix_value
 from torchsmith.core.problem import Problem, Where, did_you_mean
@@ -46,9 +46,9 @@ class SourceLine:
         return Where(self.file, self.number) if self.file else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Hole:
-    """A place to fill, where it is, and the indentation of its line. One of a kind, so quick to find."""
+    """A place to fill, where it is, and the indentation of its line."""
 
     name: str
     state: State
@@ -129,12 +129,9 @@ def _choice(directive: str, lines: Iterator[TemplateLine], source: SourceLine) -
     return Choice(kind, subject, then, otherwise, source.where)  # type: ignore[arg-type]
 
 
-P = TypeVar("P", Part, str | Hole)
-
-
-def merged(parts: Sequence[P]) -> tuple[P, ...]:
+def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Neighbouring texts as one."""
-    merged: list[P] = []
+    merged: list[Part] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(last := merged[-1], str):
             merged[-1] = last + part
@@ -242,64 +239,24 @@ def _nested_parts(nested: Nested, indent: str, marked: bool) -> tuple[Part, ...]
 
 def render(parts: Sequence[Part], values: TemplateValues) -> str:
     """Fill a template. `fixes` among the values names the fixes that are on."""
-    return "".join(cast("Iterator[str]", _partly(parts, values, ())))
+    return "".join(_filled(parts, values))
 
 
-def partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> PartialTemplate:
-    """Fill what is known now; holes of the names in `later` stay, and everything else becomes plain text."""
-    left = merged(list(_partly(parts, values, later)))
-    texts = [part if isinstance(part, str) else "" for part in left]
-    return PartialTemplate(
-        texts, [(place, part) for place, part in enumerate(left) if isinstance(part, Hole)]
-    )
-
-
-def _partly(parts: Sequence[Part], values: TemplateValues, later: Collection[str]) -> Iterator[str | Hole]:
-    """The texts of a template, and the holes that stay for later."""
+def _filled(parts: Sequence[Part], values: TemplateValues) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):
             yield part
         elif isinstance(part, Hole):
-            if part.name in later:
-                yield part
-            elif isinstance(value := values.get(part.name), Nested):
-                yield from _partly(_nested_parts(value, part.indent, MARKS in values), values, later)
+            if isinstance(value := values.get(part.name), Nested):
+                yield from _filled(_nested_parts(value, part.indent, MARKS in values), values)
             else:
                 yield _fill(part, values)
         elif part.kind == "each":
             for item in _items(part.name, part, values):
                 added = item if isinstance(item, Mapping) else {"item": item}
-                rest = [name for name in later if name not in added]
-                yield from _partly(part.then, {**values, **added}, rest)
+                yield from _filled(part.then, {**values, **added})
         else:
-            yield from _partly(part.then if _holds(part, values) else part.otherwise, values, later)
-
-
-@dataclass(frozen=True, slots=True)
-class PartialTemplate:
-    """A template with nothing but holes left: its texts, and the places among them that are still empty."""
-
-    texts: list[str]
-    holes: list[tuple[int, Hole]]
-
-
-class HoleTexts(dict[Hole, str]):
-    """Holes as text for values that many recipes have in common, each made once."""
-
-    def __init__(self, common: TemplateValues) -> None:
-        self.common = common
-
-    def __missing__(self, hole: Hole) -> str:
-        text = self[hole] = _fill(hole, self.common)
-        return text
-
-    def render(self, partial: PartialTemplate, own: Mapping[str, str]) -> str:
-        """A template filled with its own values and the common ones."""
-        texts = partial.texts.copy()
-        for place, hole in partial.holes:
-            name = hole.name
-            texts[place] = _escaped(own[name], hole.state) if name in own else self[hole]
-        return "".join(texts)
+            yield from _filled(part.then if _holds(part, values) else part.otherwise, values)
 
 
 def _holds(choice: Choice, values: TemplateValues) -> bool:

@@ -8,15 +8,7 @@ from torchsmith.catalog import Catalog, CudaPackage, CudaVersion, Package, Pin
 from torchsmith.core.problem import Invalid, Where
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.recipe.header import with_header
-from torchsmith.recipe.template import (
-    HoleTexts,
-    PartialTemplate,
-    TemplateValue,
-    lines_of,
-    partly,
-    render,
-    template,
-)
+from torchsmith.recipe.template import TemplateValue, lines_of, render, template
 from torchsmith.recipe.values import CellFacts, RecipeOptions, cuda_package_values
 
 MARK = "torchsmithPackage"  # what a probe calls a package of the matrix in its derivation
@@ -54,30 +46,23 @@ def check_nix(text: str, places: Mapping[int, Where]) -> None:
 
 
 class RecipeWriter:
-    """Writes recipes of one workspace; what cells have in common is filled in once."""
+    """Writes recipes of one workspace; what cells have in common is looked up once."""
 
     def __init__(self, catalog: Catalog, options: RecipeOptions) -> None:
         self.catalog = catalog
         self.options = options
-        self._partial: dict[object, PartialTemplate] = {}
-        self._hole_texts: dict[str, HoleTexts] = {}
+        self._common: dict[object, dict[str, TemplateValue]] = {}
 
     def recipe(self, cell: Cell) -> str:
         """A recipe that is complete in itself."""
         facts = CellFacts(cell, self.catalog, self.options)
         # The nightly's common part names its cell.
         key: object = cell.name if facts.build.style == "nightly" else facts.common_key
-        if key not in self._partial:
-            own = facts.own_values()
-            values = facts.common_values() | own
-            self._check(facts, values)
-            self._partial[key] = partly(template(family(facts)), values, own)
-        variant = cell.variant
-        # Cells of other packages and Pythons have the same texts for their GPU and CPU.
-        target = variant.cell.removeprefix(variant.python.slug)
-        if target not in self._hole_texts:
-            self._hole_texts[target] = HoleTexts(facts.own_values())
-        body = self._hole_texts[target].render(self._partial[key], {"cell": variant.cell})
+        own = facts.own_values()
+        if key not in self._common:
+            self._common[key] = facts.common_values()
+            self._check(facts, self._common[key] | own)
+        body = render(template(family(facts)), self._common[key] | own)
         return with_header(body, about(cell), ".nix")
 
     def _check(self, facts: CellFacts, values: dict[str, TemplateValue]) -> None:
