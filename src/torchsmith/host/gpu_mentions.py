@@ -134,14 +134,12 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
-    """The names in sentences, each once, and the lines that they are in; the kernel's own line decides."""
+    """The names in sentences, each once, and the lines that they are in."""
     found: dict[str, tuple[FoundName, str]] = {}
-    for line in sorted(lines, key=lambda line: not line.startswith("NVRM: The ")):
+    for line in lines:
         field = words("capability").search(line) is not None and not words("supported").search(line)
         for named in find_gpus(line, catalog, field=field):
             found.setdefault(named.name, (named, line))
-        if found and line.startswith("NVRM: The "):
-            return list(found.values())
     for line in lines if found else ():  # beside a GPU of another line
         for named in find_gpus(line, catalog, field=True):
             if SERIES.fullmatch(named.name):
