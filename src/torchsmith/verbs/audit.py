@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -96,13 +96,13 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
-    found = report.findings
-    wanted = [_chosen(finding, unsafe=request.unsafe_fixes) for finding in found]
-    fixes, count = fixed(wanted, unsafe=request.unsafe_fixes)
-    report = replace(report, findings=_fixable(wanted, {change.path for change in fixes}))
+    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in report.findings)
+    fixes, count = fixed(report.findings, unsafe=request.unsafe_fixes)
+    files = {change.path for change in fixes}
+    shown = (_offered(finding, files, unsafe=request.unsafe_fixes) for finding in report.findings)
+    report = replace(report, findings=tuple(shown))
     if not (request.fix or request.diff):
         return report
-    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in found)
     if unsafe and not request.unsafe_fixes:
         reporter.note(f"--unsafe-fixes would fix {unsafe} more, and change what is built")
     recovered = ""
@@ -117,22 +117,17 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     return replace(report, diff=diff, fixed=count, recovered=recovered)
 
 
-def _chosen(finding: Finding, *, unsafe: bool) -> Finding:
-    """Return the finding without a fix that was not asked for: it becomes a hint."""
-    if finding.fix is None or finding.fix.safe or unsafe:
+def _offered(finding: Finding, files: Collection[str], *, unsafe: bool) -> Finding:
+    """Return the finding; a fix that was not asked for, or is of a file that is not edited because it is
+    generated, becomes a hint."""
+    fix = finding.fix
+    if fix is None:
         return finding
-    return replace(finding, fix=None, hint=finding.hint or f"--fix --unsafe-fixes will {finding.fix.title}")
-
-
-def _fixable(findings: Iterable[Finding], files: Collection[str]) -> tuple[Finding, ...]:
-    """Return the findings, with a fix only in files that can be fixed. A generated file is not edited: its
-    fixes become hints."""
-    return tuple(
-        replace(finding, fix=None, hint=finding.hint or finding.fix.title)
-        if finding.fix and finding.where.file not in files
-        else finding
-        for finding in findings
-    )
+    wanted = fix.safe or unsafe
+    if wanted and finding.where.file in files:
+        return finding
+    how = fix.title if wanted else f"--fix --unsafe-fixes will {fix.title}"
+    return replace(finding, fix=None, hint=finding.hint or how)
 
 
 class RuleReport(msgspec.Struct, frozen=True):
