@@ -68,20 +68,6 @@ def test_an_unchanged_repository_is_not_judged_again(workspace: Path, judged: li
     assert audit((workspace,)) == first
 
 
-def test_the_same_files_named_from_another_folder_are_not_judged_again(
-    workspace: Path, judged: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = recipe_of(workspace)
-    file.write_text(file.read_text().replace("-mavx512f", "-mavx"))
-    kept(workspace)
-    judged.clear()
-    monkeypatch.chdir(workspace)
-    here = kept(Path())
-    assert judged == []
-    assert here == audit((Path(),))
-    assert any(one.where.file == str(file.relative_to(workspace)) for one in here.findings)
-
-
 def test_one_edit_costs_one_judgement(workspace: Path, judged: list[str]) -> None:
     clean = kept(workspace)
     judged.clear()

@@ -29,7 +29,6 @@ class CachedFindings(msgspec.Struct, frozen=True, array_like=True):
     """What a file's text gave away."""
 
     digest: str
-    label: str  # as its findings name the file
     result: FileFindings
 
 
@@ -66,20 +65,12 @@ class FindingsCache:
     def checked(self, task: CheckTask) -> FileFindings | None:
         """Return the cached findings of a file, if nothing has changed since."""
         cached = self._cached.get(_name(task))
-        if cached is None or cached.digest != self._digest(task):
-            return None
-        if cached.label == task.label:
-            return cached.result
-        findings = cached.result.findings
-        if any(finding.where.file != cached.label for finding in findings):
-            return None
-        named = (replace(finding, where=replace(finding.where, file=task.label)) for finding in findings)
-        return replace(cached.result, findings=tuple(named))  # named from another folder
+        return cached.result if cached and cached.digest == self._digest(task) else None
 
     def keep(self, checked: Mapping[CheckTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
         results = {
-            _name(task): CachedFindings(self._digest(task), task.label, replace(result, form=None))
+            _name(task): CachedFindings(self._digest(task), replace(result, form=None))
             for task, result in checked.items()
             if result.lasting
         }
@@ -89,7 +80,8 @@ class FindingsCache:
     def _digest(self, task: CheckTask) -> str:
         """All that the result of a file rests on besides the rules and the catalog."""
         if task not in self._digests:
-            digest = hashlib.sha256(f"{self.context.lines.get(package_name(task.path))}\0".encode())
+            line = self.context.lines.get(package_name(task.path))
+            digest = hashlib.sha256(f"{line}\0{task.label}\0".encode())  # findings have the label
             if task.kind == "expression":
                 locked = locked_nixpkgs(task.path)
                 digest.update(f"{locked}{(task.path.parent / 'flake.lock').is_file()}".encode())

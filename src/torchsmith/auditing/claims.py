@@ -136,11 +136,6 @@ def vocabulary(catalog: Catalog) -> Vocabulary:
     return Vocabulary(catalog)
 
 
-def claims_in(text: str, catalog: Catalog) -> tuple[Claim, ...]:
-    """What a piece of prose claims; what it only sets apart is left out."""
-    return vocabulary(catalog).read(text)
-
-
 def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
     ends = [end.end() for end in END.finditer(text)]
     for match in known.pattern.finditer(text):
@@ -182,13 +177,13 @@ ECHO = re.compile(r"echo +[\"']([^\n]*)[\"'](?! *>)")
 @lru_cache(maxsize=4)  # every rule about prose asks of the same recipe
 def claims_of(subject: Subject) -> tuple[PlacedClaim, ...]:
     """Every claim in the prose of a recipe; comments of a file that others call are about all of them."""
-    recipe, catalog = subject.body, subject.catalog
+    recipe, read = subject.body, vocabulary(subject.catalog).read
     placed: list[PlacedClaim] = []
     for text, spans in _comment_blocks(recipe) if recipe is subject.recipe else ():
-        claims = claims_in(text, catalog)
+        claims = read(text)
         placed += [("comment", claim, spans[text.count("\n", 0, claim.start)]) for claim in claims]
     for description in recipe.descriptions:
-        claims = claims_in(description.value, catalog)
+        claims = read(description.value)
         placed += [
             ("description", claim, _line_of(recipe, description.span, description.value, claim.start))
             for claim in claims
@@ -197,7 +192,7 @@ def claims_of(subject: Subject) -> tuple[PlacedClaim, ...]:
         for line in ECHO.finditer(phase.value):
             banner = line[1].replace("(TORCH_CUDA_ARCH_LIST=$TORCH_CUDA_ARCH_LIST)", "")
             place = _line_of(recipe, phase.span, phase.value, line.start())
-            placed += [("banner", claim, place) for claim in claims_in(banner, catalog)]
+            placed += [("banner", claim, place) for claim in read(banner)]
     return tuple(placed)
 
 
