@@ -13,7 +13,7 @@ from torchsmith.catalog import Line, Pin
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
 from torchsmith.edit.line import is_buildable, line_rows
-from torchsmith.edit.pin import Move, pin_at, probed
+from torchsmith.edit.pin import Move, find_pin, pin_at, probed
 from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix.channel import ARCHIVE, GIT_REMOTE, REVISION, download, head_of
 from torchsmith.nix.tool import find_nix
@@ -64,7 +64,7 @@ class Channel:
         """The newest revision. What it has is read from a download, which Nix keeps, if the catalog does not
         know it. Raises MissingRequirement if the server does not answer."""
         rev = self._newest_revision()
-        known = pin = self._pin(rev)
+        known = pin = find_pin(rev, self.workspace.catalog)
         if pin is None or not pin.probed:
             move, tree = self._downloaded(Move("", rev))
             pin, _ = pin_at(self._probed(move, tree), self.workspace.catalog)
@@ -154,7 +154,7 @@ class Channel:
     def _downloaded(self, move: Move) -> tuple[Move, Path | None]:
         """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or
         of the newest one. A stated revision that cannot be downloaded stays unknown."""
-        known = self._pin(move.rev)
+        known = find_pin(move.rev, self.workspace.catalog)
         if known is not None and known.sha256 and known.probed:
             return move, None
         rev = known.rev if known else move.rev
@@ -162,7 +162,7 @@ class Channel:
             return move, None
         try:
             rev = rev or self._newest_revision()
-            same = self._pin(rev)
+            same = find_pin(rev, self.workspace.catalog)
             recorded = move.sha256 or (same.sha256 if same else "")
             with self.progress() as progress:
                 tree = download(
@@ -184,10 +184,6 @@ class Channel:
 
     def _newest_revision(self) -> str:
         return head_of(self.name, self.workspace.settings.sources.nixpkgs or GIT_REMOTE)
-
-    def _pin(self, rev: str) -> Pin | None:
-        pins = self.workspace.catalog.pins.values()
-        return next((pin for pin in pins if rev and rev in (pin.rev, pin.name)), None)
 
 
 def _with_companions(move: Move, pin: Pin, line: Line) -> Move:

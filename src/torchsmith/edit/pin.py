@@ -19,6 +19,7 @@ from torchsmith.core.toml_edit import drop, merged
 from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import FactMove, Proposal, proposed
 from torchsmith.matrix.cells import find_line
+from torchsmith.nix.channel import REVISION
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
@@ -34,7 +35,6 @@ UNPROBED = {
     "unproved": "its contents are unknown; --nixpkgs TREE reads them",
 }
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
-REVISION = re.compile(r"[0-9a-f]{40}")
 HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
 FactTable = dict[str, Any]
 
@@ -113,9 +113,14 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     return replace(proposal, to_learn=tuple(to_learn(catalog.lines[line.name], catalog, used)))
 
 
+def find_pin(rev: str, catalog: Catalog) -> Pin | None:
+    """The pin of a revision, or by its name; None if the catalog has none."""
+    return next((pin for pin in catalog.pins.values() if rev in (pin.rev, pin.name)), None)
+
+
 def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
     """The move with what a tree of its revision has, if there is one and the catalog does not know it."""
-    known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
+    known = find_pin(move.rev, catalog)
     if not move.rev or tree is None or (known and known.torch_shape):
         return move
     return replace(move, probed=probe(find_nix(), tree, catalog))
@@ -221,7 +226,7 @@ def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     if move.sha256 and not HASH.fullmatch(move.sha256):
         raise Invalid(f"{move.sha256!r} is not a sha256", hint="as nix-prefetch-url --unpack prints it")
     stated = {"sha256": move.sha256} if move.sha256 else {}
-    known = next((pin for pin in catalog.pins.values() if move.rev in (pin.rev, pin.name)), None)
+    known = find_pin(move.rev, catalog)
     if known is not None and not move.probed:
         return known, stated
     if known is None and not REVISION.fullmatch(move.rev):
