@@ -194,3 +194,41 @@ def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path:
     (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
     (folder / f"vllm-python312-cuda12_9-sm100-{end}.nix".replace("-.", ".")).write_text(WHOLE_SET)
     assert spoken(judged(tmp_path), tmp_path) == set()
+
+
+BY_OVERLAY = """let pkgs = import (builtins.fetchTarball {
+  url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+}) {
+  system = "x86_64-linux";
+  config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ "9.0" ]; };
+  overlays = [ (final: prev: {
+    python3Packages = prev.python3Packages.override {
+      overrides = pfinal: pprev: {
+        torch = (pprev.torch.override { cudaSupport = true; gpuTargets = [ "9.0" ]; }).overrideAttrs (old: {
+          preConfigure = (old.preConfigure or "") + ''
+            export CFLAGS="-mavx2 -mfma -mf16c" CXXFLAGS="-mavx2 -mfma -mf16c"
+          '';
+        });
+      };
+    };
+  }) ];
+};
+in TORCHVISION.overrideAttrs (old: {
+  pname = "torchvision-python313-cuda12_8-sm90-avx2";
+  propagatedBuildInputs = old.propagatedBuildInputs ++ [ pkgs.python3Packages.torch.out ];
+  preConfigure = ''
+    export CFLAGS="-mavx2 -mfma -mf16c"
+    export CXXFLAGS="-mavx2 -mfma -mf16c"
+  '';
+  meta = old.meta // { platforms = [ "x86_64-linux" ]; };
+})
+"""
+
+
+@pytest.mark.parametrize("arguments", ["", ".override { torch = pkgs.python3Packages.torch; }"])
+def test_an_overlay_may_make_the_torch_of_a_companion(arguments: str, tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    package = f"(pkgs.python3Packages.torchvision{arguments})"
+    text = BY_OVERLAY.replace("TORCHVISION", package)
+    (folder / "torchvision-python313-cuda12_8-sm90-avx2.nix").write_text(text)
+    assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)}.isdisjoint({"TS303", "TS702"})

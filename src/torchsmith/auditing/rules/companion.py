@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, Defect, convention, rewrite, rule
+from torchsmith.auditing.rules.expressions import PYTHON_SET
 from torchsmith.catalog import Line
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Bound, Located, Override, Value
 from torchsmith.workspace.subject import Subject
 
-STOCK_TORCH = re.compile(r"\w+\.python3\d*Packages\.torch")
+STOCK_TORCH = re.compile(rf"{PYTHON_SET.pattern}\.torch")
 
 
 def _own(subject: Subject, kind: str) -> list[Override]:
@@ -52,12 +53,17 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):
         return  # all of the package set is built for that GPU, and the name requires nothing else
+    if not subject.imports_readable:
+        return
+    torches = [override.of for override in subject.overrides_of("torch", "pytorch")]
+    if torches and not any(map(STOCK_TORCH.search, torches)):
+        return  # an overlay makes the torch of the package set another one
     overrides = _own(subject, "override")
-    if subject.imports_readable and not any("torch" in override.arguments for override in overrides):
+    if not any("torch" in override.arguments for override in overrides):
         yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)
-    for given in (override.arguments.get("torch") for override in overrides):
+    for given in (override.arguments.get("torch") for override in overrides if torches):
         text = subject.body.syntax.data[given.span.start : given.span.end].decode() if given else ""
-        if given and subject.imports_readable and STOCK_TORCH.fullmatch(text):
+        if given and STOCK_TORCH.fullmatch(text):
             yield Defect(f"the companion is given {text}, which is not that of its cell", given.span)
 
 

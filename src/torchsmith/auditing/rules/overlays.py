@@ -83,6 +83,11 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
     for package, overlay in _changed(subject):
         if package in seen:
             yield Defect(f"{package} is changed by two overlays", overlay.span)
+        elif package == "torch" and not any(
+            "src" in override.arguments and overlay.span.start <= override.span.start < overlay.span.end
+            for override in subject.overrides_of("torch")
+        ):
+            pass  # it configures the pin's own
         elif package in ORDER and package not in needed:
             line = subject.line.name if subject.line else "this line"
             yield Defect(f"{line} needs no overlay for {package} here", overlay.span)
