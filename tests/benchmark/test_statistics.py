@@ -61,7 +61,7 @@ def chance_at(a: list[float], b: list[float], ratio: float) -> float:
     return estimate([one / ratio for one in a], b, FAMILY).chance
 
 
-@pytest.mark.parametrize(("family", "rounds"), [(1, 6), (3, 7), (20, 10), (26, 11)])
+@pytest.mark.parametrize(("family", "rounds"), [(1, 6), (3, 7), (20, 10), (26, 11), (33, 11)])
 def test_fewer_rounds_could_show_nothing(family: int, rounds: int) -> None:
     assert fewest_rounds(family) == rounds
     assert chance([1.0 + one for one in range(rounds)]) <= LEVEL / family

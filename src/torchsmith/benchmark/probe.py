@@ -34,6 +34,16 @@ def inputs(torch: Any, *shapes: tuple[int, ...]) -> Tensors:
     return tuple(numbers(torch, shape, seed) for seed, shape in enumerate(shapes, 1))
 
 
+def backward(torch: Any, model: Callable[..., Any]) -> Callable[..., Any]:
+    """A model forward and backward: the gradient of its first weight."""
+
+    def run(values: Any, *weights: Any) -> Any:
+        leaves = [weight.detach().requires_grad_() for weight in weights]
+        return torch.autograd.grad(model(values, *leaves).square().mean(), leaves)[0]
+
+    return torch.enable_grad()(run)
+
+
 def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float]]:
     """Every operation: its kind, its inputs, itself, and how far it may be from float64."""
     nn = torch.nn.functional
@@ -45,6 +55,17 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
     norm = (numbers(torch, rows), (rows[1],))
     attention = tuple(tensor.mul(2) for tensor in inputs(torch, *((1, 8, 128, 64),) * 3))
     sequence = (numbers(torch, (1 << 16,), distinct=True),)
+    square = numbers(torch, (128, 128), distinct=True)
+    definite = square.mm(square.T).add(torch.eye(128), alpha=2)
+    model = inputs(torch, (64, 256), (512, 256), (256, 512))
+    small_net = inputs(torch, (4, 3, 32, 32), (16, 3, 3, 3), (16, 16, 3, 3))
+
+    def perceptron(values: Any, first: Any, second: Any) -> Any:
+        return nn.linear(nn.gelu(nn.linear(values, first)), second)
+
+    def network(values: Any, first: Any, second: Any) -> Any:
+        return nn.conv2d(nn.conv2d(values, first, padding=1).relu(), second, stride=2)
+
     return {
         "add": ("elementwise", inputs(torch, large, large), torch.add, 1e-6),
         "multiply-add": ("elementwise", inputs(torch, large, large, large), torch.addcmul, 1e-6),
@@ -62,6 +83,7 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
         "maximum of rows": ("reductions", inputs(torch, rows), lambda a: a.amax(1), 0.0),
         "softmax": ("reductions", inputs(torch, rows), lambda a: torch.softmax(a, 1), 1e-5),
         "layer norm": ("reductions", norm, nn.layer_norm, 1e-5),
+        "group norm": ("reductions", inputs(torch, image), lambda a: nn.group_norm(a, 8), 1e-5),
         "cumulative sum": ("reductions", (positive,), lambda a: a.cumsum(0), 1e-4),
         "GEMM 256": ("GEMM", inputs(torch, (256, 256), (256, 256)), torch.mm, 1e-4),
         "GEMM 256 bfloat16": ("GEMM", half, torch.mm, 2e-2),
@@ -84,6 +106,12 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
         "sort": ("sort", sequence, lambda a: torch.sort(a)[0], 0.0),
         "top 16": ("sort", sequence, lambda a: torch.topk(a, 16)[0], 0.0),
         "embedding": ("embedding", lookup, nn.embedding, 0.0),
+        "Cholesky": ("linear algebra", (definite,), torch.linalg.cholesky, 1e-4),
+        "solve": ("linear algebra", (definite, square), torch.linalg.solve, 1e-3),
+        "singular values": ("linear algebra", (square,), torch.linalg.svdvals, 1e-4),
+        "perceptron": ("models", model, perceptron, 1e-4),
+        "perceptron backward": ("models", model, backward(torch, perceptron), 1e-3),
+        "convolutions backward": ("models", small_net, backward(torch, network), 1e-2),
         "small add": ("small tensors", inputs(torch, (8,), (8,)), torch.add, 1e-6),
         "small GEMM": ("small tensors", inputs(torch, (8, 8), (8, 8)), torch.mm, 1e-5),
         "small chain": ("small tensors", inputs(torch, (16,)), lambda a: (a * 2 + 1).relu().sum(), 1e-5),
