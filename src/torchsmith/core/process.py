@@ -1,4 +1,4 @@
-"""ChildProcess processes: no shell, a process group and limits of their own, and an end with ours."""
+"""Child processes: no shell, a process group and limits of their own, and an end with ours."""
 
 from __future__ import annotations
 
