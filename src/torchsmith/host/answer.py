@@ -51,7 +51,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"),
     ]
     if machine.sms:
-        parts.append(f"driver {machine.driver or 'unknown'}")
+        parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
     return "; ".join(parts)
 
 
