@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -110,12 +111,18 @@ def known_files(repo: Path) -> set[str]:
 
 
 def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
-    """Files below a folder that git does not ignore, and whether it knows them; None without git."""
-    if top(folder) is None or find("git") is None:
+    """Files below a folder that git does not ignore, and whether it knows them; None without git, and in a
+    repository of another user, which git does not read."""
+    repository = top(folder)
+    if repository is None or find("git") is None:
         return None
-    listing = checked_git(
-        folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", "--", under
-    )
+    options = ("-z", "-t", "--cached", "--others", "--exclude-standard")
+    try:
+        listing = checked_git(folder, "ls-files", *options, "--", under)
+    except Failed:
+        if (repository / ".git").stat().st_uid == os.geteuid():
+            raise
+        return None
     files = {entry[2:]: entry[0] != "?" for entry in listing.stdout.split("\0") if entry}
     return files or None
 
