@@ -34,8 +34,8 @@ def inputs(torch: Any, *shapes: tuple[int, ...]) -> Tensors:
     return tuple(numbers(torch, shape, seed) for seed, shape in enumerate(shapes, 1))
 
 
-def backward(torch: Any, model: Callable[..., Any]) -> Callable[..., Any]:
-    """A model forward and backward: the gradient of its first weight."""
+def backward(torch: Any, model: Callable[..., Any]) -> Any:
+    """A function that runs a model forward and backward: the gradient of its first weight."""
 
     def run(values: Any, *weights: Any) -> Any:
         leaves = [weight.detach().requires_grad_() for weight in weights]
