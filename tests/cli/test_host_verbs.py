@@ -374,6 +374,14 @@ def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None
     assert "avx512" in call("pick", "--facts", *reports("vm-hidden-avx512")).err
 
 
+def test_facts_of_a_product_are_asked_by_its_name(call: Call) -> None:
+    """As `pick GH200`: the product is the machine's GPU, and not a selector that facts would ignore."""
+    facts = json.loads(call("pick", "--facts", "GH200", "--json").out)
+    assert [gpu["sm"]["value"] for gpu in facts["gpus"]["value"]] == ["sm90"]
+    assert call("pick", "--facts", "GH2000").code == 2
+    assert call("pick", "--facts", "sm90").code == 2
+
+
 def test_this_machine_is_read(call: Call) -> None:
     result = call("pick", "--facts", "--json")
     assert result.code == 0

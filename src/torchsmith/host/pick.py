@@ -13,6 +13,7 @@ from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import by_name
 from torchsmith.core.text import grouped
+from torchsmith.host.candidates import Holds
 from torchsmith.host.cost import Cost, cost_of
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, Incompatible, Ranking, driver_steps, rank
@@ -32,8 +33,6 @@ from torchsmith.matrix import (
 from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.describe import why_not_newer
 from torchsmith.matrix.expand import isas_with
-
-Holds = Callable[[Variant], bool]  # whether a matrix has a cell
 
 
 class Stack(msgspec.Struct, frozen=True):

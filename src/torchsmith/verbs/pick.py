@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
@@ -18,11 +18,12 @@ from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Incomplete, Invalid, NotKnown, by_name
+from torchsmith.core.problem import Conflict, Incomplete, Invalid, by_name
 from torchsmith.core.text import counted
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
 from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on, reasons_for
+from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
     build_commands,
@@ -34,8 +35,6 @@ from torchsmith.host.cost import Cost
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
-from torchsmith.matrix import Accepted, Cell, assess
-from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -67,6 +66,13 @@ class PickRequest(Request):
     def opened(self) -> Workspace:
         """Return the workspace whose variants are candidates; without one, all that can be built."""
         return open_workspace(self.workspace, self.profile, alone="every")
+
+    def with_products(self, catalog: Catalog) -> Self:
+        """Return the request with the products among its selectors as the machine's GPUs."""
+        products = tuple(word for word in self.selectors if is_product(word, catalog))
+        selectors = tuple(word for word in self.selectors if word not in products)
+        machine = replace(self.machine, gpu=(*self.machine.gpu, *products))
+        return replace(self, selectors=selectors, machine=machine)
 
 
 class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,21 +133,20 @@ def pick(request: PickRequest | None = None) -> PickReport:
     request = request or PickRequest()
     opened = request.opened()
     catalog = opened.catalog
-    products = tuple(word for word in request.selectors if is_product(word, catalog))
-    if products:  # a product among the selectors is the machine's GPU
-        selectors = tuple(word for word in request.selectors if word not in products)
-        machine = replace(request.machine, gpu=(*request.machine.gpu, *products))
-        request = replace(request, selectors=selectors, machine=machine)
+    request = request.with_products(catalog)
     facts = request.machine.facts(catalog)
     python = _python(request.python) if request.python else active_python()
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
     candidates = opened.select(request.selectors).cells if complete else opened.cells_of(catalog.torch)
-    cells = _wanted_cells(candidates, request, python, catalog)
+    released = of_release(candidates, request.torch, catalog)
     stated = python if request.python else None
-    has: host.Holds | None = None if complete else opened.has
-    if not cells and stated and not complete:
-        cells, has = _for_python(stated, candidates, request, opened)
+    cells = [cell for cell in released if cell.variant.python == python]
+    if not cells and not stated:  # the active environment's Python counts if there is a build for it
+        cells = [*released]
+    has: Holds | None = None if complete else opened.has
+    if not cells and stated and has:
+        cells, has = for_python(stated, released, has, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
     answer = host.pick(
         facts,
@@ -160,7 +165,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
-        missing = _no_candidates(request, catalog)
+        missing = [*why_none(request.torch, request.python, catalog)]
     choice = [_chosen(assigned, answer, catalog, here) for assigned in answer.choice.variants]
     wheels = _wheels(answer, python, request, catalog)
     return PickReport(
@@ -192,7 +197,12 @@ def pick(request: PickRequest | None = None) -> PickReport:
 def pick_facts(request: PickRequest | None = None) -> HostFacts:
     """Return what is known about the machine, each fact with its source."""
     request = request or PickRequest()
-    return request.machine.facts(request.opened().catalog)
+    opened = request.opened()
+    request = request.with_products(opened.catalog)
+    if request.selectors:
+        opened.select(request.selectors)  # raises NotKnown for a word that is misspelt
+        raise Conflict(f"--facts takes GPUs only: {' '.join(request.selectors)} selects builds")
+    return request.machine.facts(opened.catalog)
 
 
 def _python(text: str) -> PythonVersion:
@@ -200,50 +210,6 @@ def _python(text: str) -> PythonVersion:
         return PythonVersion.parse(text)
     except BadValue as error:
         raise Invalid(str(error)) from error
-
-
-def _wanted_cells(
-    cells: Sequence[Cell], request: PickRequest, python: PythonVersion | None, catalog: Catalog
-) -> Sequence[Cell]:
-    """The cells of the wanted torch and Python; the active environment's Python counts if there are any.
-    Raises NotKnown for a release that is neither a line's nor a wheel's."""
-    if request.torch:
-        lines = {line.name for line in catalog.lines.values() if is_release(line.torch, request.torch)}
-        releases = [line.torch for line in catalog.releases]
-        if not lines and not any(is_release(torch, request.torch) for torch in catalog.wheel_releases):
-            hint = f"known are {', '.join(releases)}; torchsmith line list --online shows what is newest"
-            raise NotKnown(f"unknown torch release {request.torch!r}", hint=hint)
-        cells = [cell for cell in cells if cell.line in lines]
-    own = [cell for cell in cells if cell.variant.python == python]
-    return own if own or request.python else cells
-
-
-def _for_python(
-    python: PythonVersion, cells: Sequence[Cell], request: PickRequest, opened: Workspace
-) -> tuple[Sequence[Cell], host.Holds]:
-    """The cells of a built-in matrix for another Python than its own, and whether it has a cell."""
-    of_torch = _wanted_cells(cells, replace(request, python=""), None, opened.catalog)
-    made = []
-    for cell in of_torch:
-        variant = cell.variant.changed(python=python)
-        decision = assess(variant, opened.catalog, cell.line)
-        if isinstance(decision, Accepted):
-            made.append(Cell(variant, cell.line, decision.warnings))
-    usual = cells[0].variant.python
-    return made, lambda variant: opened.has(variant.changed(python=usual))
-
-
-def _no_candidates(request: PickRequest, catalog: Catalog) -> list[str]:
-    """Return that no candidate is of the wanted torch and Python, and what releases lack for a build."""
-    wanted = [f"torch {request.torch}"] * bool(request.torch) + [f"Python {request.python}"] * bool(
-        request.python
-    )
-    texts = [f"no candidate is of {' and '.join(wanted)}"]
-    for line in catalog.releases if request.torch else ():
-        state = state_of(line, catalog)
-        if is_release(line.torch, request.torch) and state.lacks:
-            texts.append(f"torch {line.torch} lacks {'; '.join(state.lacks)}; this finds it: {state.next}")
-    return texts
 
 
 def _wheels(

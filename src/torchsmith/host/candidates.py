@@ -1,0 +1,51 @@
+"""Which builds are candidates for a machine: those of a wanted torch release and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from torchsmith.catalog import Catalog, PythonVersion
+from torchsmith.catalog.ranges import is_release
+from torchsmith.core.problem import NotKnown
+from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix.describe import state_of
+
+Holds = Callable[[Variant], bool]  # whether a matrix has a cell
+
+
+def of_release(cells: Sequence[Cell], torch: str, catalog: Catalog) -> Sequence[Cell]:
+    """The cells of a torch release; all without one. Raises NotKnown for a release that is neither a line's
+    nor a wheel's."""
+    if not torch:
+        return cells
+    lines = {line.name for line in catalog.lines.values() if is_release(line.torch, torch)}
+    if not lines and not any(is_release(known, torch) for known in catalog.wheel_releases):
+        known = ", ".join(line.torch for line in catalog.releases)
+        hint = f"known are {known}; torchsmith line list --online shows what is newest"
+        raise NotKnown(f"unknown torch release {torch!r}", hint=hint)
+    return [cell for cell in cells if cell.line in lines]
+
+
+def for_python(
+    python: PythonVersion, cells: Sequence[Cell], has: Holds, catalog: Catalog
+) -> tuple[list[Cell], Holds]:
+    """The cells of a built-in matrix for another Python than its own, and whether it has a cell."""
+    made: list[Cell] = []
+    for cell in cells:
+        variant = cell.variant.changed(python=python)
+        decision = assess(variant, catalog, cell.line)
+        if isinstance(decision, Accepted):
+            made.append(Cell(variant, cell.line, decision.warnings))
+    usual = {cell.variant.python for cell in cells}
+    return made, lambda variant: any(has(variant.changed(python=own)) for own in usual)
+
+
+def why_none(torch: str, python: str, catalog: Catalog) -> Iterator[str]:
+    """Yield that no candidate is of the wanted torch and Python, and what releases lack for a build."""
+    wanted = [f"torch {torch}"] if torch else []
+    wanted += [f"Python {python}"] if python else []
+    yield f"no candidate is of {' and '.join(wanted)}"
+    for line in catalog.releases if torch else ():
+        state = state_of(line, catalog)
+        if is_release(line.torch, torch) and state.lacks:
+            yield f"torch {line.torch} lacks {'; '.join(state.lacks)}; this finds it: {state.next}"
