@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from torchsmith.building.events import Event, JobRetried, Tick
-from torchsmith.building.job import Job, Outcome, Tell
+from torchsmith.building.job import Job, OnEvent, Outcome
 from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
 from torchsmith.building.post_build import Copier, PostBuild, Verifier
 from torchsmith.building.processes import LogFile
@@ -54,7 +54,7 @@ class Scripted:
     def command(self, job: Job, cores: int) -> list[str]:
         return ["true"]
 
-    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+    def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
         with self._lock:
             self.started.append((job.name, cores))
             self._running += 1
@@ -81,13 +81,13 @@ def go(
     keep_going: bool = True,
     copier: Copier | None = None,
     look: Verifier | None = None,
-    tell: Tell = lambda _: None,
+    on_event: OnEvent = lambda _: None,
 ) -> tuple[BuildReport, Record, list[Event | Tick]]:
     record, events = open_record(tmp_path), list[Event | Tick]()
 
     def heard(event: Event | Tick) -> None:
         events.append(event)
-        tell(event)
+        on_event(event)
 
     run = Run(
         jobs=JobQueue(
@@ -170,11 +170,11 @@ def test_an_interrupt_does_not_wait_for_a_look_at_a_build(tmp_path: Path) -> Non
         over.wait(60)
         ended.append(name)
 
-    def tell(event: Event | Tick) -> None:
+    def on_event(event: Event | Tick) -> None:
         if isinstance(event, Tick) and begun.is_set():
             raise KeyboardInterrupt
 
-    finished, _, _ = go([job("a")], tmp_path, Scripted(), look=look, tell=tell)
+    finished, _, _ = go([job("a")], tmp_path, Scripted(), look=look, on_event=on_event)
     assert (finished.state, ended) == ("stopped", [])
     over.set()
 
@@ -188,7 +188,7 @@ def test_fail_fast_starts_nothing_more(tmp_path: Path) -> None:
 
 def test_an_error_of_ours_in_a_backend_is_told_as_a_failure_of_that_job(tmp_path: Path) -> None:
     class Refusing(Scripted):
-        def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+        def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
             raise Problem("flox is gone")
 
     finished, _, _ = go([job("a")], tmp_path, Refusing())

@@ -40,32 +40,32 @@ def shown(view: LiveView) -> str:
 
 def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
     view = LiveView(Foot(), plan(job(NAME), job("b")), slots=2)
-    view.tell(JobStarted(job=NAME, name=NAME, expected=3600.0))
-    view.tell(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
-    view.tell(JobSteps(job=NAME, done=3911, total=7093))
+    view.show(JobStarted(job=NAME, name=NAME, expected=3600.0))
+    view.show(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
+    view.show(JobSteps(job=NAME, done=3911, total=7093))
     text = shown(view)
     assert "cuda13_0-sm120-avx512vnni" in text
     assert all(len(line) < 80 for line in text.splitlines()[:-1])  # the last is cut as it is drawn
-    view.tell(JobEnded(job="b", name="b", state="failed", detail="no"))
+    view.show(JobEnded(job="b", name="b", state="failed", detail="no"))
     assert "1 failed" in " ".join(shown(view).split())
 
 
 def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     view = LiveView(Foot(), plan(job(NAME)))
-    view.tell(JobStarted(job=NAME, name=NAME, attempt=1))
-    view.tell(JobRetried(job=NAME, name=NAME, detail="the remote builder went away", attempt=2, seconds=61.0))
+    view.show(JobStarted(job=NAME, name=NAME, attempt=1))
+    view.show(JobRetried(job=NAME, name=NAME, detail="the remote builder went away", attempt=2, seconds=61.0))
     assert "attempt 2 in 1 min 01 s" in capsys.readouterr().err
     assert "1 min" in shown(view)
     assert "sm120-avx512vnni" in shown(view)
     assert all(len(line) < 80 for line in shown(view).splitlines()[:-1])
-    view.tell(JobStarted(job=NAME, name=NAME, attempt=2))
+    view.show(JobStarted(job=NAME, name=NAME, attempt=2))
     assert "1 min" not in shown(view)
 
 
 def test_a_log_has_a_line_for_every_tenth_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView({NAME: NAME})
     for done in range(0, 31, 2):
-        view.tell(JobSteps(job=NAME, done=done, total=30))
+        view.show(JobSteps(job=NAME, done=done, total=30))
     lines = capsys.readouterr().err.splitlines()
     steps = [re.search(r"(\d+) of 30", line) for line in lines]
     assert [int(found[1]) for found in steps if found] == [4, 6, 10, 12, 16, 18, 22, 24, 28, 30]

@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_answer(
 
 
 def test_only_errors_are_called_error() -> None:
-    """Programs tell an error from an answer by that key."""
+    """Programs distinguish an error from an answer by that key."""
     documents = [one for verb, one in DOCUMENTS.items() if verb != "build"]
     _, types = msgspec.json.schema_components(documents, schema_hook=lambda _: {"type": "string"})
     assert not [one for one in documents if "error" in types[one.__name__]["properties"]]

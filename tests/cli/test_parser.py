@@ -1,4 +1,4 @@
-"""The parser reads what requests declare; help and completion tell the same."""
+"""The parser reads what requests declare; help and completion show the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs that tell what the record holds: results that are gone, a record that cannot be read."""
+"""Verbs that show what the record holds: results that are gone, a record that cannot be read."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
-    """A build that needs what a report does not tell says so; a GPU is never served by a CPU build."""
+    """A build that needs what a report does not state says so; a GPU is never served by a CPU build."""
     report = REPORTS[name]
     facts = read_report(report.text, "report.txt")
     answer = pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])

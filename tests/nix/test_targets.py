@@ -13,7 +13,7 @@ from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.building.jobs import jobs_of
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.console import tell
+from torchsmith.cli.console import write_stderr
 from torchsmith.nix.derivation import read_derivation
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
@@ -148,7 +148,7 @@ def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.Captu
     ]
     gpus = narrowed_gpus(ours)
     assert gpus == ['"9.0"', '"9.0"', '"12.0"']
-    print_changes(ChangeReport(Path(), True, (), narrowed=gpus), tell)
+    print_changes(ChangeReport(Path(), True, (), narrowed=gpus), write_stderr)
     told = " ".join(capsys.readouterr().err.split())
     assert "3 recipes" in told
     assert "2 times" in told

@@ -32,14 +32,14 @@ def build(root: Path, told: Path) -> Cost:
     """What `torchsmith build --jobs 0` does."""
     with told.open("wb") as file, workspace_record(root) as (workspace, record):
 
-        def tell(event: Event | Tick) -> None:
+        def on_event(event: Event | Tick) -> None:
             if not isinstance(event, Tick):
                 file.write(msgspec.json.encode(event) + b"\n")
 
         request = BuildSpec(resources=Resources(jobs=0))
         ready = prepare(request, workspace, record)
         planned, children, began = time.process_time(), _children(), time.monotonic()
-        finished = ready.run(tell)
+        finished = ready.run(on_event)
         cost = Cost(
             finished.state,
             planned,

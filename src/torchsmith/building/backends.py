@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torchsmith.building.events import JobBuilding, JobPhase, JobSteps, RunNote
 from torchsmith.building.farm import Builder, able, machines_option
-from torchsmith.building.job import Job, Outcome, Tell
+from torchsmith.building.job import Job, OnEvent, Outcome
 from torchsmith.building.processes import LogFile, Processes
 from torchsmith.core.problem import MissingRequirement
 from torchsmith.core.process import find
@@ -56,11 +56,11 @@ class NixBackend:
         root = self.results / job.recipes[0] if job.recipes else shared
         return realise_command(self.nix, job.targets, options, cores=cores, root=root)
 
-    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+    def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
         """Run Nix to its end, write the log and report phases and steps."""
         for folder in (self.results, self.roots):
             folder.mkdir(parents=True, exist_ok=True)
-        reader, events = LogReader(), _JobEvents(job, tell, self._unreachable)
+        reader, events = LogReader(), _JobEvents(job, on_event, self._unreachable)
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()
 
@@ -93,7 +93,7 @@ class _JobEvents:
     """A job's events from Nix's: the last builder counts, and steps of the job's own build."""
 
     job: Job
-    tell: Tell
+    on_event: OnEvent
     unreachable: set[str]
     builder: str = ""
     killed: bool = False
@@ -105,19 +105,19 @@ class _JobEvents:
             case Building(derivation, builder):
                 if derivation in self.job.targets:
                     self.builder = builder
-                self.tell(JobBuilding(job=key, derivation=name_of(derivation), builder=builder))
+                self.on_event(JobBuilding(job=key, derivation=name_of(derivation), builder=builder))
             case LogPhase(derivation, phase):
-                self.tell(JobPhase(job=key, derivation=name_of(derivation), phase=phase))
+                self.on_event(JobPhase(job=key, derivation=name_of(derivation), phase=phase))
             case LogLine(derivation, text) if derivation in self.job.targets and (steps := NINJA.match(text)):
                 if (total := int(steps[2])) >= self.total:
                     self.total = total
-                    self.tell(JobSteps(job=key, done=int(steps[1]), total=total))
+                    self.on_event(JobSteps(job=key, done=int(steps[1]), total=total))
             case Failure(text) | LogLine(_, text) if SIGNALLED.search(text):
                 self.killed = True
             case LogLine("", text) if match := UNREACHABLE.match(text):
                 if match[1] not in self.unreachable:
                     self.unreachable.add(match[1])
-                    self.tell(RunNote(detail=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
+                    self.on_event(RunNote(detail=f"{match[1]} takes no builds: {match[2].splitlines()[0]}"))
             case _:
                 pass
 
@@ -159,11 +159,11 @@ class FloxBackend:
         stability = ["--stability", job.stability] if job.stability else []
         return [str(self.program), "build", "-d", str(self.root / job.repo), *stability, *job.targets]
 
-    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome:
+    def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
         """Build, then believe the link rather than the exit code."""
         with self._repository(job.repo):
             before = self.links(job)
-            code = self._run(job, cores, log, tell)
+            code = self._run(job, cores, log, on_event)
             after = self.links(job)
         fresh = bool(after) and after != before
         outputs = tuple(target for target, _ in after.values())
@@ -188,11 +188,11 @@ class FloxBackend:
         with self._lock:
             return self._locks.setdefault(repo, threading.Lock())
 
-    def _run(self, job: Job, cores: int, log: Path, tell: Tell) -> int:
+    def _run(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> int:
         def read_line(line: str) -> None:
             file.write(f"{line}\n")
             if steps := NINJA.search(line.partition("> ")[2] or line):
-                tell(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
+                on_event(JobSteps(job=job.key, done=int(steps[1]), total=int(steps[2])))
 
         # Flox has no option for cores; the Nix that it runs takes them from here.
         config = f"{os.environ.get('NIX_CONFIG', '')}\ncores = {cores}\n"

@@ -10,7 +10,7 @@ from typing import Protocol, TypedDict
 from torchsmith.building.events import Event, Tick
 from torchsmith.record import Work
 
-Tell = Callable[[Event | Tick], None]
+OnEvent = Callable[[Event | Tick], None]
 
 
 class JobName(TypedDict):
@@ -75,5 +75,5 @@ class Backend(Protocol):
         """What a person would type to do the same."""
         ...
 
-    def build(self, job: Job, cores: int, log: Path, tell: Tell) -> Outcome: ...
+    def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome: ...
     def stop(self) -> None: ...

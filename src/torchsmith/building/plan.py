@@ -67,11 +67,11 @@ def evaluate_recipes(
     nix: Nix,
     recipes: Sequence[RecipeFile],
     options: EvaluationOptions,
-    tell: Listener = lambda _: None,
+    on_event: Listener = lambda _: None,
 ) -> Evaluation:
     """Evaluate recipes and put their derivations into the store."""
     options = replace(options, cache=ResultCache(), instantiate=True)
-    results = reachable(evaluate(recipes, nix, options, tell=tell))
+    results = reachable(evaluate(recipes, nix, options, on_event=on_event))
     return Evaluation(graph_of(nix, results), failures_of(results))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torchsmith.building.events import RunNote
-from torchsmith.building.job import Job, Tell
+from torchsmith.building.job import Job, OnEvent
 from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import BuildPlan
 from torchsmith.building.processes import Processes, Stopped
@@ -24,7 +24,7 @@ Verifier = Callable[[str, str], VerificationRow | None]  # of a recipe's name an
 
 
 def fetch_present(
-    nix: Nix, plan: BuildPlan, graph: Graph, options: StoreOptions, results: Path, tell: Tell
+    nix: Nix, plan: BuildPlan, graph: Graph, options: StoreOptions, results: Path, on_event: OnEvent
 ) -> tuple[list[Built], list[str]]:
     """Fetch recipes that need no build, and keep them from being collected: those that are present then, and
     why others are not."""
@@ -32,7 +32,7 @@ def fetch_present(
     for name in (*plan.present, *plan.fetched):
         derivation = graph.recipes[name]
         if name in plan.fetched:
-            tell(RunNote(name=name, detail="fetched from a binary cache"))
+            on_event(RunNote(name=name, detail="fetched from a binary cache"))
         root = results / name
         root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.building.events import Event, RunNote
-from torchsmith.building.job import Job, Tell
+from torchsmith.building.job import Job, OnEvent
 from torchsmith.building.processes import LogFile
 from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Problem
@@ -27,7 +27,7 @@ class Recorder:
     record: Record
     number: int
     logs: Path
-    tell: Tell
+    on_event: OnEvent
     clock: Clock = field(default_factory=Clock)
     redact: Redact = field(default_factory=redactor)
     notes: list[str] = field(default_factory=list)
@@ -94,4 +94,4 @@ class Recorder:
                 self.event(RunNote(detail=note))
 
     def event(self, event: Event) -> None:
-        self.tell(msgspec.structs.replace(event, at=self.clock.now()))
+        self.on_event(msgspec.structs.replace(event, at=self.clock.now()))

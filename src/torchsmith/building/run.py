@@ -116,7 +116,7 @@ class Run:
                 self._ended(*message)
                 due = 0.0
             else:
-                self.recorder.tell(message)
+                self.recorder.on_event(message)
 
     def _start(self, job: Job, pool: ThreadPoolExecutor) -> None:
         jobs, cores = self.jobs, self.jobs.cores[job.key]

@@ -17,7 +17,7 @@ from torchsmith.building.backends import FloxBackend, NixBackend, require_flox
 from torchsmith.building.compile_cache import with_compile_cache
 from torchsmith.building.events import RecipeVerified, RunNote
 from torchsmith.building.farm import LOCAL, Builder, ask_isas, configured, require_able
-from torchsmith.building.job import Backend, Job, Outcome, Tell
+from torchsmith.building.job import Backend, Job, OnEvent, Outcome
 from torchsmith.building.jobs import recipes_above
 from torchsmith.building.plan import (
     BuildPlan,
@@ -167,7 +167,7 @@ class Prepared:
         }
         return Limits(slots, max(1, sum(slots.values())), share.cores)
 
-    def run(self, tell: Tell) -> BuildReport:
+    def run(self, on_event: OnEvent) -> BuildReport:
         """Build; two runs of a workspace exclude each other."""
         request, lock = self.request, self.folder / "build.lock"
         with exclusive(lock, what=f"building in {self.workspace.root}"):
@@ -175,12 +175,12 @@ class Prepared:
             self.sources = sources_now(self.recipes)
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
             post_build = PostBuild(self.verifier, copier)
-            present = self._take_present(post_build, tell)
+            present = self._take_present(post_build, on_event)
             number = self.record.start_run(request.backend, request.selectors, request.options())
             finished = Run(
                 jobs=JobQueue(self.plan.jobs, self.plan.expected, self.limits()),
                 retries=Retries(),
-                recorder=Recorder(self.record, number, self.folder / "logs" / str(number), tell),
+                recorder=Recorder(self.record, number, self.folder / "logs" / str(number), on_event),
                 backend=backend,
                 errors=self.workspace.catalog.errors.values(),
                 built=self._built,
@@ -205,31 +205,31 @@ class Prepared:
                 results={name: place for name in right if (place := stored(results / name)).exists()},
             )
 
-    def _take_present(self, post_build: PostBuild, tell: Tell) -> BuildReport:
+    def _take_present(self, post_build: PostBuild, on_event: OnEvent) -> BuildReport:
         """Fetch, root, record, verify and copy recipes that need no build."""
         if self.nix is None or self.graph is None:
             return BuildReport("done")
         derivations = list(self.graph.recipes.values())
         if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
-            tell(RunNote(detail=unkept))
+            on_event(RunNote(detail=unkept))
         else:
             self.close()
         results = self.folder / "results"
-        present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, tell)
+        present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, on_event)
         for recipe in present:
             self._note(recipe.name, recipe.derivation, recipe.outputs)
-        wrong = {recipe.name: why for recipe in present if (why := self._why_wrong(recipe, tell))}
+        wrong = {recipe.name: why for recipe in present if (why := self._why_wrong(recipe, on_event))}
         if post_build.copier is not None:
             outputs = {path for recipe in present for path in recipe.outputs}
             not_copied = {path for recipe in present if recipe.name in wrong for path in recipe.outputs}
             paths = {*outputs, *built_below(self.nix, self.graph, self.workspace.catalog)} - not_copied
             notes += filter(None, [post_build.copier.copy(sorted(paths))])
         for note in notes:
-            tell(RunNote(detail=note))
+            on_event(RunNote(detail=note))
         names = tuple(recipe.name for recipe in present)
         return BuildReport("done", notes=tuple(notes), settled=names, wrong=wrong)
 
-    def _why_wrong(self, recipe: Built, tell: Tell) -> str:
+    def _why_wrong(self, recipe: Built, on_event: OnEvent) -> str:
         """What is wrong with a build that was there, by the record, or else verified now; empty: nothing."""
         if self.verifier is None or not recipe.outputs:
             return ""
@@ -239,7 +239,7 @@ class Prepared:
             if verdict is None:
                 return ""
             self.record.note_verdict(msgspec.structs.replace(verdict, derivation=recipe.derivation))
-        tell(RecipeVerified(name=recipe.name, ok=verdict.ok, detail=verdict.detail))
+        on_event(RecipeVerified(name=recipe.name, ok=verdict.ok, detail=verdict.detail))
         return "" if verdict.ok else verdict.detail or "no check says why"
 
     def _built(self, job: Job, outcome: Outcome) -> None:
@@ -259,7 +259,7 @@ def prepare(
     workspace: Workspace,
     record: Record,
     *,
-    tell: Listener = lambda _: None,
+    on_event: Listener = lambda _: None,
     verifier: Verifier | None = None,
 ) -> Prepared:
     """Evaluate and plan; builds nothing. Raises Invalid, Conflict, MissingRequirement."""
@@ -282,7 +282,7 @@ def prepare(
     evaluated = EvaluationOptions(
         trees=request.trees, addresses=workspace.addresses, phases=phases, keeper=keeper
     )
-    evaluation = evaluate_recipes(nix, recipes, evaluated, tell)
+    evaluation = evaluate_recipes(nix, recipes, evaluated, on_event)
     rehearsals = None
     if request.rehearse:
         evaluation, rehearsals = choose_rehearsals(nix, evaluation, options, workspace.catalog)

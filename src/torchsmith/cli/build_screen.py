@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from torchsmith.building import events
-from torchsmith.building.job import Tell
+from torchsmith.building.job import OnEvent
 from torchsmith.building.plan import BuildPlan
-from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, laid_out, paint, tell
+from torchsmith.cli.console import COLUMN_GAP, Foot, Painted, laid_out, paint, write_stderr
 from torchsmith.cli.reporter import Terminal, cut
 from torchsmith.core.text import counted, duration, printable
 
@@ -23,7 +23,7 @@ ORDER = ("done", "running", "waiting", "failed", "skipped")
 NAME_COLUMNS = 24  # that a name needs to be unique: CUDA, GPU and instruction set
 
 
-def tell_json(event: events.Event | events.Tick) -> None:
+def write_event(event: events.Event | events.Tick) -> None:
     """One JSON object a line."""
     if not isinstance(event, events.Tick):
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
@@ -58,9 +58,9 @@ class PlainView:
         self.names = names
         self._tenths: dict[str, int] = {}
 
-    def tell(self, event: events.Event | events.Tick) -> None:
+    def show(self, event: events.Event | events.Tick) -> None:
         if text := lasting(event)[0] or self._text(event):
-            tell(text, wrap=False)
+            write_stderr(text, wrap=False)
 
     def _text(self, event: events.Event | events.Tick) -> str:
         match event:
@@ -168,7 +168,7 @@ class LiveView:
         packages = {job.key: job.package for job in self.plan.jobs}
         self.remaining = Remaining(expected, packages, self.slots)
 
-    def tell(self, event: events.Event | events.Tick) -> None:
+    def show(self, event: events.Event | events.Tick) -> None:
         match event:
             case events.JobStarted():
                 self.resting.pop(event.job, None)
@@ -235,7 +235,7 @@ class BuildTerminal(Terminal):
         self.as_json = as_json
         self._print_plan = print_plan
         self._stack = ExitStack()
-        self._show: Tell = tell_json if as_json else lambda event: None
+        self._show: OnEvent = write_event if as_json else lambda event: None
 
     def __enter__(self) -> BuildTerminal:
         return self
@@ -250,9 +250,9 @@ class BuildTerminal(Terminal):
         if plan.problem is not None:
             return
         if sys.stderr.isatty():
-            self._show = LiveView(self._stack.enter_context(Foot()), plan, slots).tell
+            self._show = LiveView(self._stack.enter_context(Foot()), plan, slots).show
         else:
-            self._show = PlainView({job.key: job.name for job in plan.jobs}).tell
+            self._show = PlainView({job.key: job.name for job in plan.jobs}).show
 
     def event(self, event: events.Event | events.Tick) -> None:
         self._show(event)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from torchsmith.cli.console import tell
+from torchsmith.cli.console import write_stderr
 from torchsmith.cli.panels import FULL_PAGE, VERBS
 from torchsmith.cli.parser import Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
@@ -70,9 +70,9 @@ def completion(arguments: Sequence[str]) -> None:
     file = Path.home() / PLACES[shell]
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, SCRIPTS[shell])
-    tell(f"{shell} completion is in {file}, from the next shell on")
+    write_stderr(f"{shell} completion is in {file}, from the next shell on")
     if shell in HINTS:
-        tell(HINTS[shell])
+        write_stderr(HINTS[shell])
 
 
 def complete(shell: str, arguments: Sequence[str]) -> None:

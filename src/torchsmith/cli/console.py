@@ -63,17 +63,17 @@ def _put(line: str, stream: TextIO) -> None:
         stream.write(line.encode(known, "replace").decode(known) + "\n")
 
 
-def tell(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
+def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
     """Print a line to stderr."""
     write(text, style, sys.stderr, hang=hang, wrap=wrap)
 
 
 def warn(text: str) -> None:
     """Print a line to stderr, in yellow."""
-    tell(text, "yellow")
+    write_stderr(text, "yellow")
 
 
-Printer = Callable[..., None]  # write or tell
+Printer = Callable[..., None]  # write or write_stderr
 
 
 def width(stream: TextIO | None = None) -> int | None:
@@ -221,14 +221,14 @@ class Foot:
             self._lines, self._drawn = list(lines), time.monotonic()
             for line in lines:
                 fits = _seen(line) < self.room  # a line that the terminal broke could not be erased
-                tell(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
+                write_stderr(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
             sys.stderr.flush()
 
     def above(self, line: str) -> None:
         """Print a permanent line above those at the bottom."""
         lines = self._lines
         self._erase()
-        tell(line, wrap=False)
+        write_stderr(line, wrap=False)
         if lines:
             self.draw(*lines)
 
@@ -274,9 +274,9 @@ def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> No
 def print_problem(problem: Problem) -> None:
     """Print a problem with its place and its hint."""
     place = paint(f"{problem.where}: ", "bold", sys.stderr) if problem.where else ""
-    tell(place + paint("error: ", "bold red", sys.stderr) + problem.message)
+    write_stderr(place + paint("error: ", "bold red", sys.stderr) + problem.message)
     if problem.hint:
-        tell(paint("  hint: ", "cyan", sys.stderr) + problem.hint)
+        write_stderr(paint("  hint: ", "cyan", sys.stderr) + problem.hint)
 
 
 def print_problem_json(problem: Problem) -> None:
@@ -332,7 +332,7 @@ def next_step(
     room = width(sys.stderr)
     if room and len(f"next: {line}{aside}") > room:
         aside = aside and f"\n      # {why}"
-    tell(paint("next: ", "cyan", sys.stderr) + line + aside, wrap=False)
+    write_stderr(paint("next: ", "cyan", sys.stderr) + line + aside, wrap=False)
 
 
 def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:

@@ -126,7 +126,7 @@ def evaluation(
                     alone=separate,
                     instantiate=instantiate,
                 ),
-                tell=lambda result: step(result.name),
+                on_event=lambda result: step(result.name),
             )
         return reachable(results)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from torchsmith.cli.console import Foot, paint, tell
+from torchsmith.cli.console import Foot, paint, write_stderr
 
 if TYPE_CHECKING:
     from torchsmith.building.events import Event, Tick
@@ -63,7 +63,7 @@ class Terminal(Reporter):
 
     def note(self, text: str) -> None:
         if text:
-            tell(text, "yellow")
+            write_stderr(text, "yellow")
 
     @contextmanager
     def status(self, activity: str) -> Iterator[Callable[[str], None]]:

@@ -107,7 +107,7 @@ def evaluate(
     nix: Nix,
     options: EvaluationOptions | None = None,
     *,
-    tell: Listener = lambda _: None,
+    on_event: Listener = lambda _: None,
 ) -> list[EvalResult]:
     """Evaluate recipes; results in the order of the requests."""
     options = options or EvaluationOptions()
@@ -119,7 +119,7 @@ def evaluate(
 
     def done(result: EvalResult) -> None:
         results[result.name] = result
-        tell(result)
+        on_event(result)
 
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: cached for name, cached in recalled.items() if cached is not None}

@@ -161,13 +161,13 @@ class Session:
 
 
 def run_batch(
-    session: Session, batch: Sequence[EvalJob], tell: Callable[[EvalResult], None]
+    session: Session, batch: Sequence[EvalJob], on_event: Callable[[EvalResult], None]
 ) -> list[EvalJob]:
     """Evaluate recipes in one process; returns those that another process must do."""
     worker = _Worker(session, batch)
     try:
         for result in worker.results():
-            tell(result)
+            on_event(result)
     finally:
         worker.running.end()
     return worker.remaining()

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Annotated
 
-from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, tell, warn, write
+from torchsmith.cli.console import Painted, columns, exit_if, next_step, print_json, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.text import counted, grouped, printable
@@ -69,9 +69,9 @@ def _print_alignment(report: Alignment) -> None:
         else:
             _print_grid(title, cells, letters)
     hint = "; --create writes what is missing" if report.missing else ""
-    tell(f"{report.complete} of {len(report.cells)} builds are in every repository{hint}")
+    write_stderr(f"{report.complete} of {len(report.cells)} builds are in every repository{hint}")
     for reason, count in Counter(why for row in report.cells for why in row.cannot.values()).items():
-        tell(f"{CANNOT}  {counted(count, 'build')}: {reason}")
+        write_stderr(f"{CANNOT}  {counted(count, 'build')}: {reason}")
     for recipe in report.unmatched:
         warn(printable(f"in no row: {recipe.path}: {recipe.why}"))
 
@@ -112,8 +112,8 @@ def _print_created(report: Alignment) -> None:
     for recipe in report.not_written:
         warn(f"cannot  {recipe.path.name}  {recipe.why}")
     if report.written and report.managed:
-        tell("torchsmith.toml has the builds of these repositories now.")
+        write_stderr("torchsmith.toml has the builds of these repositories now.")
     elif report.written:
-        tell("These repositories have no torchsmith.toml: torchsmith does not manage the new files.")
+        write_stderr("These repositories have no torchsmith.toml: torchsmith does not manage the new files.")
     elif not report.not_written:
-        tell("nothing is missing")
+        write_stderr("nothing is missing")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from torchsmith.cli.console import exit_if, next_build, next_step, tell
+from torchsmith.cli.console import exit_if, next_build, next_step, write_stderr
 from torchsmith.cli.options import WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Option
@@ -113,7 +113,7 @@ def _may_delete(report: ChangeReport) -> bool:
     """Show the changes, and ask whether files may be deleted; no without a terminal."""
     import sys
 
-    print_changes(report, tell)
+    print_changes(report, write_stderr)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     count = sum(change.kind == "delete" for change in report.pending)

@@ -24,8 +24,8 @@ from torchsmith.cli.console import (
     print_json,
     quote,
     table,
-    tell,
     write,
+    write_stderr,
 )
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
@@ -180,7 +180,7 @@ def run(
         return
     report = audit(request, Terminal())
     if request.write_baseline:
-        tell(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
+        write_stderr(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
     elif request.diff or request.fix:
         stream = sys.stdout if format == "table" else sys.stderr
         _print_fixes(report, written=not request.diff, stream=stream)
@@ -288,7 +288,7 @@ def _print_rule(rule: RuleReport) -> None:
 def _print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
     """Print the safe fixes as a diff."""
     if report.recovered:
-        tell(report.recovered, "yellow")
+        write_stderr(report.recovered, "yellow")
     stream.write(report.diff)
     stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")
@@ -297,4 +297,4 @@ def _print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
         finding.fix is None and finding.severity is not Severity.NOTE for finding in report.findings
     )
     without = f"; {remaining} without a safe fix" if remaining else ""
-    tell(fixed + without if report.fixed else "no finding has a safe fix")
+    write_stderr(fixed + without if report.fixed else "no finding has a safe fix")

@@ -23,8 +23,8 @@ from torchsmith.cli.console import (
     next_step,
     paint,
     print_json,
-    tell,
     write,
+    write_stderr,
 )
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
@@ -143,7 +143,7 @@ def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporte
             spec,
             workspace,
             record,
-            tell=lambda result: update(f"evaluated {result.name}"),
+            on_event=lambda result: update(f"evaluated {result.name}"),
             verifier=partial(verify_recipe, workspace) if spec.verify else None,
         )
 
@@ -164,7 +164,7 @@ def run(
         _print_dry_run(request, as_json=json)
         return
     JSON_LINES.set(json)
-    with BuildTerminal(as_json=json, print_plan=partial(print_plan, line=tell)) as terminal:
+    with BuildTerminal(as_json=json, print_plan=partial(print_plan, line=write_stderr)) as terminal:
         report = build(request, terminal)
     if not json:
         print_end(report, request)
@@ -260,31 +260,31 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
 def print_end(report: BuildReport, request: BuildRequest) -> None:
     """Failures with their causes, what is there now, and what to do with it."""
     for name, diagnosis in report.failed.items():
-        print_diagnosis(diagnosis, name, tell)
+        print_diagnosis(diagnosis, name, write_stderr)
         if users := report.above.get(name):
-            tell(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
-        tell(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", wrap=False)
+            write_stderr(paint("  for    ", "cyan", sys.stderr) + some_of(users, MAX_SHOWN))
+        write_stderr(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", wrap=False)
     if report.skipped:
-        tell(f"skipped, because a dependency failed: {', '.join(report.skipped)}")
+        write_stderr(f"skipped, because a dependency failed: {', '.join(report.skipped)}")
     for name, why in report.wrong.items():
-        tell(f"{name} is built, but verify does not accept it: {why}", "red")
+        write_stderr(f"{name} is built, but verify does not accept it: {why}", "red")
     settled = counted(len(report.settled), "recipe")
     there = f"; {settled} there already or fetched" if report.settled else ""
-    tell(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
+    write_stderr(f"{len(report.done)} of {counted(report.jobs, 'job')} done{there}")
     if report.results:
         _print_results(report.results, request)
     if report.state == "stopped":
-        tell(f"stopped; {command('build', '--resume', workspace=request.workspace)} resumes it")
+        write_stderr(f"stopped; {command('build', '--resume', workspace=request.workspace)} resumes it")
 
 
 def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     """Where builds are, and what is done with them next."""
-    tell("results, kept from garbage collection:")
+    write_stderr("results, kept from garbage collection:")
     for path in list(results.values())[:MAX_SHOWN]:
-        tell(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", wrap=False)
+        write_stderr(f"  {path} -> {path.readlink()}" if path.is_symlink() else f"  {path}", wrap=False)
     first, place = next(iter(results.items()))
     if len(results) > MAX_SHOWN:
-        tell(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", wrap=False)
+        write_stderr(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", wrap=False)
     # Of several, publish finds out which are ready.
     publish = [["publish", *(results if len(results) == 1 else ())]]
     org = open_workspace(request.workspace).settings.org
@@ -292,6 +292,6 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     steps = [["verify", first], *test, *(publish if org else ())]
     steps = steps[request.verify :]
     if steps:
-        tell("next:")
+        write_stderr("next:")
     for step in steps:
-        tell(f"  {command(*step, workspace=request.workspace)}", wrap=False)
+        write_stderr(f"  {command(*step, workspace=request.workspace)}", wrap=False)

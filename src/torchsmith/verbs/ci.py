@@ -15,7 +15,7 @@ from torchsmith.building.ci import (
     hydra_spec,
     workflow_name,
 )
-from torchsmith.cli.console import tell
+from torchsmith.cli.console import write_stderr
 from torchsmith.cli.options import Selectors, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.files import check_own, inside, write_atomic
@@ -138,7 +138,7 @@ def _print(report: CiReport) -> None:
     if report.written is None:
         sys.stdout.write(report.text)
     else:
-        tell(f"wrote {report.written}")
+        write_stderr(f"wrote {report.written}")
 
 
 COMMANDS = {

@@ -17,7 +17,7 @@ import msgspec
 
 from torchsmith.building.farm import BuilderRow, check_builder, configured
 from torchsmith.catalog.ranges import is_release, version_key
-from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, tell, write
+from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, write, write_stderr
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core import process
@@ -125,7 +125,7 @@ def _print_checks(report: DoctorReport) -> None:
 def _print_builders(report: DoctorReport) -> None:
     """A line for each builder, and a line for each fault."""
     if not report.builders:
-        tell("no builder is configured: Nix builds on this machine alone")
+        write_stderr("no builder is configured: Nix builds on this machine alone")
     for row in report.builders:
         mark = paint("✓ ", "green") if row.ok else paint("✗ ", "bold red")
         facts = ""

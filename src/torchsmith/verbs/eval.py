@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, tell
+from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, write_stderr
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -134,9 +134,11 @@ def _print_results(report: EvaluateReport) -> None:
         counts.append(f"{cached} cached")
     if failed := len(report.recipes) - len(good):
         counts.append(f"{failed} failed")
-    tell(", ".join(counts))
+    write_stderr(", ".join(counts))
     if report.proved:
-        tell(f"proved to evaluate: {counted(report.proved, 'build')} that only this workspace claimed")
+        write_stderr(
+            f"proved to evaluate: {counted(report.proved, 'build')} that only this workspace claimed"
+        )
     if report.graph:
         _print_foreign_targets(report.graph)
 
@@ -161,7 +163,7 @@ def _print_graph(report: EvaluateReport) -> None:
     counts = Counter(build.kind for build in graph.long_builds)
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     below = f"{counted(graph.derivations, 'derivation')} below {counted(len(graph.recipes), 'recipe')}"
-    tell(f"{below}, {counted(graph.downloads, 'download')}; long builds: {listed or 'none'}")
+    write_stderr(f"{below}, {counted(graph.downloads, 'download')}; long builds: {listed or 'none'}")
     _print_foreign_targets(graph)
 
 
@@ -169,7 +171,9 @@ def _print_foreign_targets(graph: GraphSummary) -> None:
     """What below recipes for a GPU is compiled for others, and how many recipes have nothing of it."""
     for row in graph.foreign_targets:
         below = counted(len(row.recipes), "recipe")
-        tell(f"{row.name} is compiled for {', '.join(row.gpus)} too, below {below}")
+        write_stderr(f"{row.name} is compiled for {', '.join(row.gpus)} too, below {below}")
     if gpu_recipes := graph.gpu_recipes:
         alone = gpu_recipes - len({name for row in graph.foreign_targets for name in row.recipes})
-        tell(f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU")
+        write_stderr(
+            f"{alone} of {counted(gpu_recipes, 'GPU recipe')}: nothing below is compiled for another GPU"
+        )

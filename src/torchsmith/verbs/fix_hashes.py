@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from torchsmith.building.start import workspace_record
-from torchsmith.cli.console import answer, exit_if, next_build, tell, warn
+from torchsmith.cli.console import answer, exit_if, next_build, warn, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -67,11 +67,11 @@ def _print(fixes: HashFixes, *, written: bool) -> None:
     sys.stdout.write(fixes.diff)
     for row in fixes.written:
         whose = row.recipes[0] if len(row.recipes) == 1 else f"{len(row.recipes)} recipes"
-        tell(f"{row.where}: {row.got} {'written' if written else 'would be written'}, for {whose}")
+        write_stderr(f"{row.where}: {row.got} {'written' if written else 'would be written'}, for {whose}")
     for row in fixes.suspicious:
         warn(f"▲ {row.where}: {row.source} now has {row.got}; {row.suspicion}")
     for text in (*fixes.unplaced, *fixes.unchecked, *fixes.unfetched, *fixes.unseen):
-        tell(f"✗ {text}", "red")
+        write_stderr(f"✗ {text}", "red")
     unseen = f", {len(fixes.unseen)} not checked" if fixes.unseen else ""
     hashes, sources = counted(len(fixes.written), "hash", "hashes"), counted(len(fixes.proved), "source")
-    tell(f"{hashes} corrected, {sources} proved{unseen}")
+    write_stderr(f"{hashes} corrected, {sources} proved{unseen}")

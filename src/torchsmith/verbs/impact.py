@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.cli.console import answer, exit_if, next_build, tell, write
+from torchsmith.cli.console import answer, exit_if, next_build, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -88,4 +88,4 @@ def _print_effects(report: ImpactReport) -> None:
         if effect.kind != "identical":
             write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
     hours = f"; about {report.hours:.0f} hours on 16 cores by the estimates" if report.hours >= 1 else ""
-    tell(report.summary + hours)
+    write_stderr(report.summary + hours)

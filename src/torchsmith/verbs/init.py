@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, next_step, tell, warn, write
+from torchsmith.cli.console import answer, next_step, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
@@ -213,6 +213,8 @@ def _print_report(report: InitReport) -> None:
         (first, driver), *more = report.drivers.items()
         releases = f"{first} to {more[-1][0]}" if more else first
         other = "" if more else "; for an older one: torchsmith init --for GPU"
-        tell(f"CUDA {releases}: needs NVIDIA driver {driver} or newer{other}")
+        write_stderr(f"CUDA {releases}: needs NVIDIA driver {driver} or newer{other}")
     if report.newer:
-        tell(f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})")
+        write_stderr(
+            f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})"
+        )

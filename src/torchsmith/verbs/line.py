@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, exit_if, next_step, table, tell, write
+from torchsmith.cli.console import answer, exit_if, next_step, table, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
@@ -304,7 +304,7 @@ def _print_movable(report: MovableReport) -> None:
     for row in report.lines:
         write(f"line {row.line} (torch {row.torch}) is at nixpkgs {', '.join(row.pins)}: {row.next}")
     if not report.lines:
-        tell("nothing to move: every line of the workspace is at that revision")
+        write_stderr("nothing to move: every line of the workspace is at that revision")
 
 
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
@@ -385,10 +385,10 @@ def print_edit(report: EditReport) -> None:
             if effect.kind in ("broken", "still broken"):
                 write(f"  {effect.kind}  {effect.name}: {effect.after}")
     if not recipes and not report.files:
-        tell("nothing to write: already up to date")
+        write_stderr("nothing to write: already up to date")
     counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)
     for done, count in counts.items():
-        tell(f"{counted(count, 'recipe')} {done if report.written else f'would be {done}'}")
+        write_stderr(f"{counted(count, 'recipe')} {done if report.written else f'would be {done}'}")
 
 
 def _print_refused(report: EditReport) -> None:
@@ -396,7 +396,7 @@ def _print_refused(report: EditReport) -> None:
     _print_blocked(report)
     blocked, total = len(report.blocked), len(report.blocked) + len(report.recipes)
     why = f"{blocked} of {counted(total, 'recipe')} are blocked; --adopt takes them over"
-    tell(f"nothing would be written: {why}")
+    write_stderr(f"nothing would be written: {why}")
 
 
 def _print_blocked(report: EditReport) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.console import print_json, tell, write
+from torchsmith.cli.console import print_json, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -76,7 +76,7 @@ def run(*, request: PageRequest, json: JsonOption = False) -> None:
     document = page(replace(request, output=output), Terminal())
     if output is not None:
         size = f"{output.stat().st_size / 1024:.0f} KiB"
-        (tell if json else write)(f"{output}, {size}: {headline(document)}")
+        (write_stderr if json else write)(f"{output}, {size}: {headline(document)}")
     if json:
         print_json(document)
 

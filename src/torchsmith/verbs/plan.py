@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, tell, write
+from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, write, write_stderr
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
@@ -139,7 +139,7 @@ def print_report(report: ChangeReport, view: ChangeView) -> bool:
     elif view.diff:
         sys.stdout.writelines(change.diff() for change in report.changes)
     else:
-        return print_changes(report, tell if report.written else write, verbose=view.verbose)
+        return print_changes(report, write_stderr if report.written else write, verbose=view.verbose)
     return False
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from torchsmith.building.backends import require_flox
 from torchsmith.building.start import workspace_record
-from torchsmith.cli.console import answer, exit_if, next_step, paint, tell, write
+from torchsmith.cli.console import answer, exit_if, next_step, paint, write, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -112,7 +112,7 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     answer(report, _print_rows, as_json=json)
     exit_if(not report.ok)
     if request.dry_run and find("flox") is None:
-        tell("Flox is not installed here; publishing needs it")
+        write_stderr("Flox is not installed here; publishing needs it")
     if report.packages and request.dry_run:
         next_step("publish", *request.recipes, workspace=request.workspace)
     elif report.packages:
@@ -129,9 +129,9 @@ def _print_rows(report: PublishReport) -> None:
     counts = Counter(row.state for row in report.packages)
     write(", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing to publish")
     if any(row.cuda and row.state in ("published", "would be published") for row in report.packages):
-        tell(CUDA_TERMS)
+        write_stderr(CUDA_TERMS)
     if counts["published"]:
-        tell(
+        write_stderr(
             "builds stay in the store while the state folder links them, and in a cache (build --cache)"
             " until they are deleted; Flox keeps what was published as the organisation's plan says"
         )
