@@ -29,7 +29,6 @@ from torchsmith.verbs.build import build as build
 from torchsmith.verbs.build import plan_build as plan_build
 from torchsmith.verbs.ci import CiReport as CiReport
 from torchsmith.verbs.ci import CiRequest as CiRequest
-from torchsmith.verbs.ci import HydraRequest as HydraRequest
 from torchsmith.verbs.ci import ci_github as ci_github
 from torchsmith.verbs.ci import ci_hydra as ci_hydra
 from torchsmith.verbs.compare import CompareRequest as CompareRequest

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -24,7 +23,6 @@ from torchsmith.core.problem import Broken, Problem
 from torchsmith.core.process import run
 from torchsmith.verbs import compare as verb
 from torchsmith.verbs.compare import print_builds
-from torchsmith.webpage.ratios import ratios_picture
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))
@@ -168,12 +166,6 @@ def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
         compared(tmp_path, FAIL="load")
 
 
-def test_the_drawing_shows_every_ratio(slower: BuildComparison) -> None:
-    drawn = ElementTree.fromstring(ratios_picture(slower).file())
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert {one.name for one in slower.rows} <= set(texts)
-
-
 def test_the_table_has_a_line_for_each_measure_and_the_last_line_counts_them(
     slower: BuildComparison, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,14 +204,12 @@ def test_an_interpreter_is_a_build(tmp_path: Path) -> None:
 def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
     """The probe itself, with a torch that agrees to everything."""
     build = standin.environment(tmp_path / "env")
-    svg = tmp_path / "drawn.svg"
-    words = ("compare", str(build), str(build), "--runs", "2", "--json", "--svg", str(svg))
+    words = ("compare", str(build), str(build), "--runs", "2", "--json")
     done = run([sys.executable, "-m", "torchsmith", *words], timeout=120)
     assert done.ok, done.stderr
     document = json.loads(done.stdout)
     assert document["a"]["cpu_capability"] == "SAMPLE"
     assert {one["kind"] for one in document["rows"]} >= {"GEMM", "sort", "embedding", "small tensors"}
-    assert svg.exists()
 
 
 def test_a_program_that_is_no_python_is_a_problem() -> None:
@@ -227,14 +217,6 @@ def test_a_program_that_is_no_python_is_a_problem() -> None:
     words = ("compare", "/bin/true", "/bin/true", "--json")
     done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
     assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "broken")
-
-
-def test_a_drawing_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
-    where = tmp_path / "file" / "x.svg"
-    where.parent.touch()
-    command = [sys.executable, "-m", "torchsmith", "compare", "sample", "sample", "--runs", "60"]
-    done = run([*command, "--svg", str(where), "--json"], timeout=20)
-    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (3, "cannot-write")
 
 
 def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:

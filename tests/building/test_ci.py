@@ -69,7 +69,7 @@ def test_the_github_workflow_trusts_nobody_more_than_it_must(workflow: Any) -> N
     assert workflow["jobs"]["build"]["needs"] == "audit"
 
 
-@pytest.mark.parametrize("words", [("github",), ("hydra",), ("hydra", "--spec", "x"), ("github", "--write")])
+@pytest.mark.parametrize("words", [("github",), ("hydra",), ("github", "--write")])
 def test_without_a_workspace_there_is_nothing_to_write_down(
     words: tuple[str, ...], tmp_path: Path, call: Call
 ) -> None:
@@ -105,8 +105,6 @@ def test_a_workspace_below_its_repository_is_where_the_steps_run(workspace: Path
     [state] = [step["env"]["TORCHSMITH_STATE"] for step in steps if "env" in step]
     [logs] = [step["with"]["path"] for step in steps if "path" in step.get("with", {})]
     assert logs == f"{state}/workspaces/*/logs"
-    spec = json.loads(call("ci", "hydra", "--spec", "https://example.invalid/b.git", "-w", workspace).out)
-    assert spec["nixexprpath"] == "repository/release.nix"
 
 
 def test_the_name_of_a_folder_is_no_expression_and_no_part_of_the_template(
@@ -187,11 +185,3 @@ def test_the_hydra_jobset_evaluates_to_every_cell(place: Place, nix_here: Path, 
     assert done.ok, done.stderr
     names = [line for line in done.stdout.splitlines() if line.endswith(".drv")]
     assert len(names) == 2
-
-
-def test_the_jobset_describes_itself(workspace: Path, call: Call) -> None:
-    spec = json.loads(
-        call("ci", "hydra", "-w", workspace, "--spec", "https://example.invalid/builds.git").out
-    )
-    assert spec["nixexprpath"] == "release.nix"
-    assert spec["inputs"]["builds"]["value"] == "https://example.invalid/builds.git main"

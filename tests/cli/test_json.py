@@ -124,9 +124,6 @@ def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(
     [
         ("cover", "sample", "--write", "there"),
         ("cover", "sample", "--write", "there/below"),
-        ("cover", "sample", "--svg", "there"),
-        ("cover", "sample", "--svg", "."),
-        ("verify", "sample", "--svg", "there"),
         ("page", "-p", "seed", "-o", "there"),
         ("page", "-p", "seed", "-o", "there/below", "--json"),
     ],

@@ -225,7 +225,6 @@ def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
         ["init", "new", "--line", "2.9", "--for", "sm90"],
         ["init", "--from", "new", "--cell", "pytorch-python313-cpu-avx2"],
         ["init", "--from", "new", "--profile", "wide"],
-        ["eval", "--svg", "graph.svg"],
         ["list", "--names", "--json"],
         ["pick", "--names", "--json"],
     ],

@@ -263,7 +263,7 @@ def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
 def test_json_holds_the_document(builds: Path, call: Call) -> None:
     generated(builds)
     told = json.loads(call("page", "-w", str(builds), "--json").out)
-    assert told["format"] == 1
+    assert told["format"] == 2
     assert FIRST in {cell["name"] for cell in told["cells"]}
 
 
@@ -333,7 +333,6 @@ def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:
         findings=(),
         shared=(),
         runs=(),
-        history=(),
     )
     text = html.page(document, catalog, ())
     assert len(cells) > html.MANY_CELLS

@@ -83,11 +83,5 @@ def hydra_jobset(cells: Sequence[Cell]) -> str:
     return _template("release.nix").replace("@JOBS@", parts)
 
 
-def hydra_spec(address: str, branch: str, folder: PurePath) -> str:
-    """The declarative description of the jobset, for Hydra's project settings."""
-    text = _template("hydra.json").replace('"@BUILDS@"', json.dumps(f"{address} {branch}"))
-    return text.replace('"@JOBSET@"', json.dumps(str(folder / "release.nix")))
-
-
 def _template(name: str) -> str:
     return files("torchsmith.building").joinpath(name).read_text()

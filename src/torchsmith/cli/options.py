@@ -6,14 +6,10 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from torchsmith.cli.console import warn
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Problem
-
-if TYPE_CHECKING:
-    from torchsmith.webpage.draw import Picture
 
 
 def complete_names() -> list[str]:
@@ -119,25 +115,6 @@ JsonOption = Annotated[bool, Option("Print JSON.")]
 DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
 YesOption = Annotated[bool, Option("--yes", "-y", "Delete files without asking.")]
 WaitOption = Annotated[float, Option("Wait this many seconds for another run to end.", min=0)]
-SvgOption = Annotated[
-    Path | None, Option("Also draw an SVG, for light and dark backgrounds.", metavar="FILE")
-]
-
-
-def check_svg(path: Path | None) -> None:
-    """Raise early if a drawing cannot be written to `path`."""
-    from torchsmith.core.files import check_own
-
-    if path is not None:
-        check_own(path, "<svg")
-
-
-def write_svg(picture: Picture, path: Path) -> None:
-    """Write a picture to a file."""
-    from torchsmith.core.files import write_atomic
-
-    write_atomic(path, picture.file())
-    warn(f"written: {path}")
 
 
 Selectors = Annotated[

@@ -12,7 +12,6 @@ from torchsmith.building.ci import (
     ci_rows,
     github_workflow,
     hydra_jobset,
-    hydra_spec,
     workflow_name,
 )
 from torchsmith.cli.console import write_stderr
@@ -38,14 +37,6 @@ class CiRequest(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HydraRequest(CiRequest):
-    """Which builds, or the description of a jobset."""
-
-    spec: Annotated[str, Option("Print the declarative jobset for this git address.", metavar="ADDRESS")] = ""
-    branch: Annotated[str, Option("The branch that --spec names.")] = "main"
-
-
-@dataclass(frozen=True, kw_only=True)
 class CiReport:
     """The text of a file, and where it was written."""
 
@@ -68,13 +59,9 @@ def ci_github(request: CiRequest) -> CiReport:
     return _report(request, repository, repository / f".github/workflows/{workflow_name(folder)}.yml", text)
 
 
-def ci_hydra(request: HydraRequest) -> CiReport:
-    """An expression with a job for every build; with `spec` its description."""
+def ci_hydra(request: CiRequest) -> CiReport:
+    """An expression with a job for every build."""
     workspace = open_workspace(request.workspace)
-    repository, folder = _place(workspace.home)
-    if request.spec:
-        spec = hydra_spec(request.spec, request.branch, folder)
-        return _report(request, repository, repository / "hydra-spec.json", spec)
     cells = workspace.select(request.selectors).cells
     return _report(request, workspace.home, workspace.home / "release.nix", hydra_jobset(cells))
 
@@ -106,7 +93,7 @@ def _report(request: CiRequest, root: Path, place: Path, text: str) -> CiReport:
     if not request.write:
         return CiReport(text=text)
     inside(root, str(place.relative_to(root)))  # not through a link
-    check_own(place, text.partition("\n")[0] if place.suffix != ".json" else '"PyTorch builds"')
+    check_own(place, text.partition("\n")[0])
     write_atomic(place, text)
     return CiReport(text=text, written=place)
 
@@ -129,8 +116,8 @@ def github(*, request: CiRequest) -> None:
     _print(ci_github(request))
 
 
-def hydra(*, request: HydraRequest) -> None:
-    """Print a Hydra jobset: an expression with a job for every build; with --spec its description."""
+def hydra(*, request: CiRequest) -> None:
+    """Print a Hydra jobset: an expression with a job for every build."""
     _print(ci_hydra(request))
 
 

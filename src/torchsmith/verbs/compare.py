@@ -15,13 +15,13 @@ from torchsmith.benchmark.statistics import LEVEL, RatioOutcome
 from torchsmith.benchmark.subject import subject, variables
 from torchsmith.building.by_name import build_to_run
 from torchsmith.cli.console import Painted, answer, exit_if, table, write
-from torchsmith.cli.options import JsonOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith compare sample sample --runs 2 --svg gain.svg"
+EXAMPLE = "torchsmith compare sample sample --runs 2"
 WORDS: dict[RatioOutcome, tuple[str, str]] = {
     "lower": ("less", "green"),
     "higher": ("more", "red"),
@@ -64,25 +64,15 @@ def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildCompar
         return compare_builds(subjects, plan, shares, opened.catalog, partial(progress, activity))
 
 
-def run(
-    *,
-    request: CompareRequest,
-    svg: Annotated[Path | None, Option("Draw the ratios with their intervals in this file.")] = None,
-    json: JsonOption = False,
-) -> None:
+def run(*, request: CompareRequest, json: JsonOption = False) -> None:
     """Compare two builds: size, import, memory, first CUDA call, operations on the CPU and on a GPU.
 
     Both run in fresh processes that take turns on the same cores. A difference is reported only if it
     exceeds the noise. An operation with wrong results (against float64) is left out. The exit code is 1 if A
     computes something wrong or crashes. Ctrl-C stops and reports what was measured so far.
     """
-    check_svg(svg)
     comparison = compare(request, Terminal())
     answer(comparison, print_builds, as_json=json)
-    if svg is not None:
-        from torchsmith.webpage.ratios import ratios_picture
-
-        write_svg(ratios_picture(comparison), svg)
     exit_if(any("A" in row.faulty for row in comparison.rows))
 
 

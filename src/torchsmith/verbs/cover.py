@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -14,15 +14,7 @@ import msgspec
 from torchsmith.cli.console import exit_if, next_step, print_commands, print_json, table, warn
 from torchsmith.cli.console import write as say
 from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
-from torchsmith.cli.options import (
-    JsonOption,
-    ProfileOption,
-    Selectors,
-    SvgOption,
-    WorkspaceOption,
-    check_svg,
-    write_svg,
-)
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import MissingRequirement, by_name
 from torchsmith.core.text import counted
@@ -151,7 +143,6 @@ def run(
     request: CoverRequest,
     write: Annotated[Path | None, Option("Write the plan as a torchsmith.toml.", metavar="FILE")] = None,
     force: Annotated[bool, Option("Replace the file of --write.")] = False,
-    svg: SvgOption = None,
     json: JsonOption = False,
 ) -> None:
     """Choose the fewest variants that serve every machine of a fleet, or the best few, proved optimal.
@@ -159,7 +150,6 @@ def run(
     The candidates are the variants of the workspace, or without one all that can be built. The exit code is 1
     if a machine is not served or an entry of the inventory could not be read.
     """
-    check_svg(svg)
     if write is not None:
         check_free(write, replace=force)
     report = cover(request)
@@ -167,13 +157,6 @@ def run(
         print_json(report)
     else:
         _print_report(report, limited=request.best > 0)
-    if svg is not None:
-        from torchsmith.webpage.document import PageCover
-        from torchsmith.webpage.pictures import cover_curve
-
-        drawn = report.curve or cover(replace(request, curve=max(len(report.plan.variants), 1))).curve
-        points = ((len(plan.variants), plan.served, plan.at_their_best) for plan in drawn)
-        write_svg(cover_curve(PageCover(report.machines, tuple(points))), svg)
     if write is not None:
         _write_plan(write, report, request, replace=force)
     if not json and write is not None:

@@ -12,10 +12,10 @@ import msgspec
 
 from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, write_stderr
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
-from torchsmith.cli.options import JsonOption, SvgOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Exit, Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, exit_of, failures_of
@@ -94,7 +94,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     return EvaluateReport(recipes=results, proved=proved, graph=graph)
 
 
-def run(*, request: EvaluateRequest, svg: SvgOption = None, json: JsonOption = False) -> None:
+def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
     """Evaluate recipes to derivations, with the pinned nixpkgs or a tree of your own.
 
     A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
@@ -105,18 +105,9 @@ def run(*, request: EvaluateRequest, svg: SvgOption = None, json: JsonOption = F
     [bold]eval --other-gpus[/bold] exits with 1 when MAGMA, NCCL or another dependency is compiled for more
     GPUs than the recipe's own. Both add the derivations to the store.
     """
-    if svg and not request.graph:
-        raise Conflict("--svg draws the graph", hint="add --graph")
-    check_svg(svg)
     report = evaluate(request, Terminal())
     graph = report.graph
     answer(report, _print_graph if request.graph else _print_results, as_json=json)
-    if graph is not None and svg is not None:
-        from torchsmith.webpage.document import SharedBuild
-        from torchsmith.webpage.pictures import shared_picture
-
-        shared = [SharedBuild(build.kind, build.name, build.recipes, True) for build in graph.long_builds]
-        write_svg(shared_picture(shared), svg)
     print_failed(failures_of(report.recipes))
     exit_if(report.exit or (request.other_gpus and graph is not None and bool(graph.foreign_targets)))
     next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)

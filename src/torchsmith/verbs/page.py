@@ -25,7 +25,6 @@ from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith page -w builds -o page.html"
 PAGE = Path("torchsmith.html")
-PLANS_DRAWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +41,6 @@ class PageRequest(Request):
     evaluate: Annotated[bool, Option("--eval", "Evaluate with Nix, to show which builds recipes share.")] = (
         False
     )
-    fleet: Annotated[
-        Path | None,
-        Option("Plot how many machines each number of builds serves; see cover.", metavar="FILE"),
-    ] = None
     nixpkgs: NixpkgsOption = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
@@ -56,8 +51,6 @@ def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
     if request.output is not None:
         check_own(request.output, f'content="{GENERATOR} ')
     source = _input(request, reporter)
-    if request.fleet is not None:
-        source = _with_cover(source, request.fleet)
     document = collect(source)
     for note in document.notes:
         reporter.note(note)
@@ -111,17 +104,3 @@ def _graph(request: PageRequest, root: Path, workspace: Workspace, reporter: Rep
     for message, names in failures.items():
         reporter.note(f"{some_of(names)}: {message}")
     return graph_of(nix, results)
-
-
-def _with_cover(source: PageInput, fleet: Path) -> PageInput:
-    """Return the input with the best plans for a fleet."""
-    from torchsmith.host.cover import Cover
-    from torchsmith.host.fleet import read_fleet
-    from torchsmith.webpage.document import PageCover
-
-    catalog = source.workspace.catalog
-    machines = read_fleet(fleet, catalog)
-    workload = next(iter(catalog.workloads.values()))
-    cover = Cover(machines, pickable(source), catalog, workload)
-    points = ((len(plan.variants), plan.served, plan.at_their_best) for plan in cover.curve(PLANS_DRAWN))
-    return replace(source, cover=PageCover(machines.machines, tuple(points)))

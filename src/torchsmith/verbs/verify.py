@@ -15,7 +15,7 @@ from torchsmith.artifact.report import Comparison, CpuSummary, KindRow, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import derivation_of, find_build
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
-from torchsmith.cli.options import JsonOption, SvgOption, VariantOption, WorkspaceOption, check_svg, write_svg
+from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
@@ -89,22 +89,17 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     return VerifyReport(report, artifact.compare(report, other) if other else None)
 
 
-def run(*, request: VerifyRequest, svg: SvgOption = None, json: JsonOption = False) -> None:
+def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
     """Read a build: which GPUs and CPUs it serves, and whether it is what its name promises.
 
     The name is taken from the path if the path has one. Nothing is run and no GPU is needed:
     libraries of either CPU architecture are read on any machine. The exit code is 1 if something is wrong.
     """
-    check_svg(svg)
     verified = verify(request, Terminal())
     report = verified.report
     answer(verified, _print_verified, as_json=json)
     if report.ok and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
         next_step("test", str(request.path), workspace=request.workspace, why="run it on this machine")
-    if svg is not None:
-        from torchsmith.webpage.pictures import verify_picture
-
-        write_svg(verify_picture(report, open_workspace(request.workspace).catalog), svg)
     exit_if(not report.ok)
 
 

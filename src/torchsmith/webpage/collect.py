@@ -22,8 +22,8 @@ from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.matrix.cells import toolkit_title, why_not_generated
 from torchsmith.nix.graph import Graph
-from torchsmith.webpage.document import CellState, PageCell, PageCover, PageFinding, PageReport, SharedBuild
-from torchsmith.webpage.past import PagePast, read_past, revisions
+from torchsmith.webpage.document import CellState, PageCell, PageFinding, PageReport, SharedBuild
+from torchsmith.webpage.past import PagePast, read_past
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 
@@ -44,7 +44,6 @@ class PageInput:
     with_matrix: bool  # the workspace's matrix is shown, not only the recipes of the folder
     made: float
     graph: Graph | None = None
-    cover: PageCover | None = None
 
 
 def collect(request: PageInput) -> PageReport:
@@ -64,9 +63,7 @@ def collect(request: PageInput) -> PageReport:
         findings=findings.all,
         shared=tuple(_shared(request.graph, recipes.values(), request.workspace.catalog)),
         runs=past.runs,
-        history=tuple(revisions(request.root, [repository.root for repository in repositories])),
         in_workspace=bool(request.workspace.root or recipes),
-        cover=request.cover,
         notes=tuple(notes),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -134,29 +134,10 @@ class PageRun(msgspec.Struct, frozen=True):
     jobs: tuple[PageJob, ...]
 
 
-class PageRevision(msgspec.Struct, frozen=True):
-    """A commit that changed recipes, and how many there were after it."""
-
-    repository: str
-    revision: str
-    at: float
-    subject: str
-    added: int
-    changed: int
-    deleted: int
-    recipes: int
-
-
-class PageCover(msgspec.Struct, frozen=True):
-    """The best plans for a fleet: variants, machines served, and those served as well as possible."""
-
-    machines: int
-    points: tuple[tuple[int, int, int], ...]
-
-
 class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
+    FORMAT: ClassVar = 2
     title: str
     made: float  # when, in seconds since 1970
     version: str  # of torchsmith
@@ -165,7 +146,5 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[PageFinding, ...]
     shared: tuple[SharedBuild, ...]
     runs: tuple[PageRun, ...]
-    history: tuple[PageRevision, ...]
     in_workspace: bool = True  # otherwise a profile is shown, and commands start with init
-    cover: PageCover | None = None  # of a fleet that was named
     notes: tuple[str, ...] = ()  # what could not be read, and why

@@ -1,17 +1,15 @@
-"""Pictures as plain SVG: the same drawing inside the page and as a file of its own, in light and dark."""
+"""Pictures of the page as plain SVG, in light and dark."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
-from torchsmith.webpage.markup import Child, Markup, tag
+from torchsmith.webpage.markup import Markup, tag
 
-STYLE = (files("torchsmith.webpage") / "assets" / "draw.css").read_text()
 COLOURS = ("a", "b", "c", "d4", "e", "f")
 LETTER_WIDTH = 7.0  # pixels: the width of a letter at 12 pixels, rather too much
 BOLD_WIDTH = 8.0
@@ -29,16 +27,11 @@ class Picture:
     height: int
     content: Markup
 
-    def file(self) -> str:
-        """As a file of its own, which brings its style along."""
-        return f"{self.inline(tag('style', Markup(STYLE)), xmlns='http://www.w3.org/2000/svg')}\n"
-
-    def inline(self, *first: Child, **more: str) -> Markup:
+    def inline(self) -> Markup:
         """As a part of the page, which has the style."""
-        about: dict[str, str | int] = {"width": self.width, "height": self.height, **more}
-        about["viewBox"] = f"0 0 {self.width} {self.height}"
-        title = tag("title", self.title)
-        return tag("svg", title, first, self.content, class_="d picture", role="img", **about)
+        box = f"0 0 {self.width} {self.height}"
+        about: dict[str, str | int] = {"width": self.width, "height": self.height, "viewBox": box}
+        return tag("svg", tag("title", self.title), self.content, class_="d picture", role="img", **about)
 
 
 def clipped(text: str, pixels: float, letter: float = LETTER_WIDTH) -> str:
@@ -184,66 +177,6 @@ def _rows(spans: Sequence[DrawnJob]) -> list[tuple[str, list[DrawnJob]]]:
         else:
             free.append(span)
     return [(lane, row) for lane, own in lanes.items() for row in own]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A line: its name, its points, and whether it goes up in steps."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    steps: bool = False
-
-
-def curve(
-    title: str,
-    series: Sequence[Series],
-    x_title: str,
-    labels: Sequence[tuple[float, str]] = (),
-    width: int = WIDTH,
-) -> Picture:
-    """Lines over a common axis, each with its name at its end; `labels` are below the axis."""
-    height, left, top, bottom = 300, 70, 14, 256
-    right = width - max((len(line.name) for line in series), default=0) * LETTER_WIDTH - 16
-    xs = [x for line in series for x, _ in line.points]
-    low, high = (min(xs), max(xs)) if xs else (0.0, 1.0)
-    highest = max((y for line in series for _, y in line.points), default=0) or 1
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - low) / (high - low) if high > low else 0.5
-        return left + (right - left) * across, bottom - (bottom - top) * y / highest
-
-    parts: list[Markup] = []
-    for mark in ticks(highest, 5):
-        _, y = place(low, mark)
-        parts.append(line(f"M{left} {y:.1f}H{right:.1f}", "axis"))
-        parts.append(write(left - 8, y + 4, f"{mark:,.0f}", "dim end"))
-    for x, label in labels or [(mark, f"{mark:g}") for mark in ticks(high) if mark >= low]:
-        parts.append(write(place(x, 0)[0], bottom + 18, label, "dim middle"))
-    parts.append(write((left + right) / 2, bottom + 38, x_title, "dim middle"))
-    parts += _lines(series, place, bottom)
-    return Picture(title, width, height, Markup("".join(parts)))
-
-
-def _lines(series: Sequence[Series], place: Place, bottom: float) -> Iterator[Markup]:
-    taken: list[float] = []
-    for number, curve_line in enumerate(series):
-        colour = COLOURS[number % len(COLOURS)]
-        spots = [place(x, y) for x, y in curve_line.points]
-        if not spots:
-            continue
-        path = f"M{spots[0][0]:.1f} {spots[0][1]:.1f}"
-        for x, y in spots[1:]:
-            path += f"H{x:.1f}V{y:.1f}" if curve_line.steps else f"L{x:.1f} {y:.1f}"
-        yield line(path, f"l{colour}")
-        for (x, y), (at, value) in zip(spots, curve_line.points, strict=True):
-            title = tag("title", f"{curve_line.name}: {value:,.0f} at {at:g}")
-            yield tag("circle", title, cx=x, cy=y, r=3, class_=colour)
-        x, y = spots[-1]
-        while any(abs(y - other) < 13 for other in taken):
-            y += 13 if y < bottom - 13 else -40
-        taken.append(y)
-        yield write(x + 8, y + 4, curve_line.name)
 
 
 @dataclass(frozen=True, slots=True)

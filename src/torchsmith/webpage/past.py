@@ -1,11 +1,9 @@
-"""What happened in a workspace: by its record runs, last builds, verification and publishing; by git the
-commits that changed recipes."""
+"""What happened in a workspace, by its record: runs, last builds, verification and publishing."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +13,7 @@ import msgspec
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import MAX_LOG_BYTES, inside, read_bytes, write_atomic
-from torchsmith.core.git import git
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import find
 from torchsmith.core.secrets import redactor
 from torchsmith.core.state import log_file, state_folder
 from torchsmith.nix.prepare import source_hash
@@ -25,10 +21,9 @@ from torchsmith.nix.tool import stored
 from torchsmith.publishing.verified import verdict_of
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
-from torchsmith.webpage.document import CellState, PageBuild, PageJob, PageRevision, PageRun, PageSizes
+from torchsmith.webpage.document import CellState, PageBuild, PageJob, PageRun, PageSizes
 from torchsmith.webpage.pictures import sizes_of
-from torchsmith.workspace.checkout import PKGS, RecipeFile
-from torchsmith.workspace.git import is_repo
+from torchsmith.workspace.checkout import RecipeFile
 
 RUNS_READ = 10
 RUNS_DRAWN = 3
@@ -36,9 +31,6 @@ TAIL_LINES, TAIL_LINES_FAILED = 6, 40  # of a log
 LINE_CHARACTERS = 400  # of a line of a log
 LOG_BYTES = 1 << 18  # that are read from a log's end
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
-MAX_COMMITS = 200  # of a repository
-MARK = "\x1e"
-HEAD = re.compile(r"([0-9a-f]{4,64})\x1f(\d+)\x1f([^\n]*)")
 REPORTS = "reports"  # what `verify NAME` writes, for the sizes
 
 
@@ -210,42 +202,6 @@ def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
         if job.started
     ]
     return PageRun(run.id, run.state, run.started, last - run.started, tuple(rows))
-
-
-def revisions(root: Path, repositories: Sequence[Path]) -> Iterator[PageRevision]:
-    """The commits of every repository that is its own, oldest first; git around the folder is not asked."""
-    if find("git") is None:
-        return
-    for repository in repositories:
-        if is_repo(repository):
-            name = repository.name if repository.resolve() != root.resolve() else ""
-            yield from _commits(repository, name)
-
-
-def _commits(repository: Path, name: str) -> list[PageRevision]:
-    form = ["--no-renames", "--name-status", f"--format={MARK}%h%x1f%at%x1f%s"]
-    log = git(repository, "log", f"--max-count={MAX_COMMITS}", *form, "--", f"{PKGS}/*.nix")
-    now = git(repository, "ls-tree", "-r", "--name-only", "-z", "HEAD", "--", PKGS)
-    recipes = sum(path.endswith(".nix") for path in now.stdout.split("\0"))
-    revisions = []
-    for block in log.stdout.split(MARK)[1:] if log.ok else ():  # newest first, so that counts are taken back
-        head, _, rest = block.partition("\n")
-        if match := HEAD.fullmatch(head):
-            letters = Counter(line[0] for line in rest.split("\n") if line)
-            added, deleted = letters["A"], letters["D"]
-            revision = PageRevision(
-                repository=name,
-                revision=match[1],
-                at=float(match[2]),
-                subject=match[3][:200],
-                added=added,
-                changed=letters.total() - added - deleted,
-                deleted=deleted,
-                recipes=recipes,
-            )
-            revisions.append(revision)
-            recipes -= added - deleted
-    return revisions[::-1]
 
 
 def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> str:

@@ -1,8 +1,7 @@
-"""What each picture is drawn from: a graph, a run, a cover, a verified build, a document."""
+"""What each picture of the page is drawn from: a graph, a run, a document."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,9 +10,9 @@ from torchsmith.artifact.gpu import chosen_code
 from torchsmith.artifact.report import Report
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.facts import Gfx
-from torchsmith.core.text import counted, duration, grouped
+from torchsmith.core.text import counted, duration
 from torchsmith.webpage import draw
-from torchsmith.webpage.document import PageCover, PageReport, PageRevision, PageRun, PageSizes, SharedBuild
+from torchsmith.webpage.document import PageReport, PageRun, PageSizes, SharedBuild
 
 NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
@@ -52,31 +51,6 @@ def run_picture(run: PageRun, width: int = draw.WIDTH) -> draw.Picture:
     return draw.gantt(title, spans, width, title)
 
 
-def cover_curve(cover: PageCover, width: int = draw.WIDTH) -> draw.Picture:
-    """What each further variant buys: machines that are served, and served as well as possible."""
-    served = draw.Series("served", [(size, all_) for size, all_, _ in cover.points])
-    best = draw.Series("at their best", [(size, best) for size, _, best in cover.points])
-    title = f"builds; machines served by the best plan of each size, of {cover.machines:,}"
-    return draw.curve(title, [served, best], title, width=width)
-
-
-def verify_picture(report: Report, catalog: Catalog) -> draw.Picture:
-    """For every GPU that a build serves, how much of its GPU code that GPU uses (the rest is hollow); and
-    what there is."""
-    total, gpus = sum(row.size for row in report.gpu), _gpus(catalog)
-    rows: list[draw.BarRow | str] = [f"What a GPU uses of {megabytes(total)} of GPU code"]
-    for service in report.services:
-        gpu = gpus.get(service.sm)
-        if service.verdict == "no" or gpu is None:
-            continue
-        used = sum(row.size for row in chosen_code(report.gpu, gpu, catalog))
-        label = f"uses {megabytes(used)}, not {megabytes(total - used)}"
-        rows.append(draw.BarRow(f"{service.sm} {gpu.title}", used, label, "b", total - used))
-    rows.append("What there is")
-    rows += [draw.BarRow(f"{row.kind} {row.target}", row.size, megabytes(row.size)) for row in report.gpu]
-    return draw.bars(f"{megabytes(total)} of GPU code: what each GPU uses, and what there is", rows)
-
-
 def _gpus(catalog: Catalog) -> dict[str, Gpu | Gfx]:
     return {gpu.name: gpu for gpu in catalog.gpus.values()} | dict(catalog.gfx)
 
@@ -110,19 +84,3 @@ def findings_picture(document: PageReport, width: int = draw.WIDTH) -> draw.Pict
         for (severity, rule, title), count in counts.items()
     ]
     return draw.bars("findings by rule", rows[:MOST_ROWS], width)
-
-
-def history_picture(history: Sequence[PageRevision], width: int = draw.WIDTH) -> draw.Picture:
-    """How many recipes there were after each commit, a line each repository."""
-    points = ((commit.repository, (commit.at, float(commit.recipes))) for commit in history)
-    lines = grouped((repository or "recipes", point) for repository, point in points)
-    series = [draw.Series(name, sorted(points), steps=True) for name, points in lines.items()]
-    moments = sorted(revision.at for revision in history)
-    labelled = [moments[0], moments[len(moments) // 2], moments[-1]] if moments else []
-    spread = [
-        at
-        for place, at in enumerate(labelled)
-        if place == 0 or at - labelled[place - 1] > DATE_PIXELS / width * (labelled[-1] - labelled[0])
-    ]
-    labels = [(at, time.strftime("%Y-%m-%d", time.gmtime(at))) for at in spread]
-    return draw.curve("recipes after each commit", series, "recipes after each commit", labels, width)

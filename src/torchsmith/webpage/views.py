@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -32,11 +31,6 @@ def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Ite
         yield "shared", "Shared builds", _shared(shared)
     if any(cell.sizes and cell.sizes.total for cell in document.cells):
         yield "sizes", "GPU code", drawn(partial(pictures.sizes_picture, document), "GPU code")
-    if document.cover:
-        yield "cover", "Cover", drawn(partial(pictures.cover_curve, document.cover), "Cover")
-    if len({revision.at for revision in document.history}) > 1:
-        picture = drawn(partial(pictures.history_picture, document.history), "History")
-        yield "history", "History", (picture, _history(document))
 
 
 def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
@@ -91,22 +85,6 @@ def _shared(shared: Sequence[SharedBuild]) -> Child:
     if recipes <= FEW_RECIPES:
         return summary, picture
     return summary, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
-
-
-def _history(document: PageReport) -> Markup:
-    rows = [
-        tag(
-            "tr",
-            tag("td", time.strftime("%Y-%m-%d", time.gmtime(commit.at))),
-            tag("td", tag("code", commit.revision), class_="spare"),
-            tag("td", f"{commit.repository}: " if commit.repository else None, commit.subject, class_="what"),
-            tag("td", f"+{commit.added} ~{commit.changed} -{commit.deleted}", class_="number"),
-            tag("td", str(commit.recipes), class_="number"),
-        )
-        for commit in sorted(document.history, key=lambda commit: -commit.at)[:RECENT_COMMITS]
-    ]
-    names = {"date": None, "commit": "spare", "what": None, "changes": None, "recipes": None}
-    return _table(names, rows, "Latest commits")
 
 
 def _findings(document: PageReport) -> Markup:
