@@ -36,6 +36,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     "clang": (),
     "-Os": (),
 }
+STRIPPED = ("as built", "strip -S", "strip")
 CLANG = {machine: ("clang++", f"--target={triple}") for machine, triple in TRIPLES.items()}
 ALL = f"{CXX_MARK} {RECORD}"  # what a recipe adds beside the flags, and by the compiler wrapper
 EXTENSION = Path(__file__).with_name("extension")
@@ -153,6 +154,9 @@ def linked(machine: ElfMachine, objects: list[Path], *options: str, form: str = 
 
 Outcome = Literal["accepted", "rejected", "untold"]
 BUILT = [*LINUX, "x86_64", "aarch64"]  # the last two without flags
+FEW = ["avx2", "avx512bf16", "armv9", "x86_64"]
+# Stripping is tried with every set; what else the compiler is told does not depend on the set.
+CASES = [(built, form) for form in FORMS for built in (BUILT if form in STRIPPED else FEW)]
 
 
 def machine_of(built: str) -> ElfMachine:
@@ -191,8 +195,7 @@ def expected(built: str, machine: ElfMachine, *, accepted: bool = True) -> dict[
 
 
 @pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("built", BUILT)
+@pytest.mark.parametrize(("built", "form"), CASES)
 def test_a_build_is_accepted_under_its_own_name_alone(built: str, form: str, work: Path) -> None:
     """Also an avx512 build under the name avx512bf16. Without a record no build is accepted."""
     if form == "clang" and find("clang++") is None:
@@ -208,7 +211,7 @@ def test_a_build_is_accepted_under_its_own_name_alone(built: str, form: str, wor
 
 
 @pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("form", ["as built", "strip -S", "strip"])
+@pytest.mark.parametrize("form", STRIPPED)
 @pytest.mark.parametrize("built", LINUX)
 def test_host_halves_of_torch_may_lack_the_flags_and_those_of_a_companion_may_not(
     built: str, form: str, work: Path
@@ -228,7 +231,7 @@ def test_host_halves_of_torch_may_lack_the_flags_and_those_of_a_companion_may_no
 @pytest.mark.parametrize("form", ["as built", "strip"])
 @pytest.mark.parametrize("how", ["without flags", "without a mark", "not recorded", "its own flags"])
 @pytest.mark.parametrize("built", ["avx512", "armv9"])
-def test_one_unit_of_forty_without_the_flags_is_found(built: str, how: str, form: str, work: Path) -> None:
+def test_one_unit_of_ten_without_the_flags_is_found(built: str, how: str, form: str, work: Path) -> None:
     machine, flags = machine_of(built), flags_of(built)
     options = {
         "without flags": ((), RECORD),
@@ -237,7 +240,7 @@ def test_one_unit_of_forty_without_the_flags_is_found(built: str, how: str, form
         "its own flags": ((*flags, *OVERRIDES[machine]), ALL),
     }[how]
     units = [numbered(machine, options[0], options[1], 0, work)]
-    units += [numbered(machine, flags, ALL, number, work) for number in range(1, 40)]
+    units += [numbered(machine, flags, ALL, number, work) for number in range(1, 10)]
     library = linked(machine, units, form=form)
     # A unit that records nothing is as assembly is: nothing speaks for it, and it runs everywhere.
     right = how in ("its own flags", "not recorded")
@@ -246,7 +249,7 @@ def test_one_unit_of_forty_without_the_flags_is_found(built: str, how: str, form
 
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("form", ["as built", "strip"])
-@pytest.mark.parametrize("built", LINUX)
+@pytest.mark.parametrize("built", [built for built in FEW if built in LINUX])
 def test_a_build_that_does_not_record_its_flags_is_not_verified(built: str, form: str, work: Path) -> None:
     machine = machine_of(built)
     library = linked(machine, [compiled(machine, flags_of(built), work, marks=CXX_MARK)], form=form)
@@ -256,7 +259,7 @@ def test_a_build_that_does_not_record_its_flags_is_not_verified(built: str, form
 
 
 @pytest.mark.needs("cross-gcc")
-def test_a_library_for_linux_is_none_for_a_mac(work: Path) -> None:
+def test_a_library_for_linux_is_not_one_for_a_mac(work: Path) -> None:
     library = linked("aarch64", [compiled("aarch64", (), work)])
     mac = Variant.parse("torchvision-python313-darwin-mps", CATALOG)
     assert "machine" in {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 
 import msgspec
@@ -319,9 +320,19 @@ def possible_cells(
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
     targets.extend(_other_targets(host, catalog))
+    for target in targets:
+        yield from _cells_of_target(target, python, stack, catalog, torch)
+
+
+@lru_cache(1024)
+def _cells_of_target(
+    target: Target, python: PythonVersion, stack: Stack, catalog: Catalog, torch: str
+) -> tuple[Cell, ...]:
+    """Every cell that the catalog can build for a target, one for each instruction set."""
     releases = [line.release for line in catalog.releases]
-    pairs = ((target, isa) for target in targets for isa in isas_with(target, catalog.isas))
-    for variant in (Variant(stack.root, python, *pair) for pair in pairs):
+    cells = []
+    for isa in isas_with(target, catalog.isas):
+        variant = Variant(stack.root, python, target, isa)
         # An older line may build for a GPU that the newest has left behind; the name then states it.
         stated = (variant.changed(release=release) for release in releases)
         for candidate in (variant, *stated):
@@ -330,8 +341,9 @@ def possible_cells(
                 continue
             wanted = not torch or is_release(decision.line.torch, torch)
             if wanted and decision.buildable(candidate):
-                yield Cell(candidate, decision.line.name, decision.warnings)
+                cells.append(Cell(candidate, decision.line.name, decision.warnings))
                 break
+    return tuple(cells)
 
 
 def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
