@@ -55,3 +55,21 @@ def test_a_result_that_is_off_by_a_tenth_is_wrong_in_every_operation(probe: dict
     limits = {name: limit for name, (_, _, _, limit) in probe["table"](MagicMock()).items()}
     assert len(limits) > 20
     assert max(limits.values()) < 0.1
+
+
+@pytest.mark.parametrize(("device", "compiled"), [("cuda", 2), ("cpu", 0)])
+def test_on_a_gpu_with_triton_some_operations_are_compiled_too(
+    probe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, device: str, compiled: int
+) -> None:
+    """Their reference is computed without torch.compile, which may be what is wrong."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "triton")
+    measured = probe["Measured"]()
+    measured.torch = torch = MagicMock()
+    opened = measured.open(device)
+    names = [name for name, kind in opened["operations"].items() if kind == "torch.compile"]
+    assert len(names) == compiled
+    for name in names:
+        _, action, plain, _ = measured.operations[f"{device} {name}"]
+        assert action is torch.compile.return_value
+        assert plain is measured.operations[f"{device} {name.removesuffix(', compiled')}"][1]
+    assert opened["memory"] > 0

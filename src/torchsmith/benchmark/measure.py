@@ -22,6 +22,7 @@ MOST_CALLS = 5000  # in a turn
 FINEST_CLOCK_STEP = TURN_SECONDS / 100  # the coarsest clock that can time a turn
 FEWEST_ROUNDS = 2  # rounds that can be judged at all, of a comparison that was stopped
 STARTUP = {"import torch": "import", "CPU time of the import": "import_cpu", "memory after import": "memory"}
+FIRST_CALL = {"first CUDA call": "first", "memory after the first CUDA call": "memory"}
 FLOAT64_TOLERANCE = 1e-6  # how far two builds' float64 may be apart
 
 TurnClock = Literal["thread", "wall"]
@@ -116,9 +117,9 @@ def measure(
     results = Measurements()
     plans: dict[Key, TurnPlan] = {}
     done = 0
-    with TemporaryDirectory(prefix="torchsmith-") as bytecode:
+    with TemporaryDirectory(prefix="torchsmith-") as compiled:
         # a build may contain compiled Python, or be read-only
-        fair = [replace(subject, bytecode=bytecode) for subject in subjects]
+        fair = [replace(subject, compiled=compiled) for subject in subjects]
         while done <= plan.runs:
             try:
                 progress(done, plan.runs + 1)
@@ -164,7 +165,8 @@ def _round(
         for device in devices:
             keys, first = _open(processes, device, order, results)
             if device != "cpu":
-                values["start", "first CUDA call"] = ([first[0]], [first[1]])
+                for name, field_name in FIRST_CALL.items():
+                    values["start", name] = ([first[0][field_name]], [first[1][field_name]])
             if round_ == 0:
                 _check(processes, keys, results)
                 plans |= _calibrate(processes, keys, plan.turns, results)
@@ -192,9 +194,9 @@ def _load(process: BuildProcess, threads: int) -> dict[str, Any]:
 
 def _open(
     processes: dict[int, BuildProcess], device: str, order: Sequence[int], results: Measurements
-) -> tuple[list[Key], list[float]]:
-    """Prepare the operations on a device in both builds. Returns those not known to fail, and the seconds of
-    each build's first call."""
+) -> tuple[list[Key], list[dict[str, Any]]]:
+    """Prepare the operations on a device in both builds. Returns those that both have and that did not
+    fail before, and the answer of each build."""
     opened = {
         label: _ask(processes[label], ("start", f"open {device}"), "open", device=device) for label in order
     }
@@ -203,10 +205,10 @@ def _open(
             why = f"{processes[label].subject.label}: {answer['failed']}"
             raise Broken(f"{device} cannot be used: {why}")
     kinds: dict[str, str] = opened[0]["operations"]
-    keys = [(device, name) for name in kinds]
-    results.kinds.update({(device, name): kind for name, kind in kinds.items()})
+    keys = [(device, name) for name in kinds if name in opened[1]["operations"]]
+    results.kinds.update({key: kinds[key[1]] for key in keys})
     remaining = [key for key in keys if key not in results.failed and key not in results.wrong]
-    return remaining, [opened[label]["first"] for label in (0, 1)]
+    return remaining, [opened[0], opened[1]]
 
 
 def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str, Any]:

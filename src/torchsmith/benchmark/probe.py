@@ -7,6 +7,7 @@ builds can take turns within milliseconds of each other.
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import json
 import math
 import os
@@ -20,6 +21,7 @@ Tensors = tuple[Any, ...]
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 LINE = 64  # bytes of a cache line, to which torch aligns its tensors
 MOST_OFFSET = 1 << 20  # bytes before and behind an input, chosen at random
+COMPILED = ("perceptron", "layer norm")  # operations that are also measured compiled, on a GPU
 SAMPLE_SIZE = 16  # numbers of a reference that are reported, so that two builds' references can be compared
 
 
@@ -157,7 +159,8 @@ class Measured:
 
     def __init__(self) -> None:
         self.torch: Any = None
-        self.operations: dict[str, tuple[Tensors, Callable[..., Any], float]] = {}
+        # inputs, what is timed, the same without torch.compile, how far it may be from float64
+        self.operations: dict[str, tuple[Tensors, Callable[..., Any], Callable[..., Any], float]] = {}
 
     def load(self, threads: int) -> dict[str, Any]:
         """Import torch, timed; what the process then holds in memory."""
@@ -196,15 +199,27 @@ class Measured:
         start = time.perf_counter()
         self.torch.ones(8, device=device).add_(1).sum().item()
         seconds = time.perf_counter() - start
+        memory = resident()
+        kinds: dict[str, str] = {}
         rows = table(self.torch)
-        for name, (_, values, action, limit) in rows.items():
-            self.operations[f"{device} {name}"] = (moved(values, device), action, limit)
-        return {"first": seconds, "operations": {name: row[0] for name, row in rows.items()}}
+        for name, (kind, values, action, limit) in rows.items():
+            kinds[name] = kind
+            self.operations[f"{device} {name}"] = (moved(values, device), action, action, limit)
+        for name in COMPILED if device != "cpu" and importlib.util.find_spec("triton") else ():
+            values, action, _, limit = self.operations[f"{device} {name}"]
+            kinds[f"{name}, compiled"] = "torch.compile"
+            self.operations[f"{device} {name}, compiled"] = (
+                values,
+                self.torch.compile(action),
+                action,
+                max(limit, 1e-3),  # Triton may multiply in TF32
+            )
+        return {"first": seconds, "memory": memory, "operations": kinds}
 
     def check(self, device: str, name: str) -> dict[str, Any]:
         """An operation's largest error relative to float64 on the CPU, and some numbers of that reference."""
-        values, action, limit = self.operations[f"{device} {name}"]
-        wanted = action(*moved(moved(values, "cpu"), "cpu", double=True)).double().flatten()
+        values, action, plain, limit = self.operations[f"{device} {name}"]
+        wanted = plain(*moved(moved(values, "cpu"), "cpu", double=True)).double().flatten()
         got = action(*values).cpu().double().flatten()
         scale = max(float(wanted.abs().max()), 1e-30)
         error = float((got - wanted).abs().max()) / scale
@@ -214,7 +229,7 @@ class Measured:
 
     def time(self, device: str, name: str, count: int, cpu_clock: bool) -> dict[str, Any]:
         """Seconds for one call, as the mean of `count` after one that is not counted."""
-        values, action, _ = self.operations[f"{device} {name}"]
+        values, action, *_ = self.operations[f"{device} {name}"]
         if device == "cpu":
             values = scattered(self.torch, values)
         clock = time.thread_time_ns if cpu_clock else time.perf_counter_ns

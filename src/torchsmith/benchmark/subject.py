@@ -24,6 +24,8 @@ START = (
 )
 # For a torch with an allocator of its own; see the probe for malloc.
 KEEP_MEMORY = {"MIMALLOC_PURGE_DELAY": "-1"}
+# torch.compile in the process itself: its workers would be on the same core.
+IN_PROCESS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 MOST_ANSWER = 1 << 20  # bytes
 STDERR_TAIL_BYTES = 2000
 
@@ -41,7 +43,7 @@ class BuildSubject:
     interpreter: Interpreter
     extra: Mapping[str, str] = field(default_factory=dict)
     probe: Path = PROBE
-    bytecode: str = ""  # a folder where its processes keep what they compile of Python
+    compiled: str = ""  # a folder where its processes keep what they compile: Python, and GPU kernels
 
 
 def subject(label: str, path: Path, catalog: Catalog, extra: Mapping[str, str]) -> BuildSubject:
@@ -69,11 +71,13 @@ class BuildProcess:
         self.subject, self.limit = subject, limit
         pinned = sorted(cores)
         environment = subject.interpreter.environment(dict(os.environ))
-        if subject.bytecode:
+        if subject.compiled:
             environment.pop("PYTHONDONTWRITEBYTECODE", None)
-            environment["PYTHONPYCACHEPREFIX"] = subject.bytecode
+            environment["PYTHONPYCACHEPREFIX"] = subject.compiled
+            environment["TORCHINDUCTOR_CACHE_DIR"] = f"{subject.compiled}/inductor"
+            environment["TRITON_CACHE_DIR"] = f"{subject.compiled}/triton"
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(len(pinned)))
-        environment |= {**KEEP_MEMORY, **subject.extra}
+        environment |= {**KEEP_MEMORY, **IN_PROCESS, **subject.extra}
         affinity = ",".join(map(str, pinned))
         argv = [str(subject.interpreter.python), "-s", "-c", START, str(subject.probe), affinity]
         self._errors = tempfile.TemporaryFile(prefix="torchsmith-")  # noqa: SIM115 closed with the process
