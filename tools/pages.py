@@ -21,7 +21,6 @@ from torchsmith.building.events import Event
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.align import Alignment
-from torchsmith.edit.channel import MovableReport
 from torchsmith.edit.proposal import EditReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
@@ -87,7 +86,6 @@ DOCUMENTS: dict[str, Any] = {
     "line list": LinesReport,
     "package list": PackagesReport,
     "line add, line update LINE, line remove": EditReport,
-    "line update": MovableReport,
     "package add, package remove": EditReport,
     "eval": EvaluateReport,
     "page": PageReport,

@@ -12,7 +12,6 @@ from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
-from torchsmith.edit.channel import MovableReport as MovableReport
 from torchsmith.edit.proposal import EditReport as EditReport
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.matrix.describe import Explanation as Explanation
@@ -59,7 +58,6 @@ from torchsmith.verbs.line import LinesRequest as LinesRequest
 from torchsmith.verbs.line import LineUpdateRequest as LineUpdateRequest
 from torchsmith.verbs.line import add_line as add_line
 from torchsmith.verbs.line import list_lines as list_lines
-from torchsmith.verbs.line import movable_lines as movable_lines
 from torchsmith.verbs.line import remove_line as remove_line
 from torchsmith.verbs.line import update_line as update_line
 from torchsmith.verbs.list import LeftOutReport as LeftOutReport

@@ -13,7 +13,6 @@ from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
 from torchsmith.building import plan
 from torchsmith.catalog import builtin_catalog
-from torchsmith.edit.python_index import PublishedWheel
 from torchsmith.verbs.doctor import _ccache, examine
 from torchsmith.workspace.load import open_workspace
 
@@ -34,22 +33,6 @@ def test_a_bare_machine_is_told_what_to_install(
     assert "nixos.org" in found["Nix"]["todo"]
     assert call("doctor").code == 1
     assert all(len(line) <= 200 for line in call("doctor").out.splitlines())
-
-
-def test_the_newest_torch_is_beside_that_of_the_matrix(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def newest(packages: list[str], index: str, seconds: float) -> dict[str, PublishedWheel]:
-        return {"torch": PublishedWheel("torch", "2.99.0")}
-
-    monkeypatch.setattr("torchsmith.edit.python_index.newest", newest)
-    torch = checks(call)["torch"]
-    assert (torch["health"], torch["todo"]) == ("warning", "torchsmith line add 2.99")
-    assert "2.99.0" in torch["found"]
-    monkeypatch.setattr("torchsmith.edit.python_index.newest", lambda *words, **more: {})
-    assert checks(call)["torch"]["health"] == "missing"
 
 
 def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

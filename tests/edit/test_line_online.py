@@ -125,9 +125,6 @@ def test_a_release_that_no_catalog_knows_is_added_built_and_updated_without_an_e
 
     before = written(place)
     second = world.commit(nixpkgs(tmp_path / "second", NEXT))
-    movable = json.loads(call("line", "update", "-w", place, "--json").out)
-    assert (movable["head"]["rev"], movable["head"]["torch"]) == (second, NEXT)
-    assert [row["next"] for row in movable["lines"]] == [f"torchsmith line update {NAME}"]
     shown = call("line", "update", NAME, "-w", place, "--dry-run", "--json")
     assert shown.code == 0, shown.err
     moves = {row["what"]: (row["before"], row["after"]) for row in json.loads(shown.out)["moves"]}
@@ -139,7 +136,6 @@ def test_a_release_that_no_catalog_knows_is_added_built_and_updated_without_an_e
     assert {entry["rev"] for entry in pins(place).values()} == {first, second}
     assert f"archive/{second}.tar.gz" in file.read_text()
     assert call("eval", "-w", place, cell).code == 0
-    assert json.loads(call("line", "update", "-w", place, "--json").out)["lines"] == []
     world.commit(nixpkgs(tmp_path / "again", TORCH))
 
 
@@ -171,13 +167,12 @@ def test_without_a_server_nothing_is_written_and_the_answer_comes_at_once(place:
     file = place / "torchsmith.toml"
     text = file.read_text()
     file.write_text(text.replace("127.0.0.1:", "127.0.0.1:1/"))
-    before = written(place)
-    for words in (("line", "add", NAME), ("line", "update")):
+    for words in (("line", "add", NAME), ("line", "update", "2.9")):
         began = time.monotonic()
         refused = call(*words, "-w", place)
         assert (refused.code, refused.error) == (3, "missing-requirement")
         assert time.monotonic() - began < 5
-    assert written(place) == before
+        assert "catalog" not in {path.partition("/")[0] for path in written(place)}
 
 
 def test_an_archive_that_changed_is_refused(place: Path, world: World, call: Call, tmp_path: Path) -> None:

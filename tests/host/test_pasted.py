@@ -312,11 +312,7 @@ def test_kubernetes_nodes_are_read_however_kubectl_prints_them(tmp_path: Path) -
     assert sms(known(yaml + "    nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB\n")) == ["sm80"]
 
 
-def test_sinfo_and_pbsnodes_name_nodes_and_their_gpus(tmp_path: Path) -> None:
-    sinfo = "GRES_USED            NODELIST\ngpu:2080ti:1(IDX:0)  dl08\ngpu:3090:3(IDX:0-2)  dl[09-10]\n"
-    (tmp_path / "sinfo").write_text(sinfo)
-    fleet = read_fleet(tmp_path / "sinfo", CATALOG)
-    assert [kind.name for kind in fleet.kinds] == ["dl08", "dl09", "dl10"]
+def test_pbsnodes_names_gpus() -> None:
     pbs = "n1\n     Mom = n1\n     resources_available.ngpus = 2\n     resources_available.gpu_type = a100\n"
     assert sms(known(pbs)) == ["sm80"]
 

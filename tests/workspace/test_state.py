@@ -22,13 +22,11 @@ from tests.cli.conftest import Call
 from torchsmith.core.problem import CannotWrite, MissingRequirement, Problem
 from torchsmith.core.state import (
     abandoned_states,
-    accept_state,
     make_state_folder,
     state_folder,
     state_home,
-    unused_state,
 )
-from torchsmith.record import Built, open_record
+from torchsmith.record import open_record
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, GitStep, Journal, writing
 
@@ -77,11 +75,9 @@ def test_a_journal_that_a_clone_brings_deletes_nothing_and_commits_nowhere(
         "steps": [{"repo": str(victim.parent), "add": ["precious"], "commit": ["precious"], "message": "x"}],
     }
     bring(place, "journal.json", json.dumps(journal))
-    answer = call(*place.words(*words))
+    call(*place.words(*words))
     assert victim.read_text() == "precious\n"
     assert subprocess.run(["git", "-C", victim.parent, "rev-parse", "-q", "--verify", "HEAD"]).returncode
-    if "--dry-run" not in words:
-        assert "doctor --accept-state" in answer.err
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(
@@ -242,58 +238,6 @@ def test_a_dry_run_writes_and_recovers_nothing(
     before = everything()
     call(*place.words(*words))
     assert everything() == before
-
-
-def test_a_workspace_without_records_of_its_own_says_how_to_accept_those_it_has(
-    place: Place, tmp_path: Path, call: Call
-) -> None:
-    """As after an upgrade from 0.2.0, or with a cache that CI restored."""
-    old = place.root / ".torchsmith"
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    record = open_record(elsewhere)
-    record.note_built(Built(name="a", derivation="/nix/store/a.drv", outputs=("/nix/store/a",)))
-    record.close()
-    old.mkdir(exist_ok=True)
-    shutil.copy(state_folder(elsewhere) / "record.sqlite", old)
-    (old / "logs").mkdir()
-    (old / "logs/a.log").write_text("log")
-    (old / "logs/link.log").symlink_to("/etc/passwd")
-    (old / "journal.json").write_text("{}")
-    assert unused_state(place.root) == old
-    assert open_record(place.root, read_only=True).built("a") is None
-    call("doctor", "--accept-state", str(old), "-w", str(place.root))
-    assert unused_state(place.root) is None
-    assert open_record(place.root, read_only=True).built("a") is not None
-    assert [file.name for file in (state_folder(place.root) / "logs").iterdir()] == ["a.log"]
-    assert not (state_folder(place.root) / "journal.json").exists()
-
-
-def test_folders_of_any_depth_are_taken_over(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    inner = theirs / "logs" / "/".join("a" * 1100)
-    subprocess.run(["mkdir", "-p", inner], check=True)
-    (theirs / "record.sqlite").touch()
-    try:
-        target = accept_state(tmp_path, theirs)
-        assert (target / inner.relative_to(theirs)).is_dir()
-    finally:  # shutil cannot
-        subprocess.run(["rm", "-rf", theirs / "logs", state_folder(tmp_path) / "logs"], check=True)
-
-
-def test_a_moved_workspace_takes_its_records_over_by_name_of_its_old_folder(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    record = open_record(old)
-    record.note_built(Built(name="a", outputs=("/nix/store/a",)))
-    record.close()
-    old.rename(new)
-    accept_state(new, old)
-    assert open_record(new, read_only=True).built("a") is not None
-    with pytest.raises(Problem, match="records of its own"):
-        accept_state(new, old)
-    with pytest.raises(Problem, match="no records"):
-        accept_state(tmp_path / "other", tmp_path / "never")
 
 
 def test_state_of_workspaces_that_are_gone_is_named(

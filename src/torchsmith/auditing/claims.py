@@ -16,8 +16,8 @@ from torchsmith.matrix.variant import CUDA
 from torchsmith.recipe.read import Recipe, Span
 from torchsmith.workspace.subject import Subject
 
-# sm, capability, part, generation, arch (another maker's), backend (such as ROCm 6.4); isa, feature, cpu,
-# first (CPUs that first had a set); cuda, release, python, package; name (of a recipe, read as one word)
+# sm, capability, part, generation, arch (another maker's), backend (such as ROCm 6.4); isa, feature, cpu;
+# cuda, release, python, package; name (of a recipe, read as one word)
 ClaimKind = str
 # A thing that is named only as a contrast is not a claim: after a negation or a comparison, however many
 # commas later, and before words that send the reader to another build.
@@ -43,7 +43,7 @@ ELSEWHERE = re.compile(
 END = re.compile(r"(?<=[.;!?])\s|\n\s*\n|\n\s*(?=[-*+•=|]|\d+[.)]\s|[A-Z][\w ]{0,20}:)|\s[—–]\s")
 OF_THE_CPU = re.compile(r"^\W*CPU\b[^:|\n]{0,24}:", re.IGNORECASE)
 OF_GPUS = ("sm", "capability", "generation", "part", "arch")
-OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu", "first")
+OF_A_CELL = (*OF_GPUS, "isa", "feature", "cpu")
 CONTEXT_CHARACTERS = 120  # around a word, by which its sense is checked
 MAX_BLOCK_LINES = 200  # of a comment that are read as one text
 MAX_REMEMBERED = 2000  # texts whose claims are remembered
@@ -109,7 +109,6 @@ class Vocabulary:
         """One pattern for every kind of claim; the group that matched is the kind. Each begins a word."""
         return re.compile(
             rf"\b(?=\w)(?:(?P<name>\b(?:{_longest_first(self.packages.values())})\d*-python3\d+-[\w.-]*\w)"
-            r"|\bfirst in (?P<first>(?:[^()\n]|\([^()\n]*\))*)"
             r"|\b(?:SM|sm|compute)[_ ]?(?P<sm>\d{2,3})\b"
             rf"|\b(?P<arch>{self.archs})\b"
             rf"|\b(?P<backend>{self.backends}[ :-]{{0,2}}\d+\.\d+)"

@@ -130,8 +130,8 @@ def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
     severity = max(defect.severity or rule.severity, sure.worst, key=lambda severity: severity.rank)
-    fix = defect.fix if keep_fix and (sure is not Sure.GUESS or (defect.fix and defect.fix.prose)) else None
-    if fix and sure is not Sure.CERTAIN and not fix.prose:
+    fix = defect.fix if keep_fix and sure is not Sure.GUESS else None
+    if fix and sure is not Sure.CERTAIN:
         fix = replace(fix, safe=False)
     return Finding(
         rule=rule.id,

@@ -46,7 +46,6 @@ class FindingFix:
 
     title: str
     edits: tuple[Edit, ...]
-    prose: bool = False  # changes words for people alone, which no build reads
     safe: bool = True  # otherwise it is applied only with --unsafe-fixes
 
 

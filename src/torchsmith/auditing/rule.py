@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -97,33 +96,6 @@ def convention(subject: Subject) -> Sure | None:
 def rewrite(span: Span, text: str) -> FindingFix:
     """The fix that puts another text in a place."""
     return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
-
-
-VENDOR = r"(?:(?:AWS|NVIDIA|Intel|AMD|ARM) )?"
-
-
-def unlisted(text: str, line: int, word: str) -> FindingFix | None:
-    """The fix that takes a word out of a list in a line of prose; None if it is in no list, or more than
-    once."""
-    lines = text.split("\n")
-    start, prose = sum(len(row) + 1 for row in lines[: line - 1]), lines[line - 1]
-    places = [*re.finditer(rf"(?<![\w-]){VENDOR}{re.escape(word)}\+?(?![\w-])", prose)]
-    if len(places) != 1:
-        return None
-    first, last = places[0].span()
-    if prose[:first].endswith(", ") and re.match(r"[,;.)\"]|\s|\Z", prose[last:]):
-        first -= len(", ")
-    elif prose[:first].endswith("/") and re.match(r"[/,;.)\"]|\s|\Z", prose[last:]):
-        first -= len("/")
-    elif re.match(r", \w", prose[last:]):
-        last += len(", ")
-    elif re.match(r"/\w", prose[last:]) and " " not in places[0][0]:
-        last += len("/")
-    else:
-        return None
-    before, gone = text[: start + first].encode(), text[start + first : start + last].encode()
-    edit = Edit(len(before), len(before) + len(gone), "")
-    return FindingFix(f"take {word} out of the list", (edit,), prose=True)
 
 
 _known: dict[str, Rule] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,19 +47,6 @@ class MachineOptions(Request):
         ),
     ] = ()
     driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
-    time_limit: Annotated[float, Option("Seconds to wait for nvidia-smi.", min=0.1, max=600)] = 10.0
-
-    def arguments(self) -> list[str]:
-        """The options that describe the machine, as words of a command line."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        del named["time_limit"]
-        many = {name: [value] if isinstance(value, str) else value for name, value in named.items() if value}
-        return [
-            word
-            for name, all in many.items()
-            for value in all
-            for word in (f"--{name.rstrip('_')}", str(value))
-        ]
 
     def mixes(self, facts: HostFacts) -> bool:
         """Whether the GPU is given and the CPU is this machine's."""
@@ -83,7 +70,7 @@ class MachineOptions(Request):
             gpu=gpus,
             driver=self.driver,
         )
-        return gather(self.from_, stated, catalog, self.time_limit)
+        return gather(self.from_, stated, catalog)
 
 
 PackagesOption = Annotated[Sequence[str], Option("The package, or several in one build; by default torch.")]

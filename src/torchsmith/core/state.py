@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import stat
 from pathlib import Path
 
-from torchsmith.core.problem import CannotWrite, Exists, MissingRequirement, NotFound
+from torchsmith.core.problem import CannotWrite, MissingRequirement
 
 IN_WORKSPACE = ".torchsmith"  # has the lock, which other users and machines see too
 VARIABLE = "TORCHSMITH_STATE"
 WORKSPACE = "workspace"  # the file that says whose state a folder is
-# What can be taken over; the record last, by which it is known to be complete.
-KEPT = ("evaluated", "logs", "reports", "record.sqlite-wal", "record.sqlite")
 
 
 def state_home() -> Path:
@@ -67,51 +63,3 @@ def abandoned_states() -> list[Path]:
     """State folders of workspaces that are gone: deleted, or moved. Their links keep builds in the store."""
     folders = sorted(state_home().glob(f"workspaces/*/{WORKSPACE}"))
     return [file.parent for file in folders if not os.path.isdir(file.read_bytes().rstrip(b"\n"))]
-
-
-def unused_state(root: Path) -> Path | None:
-    """The folder of records in the workspace itself, which are not used; None if there are none, or if the
-    workspace has a record of its own by now."""
-    theirs = root / IN_WORKSPACE
-    if not any(os.path.lexists(theirs / name) for name in ("record.sqlite", "journal.json")):
-        return None
-    return None if (state_folder(root) / "record.sqlite").exists() else theirs
-
-
-def unused_note(root: Path) -> str:
-    """A sentence on records that are not used; empty if there are none."""
-    theirs = unused_state(root)
-    return f"{theirs} is not used; torchsmith doctor --accept-state {theirs} takes it over" if theirs else ""
-
-
-def accept_state(root: Path, place: Path) -> Path:
-    """Take over the records, logs and reports in a folder, or of a workspace that was moved from `place`.
-    Journals and links are never taken. Raises NotFound, Exists, CannotWrite."""
-    given = os.path.lexists(place / "record.sqlite")
-    source = place if given else state_folder(place)
-    if not (source / "record.sqlite").is_file():
-        hint = "give an old .torchsmith folder, or the folder that the workspace was in"
-        raise NotFound(f"{place} has no records of torchsmith", hint=hint)
-    if (state_folder(root) / "record.sqlite").exists():
-        hint = f"move {state_folder(root)} away first"
-        raise Exists(f"{root} has records of its own", hint=hint)
-    target = make_state_folder(root)
-    try:
-        for name in KEPT:
-            _copy(source / name, target / name)
-    except OSError as error:
-        raise CannotWrite(f"cannot copy {source} to {target}: {error.strerror}") from error
-    return target
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy regular files and folders of them; links and all else are left out."""
-    waiting = [(source, target)] if os.path.lexists(source) else []
-    while waiting:
-        old, new = waiting.pop()
-        mode = old.lstat().st_mode
-        if stat.S_ISREG(mode):
-            shutil.copyfile(old, new, follow_symlinks=False)
-        elif stat.S_ISDIR(mode):
-            new.mkdir(exist_ok=True)
-            waiting += [(child, new / child.name) for child in old.iterdir()]

@@ -12,7 +12,6 @@ import msgspec
 from torchsmith.catalog import Line, Pin
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
-from torchsmith.edit.line import is_buildable, line_rows
 from torchsmith.edit.pin import Move, find_pin, pin_at, probed
 from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix.channel import ARCHIVE, GIT_REMOTE, REVISION, download, head_of
@@ -28,22 +27,6 @@ class ChannelHead(msgspec.Struct, frozen=True):
     pin: str = ""  # the catalog's name for it; empty: it is not in the catalog
     torch: str = ""  # empty: it was not downloaded, or Nix is not installed
     cudas: list[str] = []
-
-
-class MovableLine(msgspec.Struct, frozen=True):
-    """A line of the workspace that is not at the head of a channel, and the command to move it."""
-
-    line: str
-    torch: str
-    pins: list[str]
-    next: str
-
-
-class MovableReport(msgspec.Struct, frozen=True):
-    """The head of a channel, and the lines of a workspace that could move there."""
-
-    head: ChannelHead
-    lines: list[MovableLine]
 
 
 def minor(version: str) -> str:
@@ -69,23 +52,6 @@ class Channel:
             move, tree = self._downloaded(Move("", rev))
             pin, _ = pin_at(self._probed(move, tree), self.workspace.catalog)
         return ChannelHead(self.name, rev, known.name if known else "", pin.torch, [*map(str, pin.cudas)])
-
-    def movable(self) -> MovableReport:
-        """The lines that the head is another nixpkgs for."""
-        head, rows = self.head(), []
-        release, catalog = minor(head.torch), self.workspace.catalog
-        for row in line_rows(self.workspace):
-            at = [catalog.pins[name].rev for name in row.pins]
-            if not row.cells or not at or all(rev == head.rev for rev in at):
-                continue
-            if not release or release == minor(row.torch):
-                step = f"line update {row.name}"
-            elif not is_buildable(release, catalog):
-                step = f"line add {release}"
-            else:
-                continue  # the line of that release is a row of its own
-            rows.append(MovableLine(row.name, row.torch, row.pins, f"torchsmith {step}"))
-        return MovableReport(head, rows)
 
     def for_new_line(self, name: str, move: Move, tree: Path | None) -> Move:
         """The move of a new line, with what its nixpkgs has and the line that it is built like; `tree`: its

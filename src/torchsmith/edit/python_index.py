@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import io
 import os
 import re
 import ssl
 import sys
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from configparser import Error as ConfigParserError
@@ -31,13 +29,12 @@ from torchsmith.nix.channel import check_reachable
 TORCH = "torch"  # as the index calls it
 SECONDS = 20.0
 LARGEST_ANSWER = 1 << 25  # bytes
-TAIL = 1 << 16  # bytes at the end of a wheel, where its list of files is
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
 PUBLIC_INDEX = "https://pypi.org/simple"  # pip's default
 # `torch-2.10.0-cp312-cp312-manylinux_2_28_x86_64.whl`; releases before the final one are left out.
 WHEEL = re.compile(r"[A-Za-z0-9._]+-(?P<version>[0-9.]+)-(?P<tags>[^-]+-[^-]+-[^-]+)\.whl")
 HINT = "pip's index-url is used, or python_index in [sources] of torchsmith.toml"
-Errors = (OSError, http.client.HTTPException, ValueError, EOFError, zipfile.BadZipFile)
+Errors = (OSError, http.client.HTTPException, ValueError)
 
 
 class PublishedWheel(msgspec.Struct, frozen=True):
@@ -45,7 +42,7 @@ class PublishedWheel(msgspec.Struct, frozen=True):
 
     package: str
     version: str
-    torch: str = ""  # as its metadata has it, such as ==2.10.0; empty: it asks for none
+    torch: str = ""  # as its metadata has it, such as ==2.10.0; empty: it asks for none, or has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,51 +171,11 @@ def _has_metadata(link: Mapping[str, str]) -> bool:
 
 
 def _metadata(server: _Server, file: IndexFile) -> str:
-    """The METADATA of a wheel: beside it, else read out of it piece by piece."""
-    if file.metadata:
-        with server.get(f"{file.address}.metadata") as answer:
-            return answer.read(LARGEST_ANSWER).decode(errors="replace")
-    with zipfile.ZipFile(_RemoteFile(server, file.address)) as wheel:
-        name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-        return wheel.read(name).decode(errors="replace")
-
-
-class _RemoteFile(io.RawIOBase):
-    """A file on a server, of which only the pieces that are read are requested."""
-
-    def __init__(self, server: _Server, address: str) -> None:
-        self._server, self._address, self._place = server, address, 0
-        with server.get(address, Range=f"bytes=-{TAIL}") as answer:
-            if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
-                raise ValueError(f"{address} cannot be read in pieces")
-            self._size = int(answer.headers.get("Content-Range", "").rpartition("/")[2])
-            self._tail = answer.read(TAIL)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        return self._place
-
-    def read(self, size: int = -1) -> bytes:
-        end = self._size if size < 0 else min(self._size, self._place + size)
-        start, tail = self._place, self._size - len(self._tail)
-        if start >= end:
-            return b""
-        if start >= tail:
-            piece = self._tail[start - tail : end - tail]
-        else:
-            with self._server.get(self._address, Range=f"bytes={start}-{end - 1}") as answer:
-                piece = answer.read(end - start)
-        self._place += len(piece)
-        return piece
+    """The METADATA beside a wheel; empty if the index has none."""
+    if not file.metadata:
+        return ""
+    with server.get(f"{file.address}.metadata") as answer:
+        return answer.read(LARGEST_ANSWER).decode(errors="replace")
 
 
 def _required_torch(metadata: str) -> str:

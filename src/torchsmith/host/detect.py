@@ -11,11 +11,10 @@ from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.files import read_bytes
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, fact_of, merge
+from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, Note, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
 from torchsmith.host.scan import scan
 
-TIME_LIMIT = 10.0
 BOARD = re.compile(r"\b(Jetson|DRIVE)\b")  # of which the board's name is the GPU's
 DRIVER_FILE, GPU_FILES = "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus"
 QUERY = "name,driver_version,compute_cap"

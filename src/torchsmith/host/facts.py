@@ -16,6 +16,7 @@ from torchsmith.catalog.names import holds, name_words
 T = TypeVar("T")
 MARK = "torchsmith-host"  # by which a machine's facts are known among other reports
 FORMAT = 2
+TIME_LIMIT = 10.0  # seconds to wait for a tool
 
 
 class Fact(msgspec.Struct, Generic[T], frozen=True, omit_defaults=True):

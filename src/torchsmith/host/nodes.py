@@ -12,10 +12,6 @@ import msgspec
 from torchsmith.core.problem import Invalid, TooLarge, Where
 
 SLURM = r"^\s*NodeName=\S+ "
-GRES = r"(?:gres/)?gpu:[\w.-]+(?::\d+)?(?:\([^)\s]*\))?(?=\s|,|$)|[,=]gres/gpu(?::[\w.-]+)?=\d"
-SINFO = rf"(?:^|\s)(?:{GRES})"
-HEADS = {"NODELIST", "NODE", "HOSTNAMES", "NodeName", "Name"}
-HOST = r"[A-Za-z][\w.-]*(\[[\d,-]+\])?[\w.-]*"
 PBS = r"^\s+(resources_available\.(ngpus|gpu\w*)|gpu_status|gpus) = "
 ANSIBLE = r"^(\S+) \| [A-Z!]+ => (?=\{)"
 NODES_JSON = r'"(kind|gres|(ansible_)?architecture)"\s*:'
@@ -51,7 +47,7 @@ def split_nodes(text: str, source: str) -> list[Node]:
         ]
     if re.search(KUBERNETES, text):
         return [Node(name, part) for name, part in _kubernetes(text)]
-    return list(_sinfo(text)) if re.search(SINFO, text, re.MULTILINE) else []
+    return []
 
 
 def load_json(text: str, source: str) -> Any:
@@ -136,34 +132,3 @@ def _kubernetes(text: str) -> Iterator[tuple[str, str]]:
     for document in filter(re.compile(KUBERNETES).search, documents or [before]):
         name = re.search(r"^\s+name:\s*(\S+)", document, re.MULTILINE)
         yield name[1] if name else NO_NAME, document
-
-
-def _sinfo(text: str) -> Iterator[Node]:
-    """Lines of `sinfo` and of scripts around it: a node or a range of them, and its GPUs."""
-    seen: dict[str, Node] = {}
-    first: bool | None = None  # whether the column of nodes is the first; None: there is no header
-    for line in text.splitlines():
-        columns = line.split()
-        hosts = [word for word in columns if re.fullmatch(HOST, word) and not re.search(r"gpu[:=]", word)]
-        if not any(re.search(rf"(?:^|\b){GRES}", word) for word in columns):
-            first = columns[0] in HEADS if HEADS & set(columns) and len(columns) > 1 else first
-        elif hosts:
-            numbered = [word for word in hosts if re.search(r"\d|\[", word) and "gpu" not in word]
-            host = (numbered or hosts)[-1] if first is None else hosts[0 if first else -1]
-            for name in expand_hosts(host):
-                seen.setdefault(name, Node(name, line))
-    yield from seen.values()
-
-
-def expand_hosts(word: str) -> list[str]:
-    """`node[01-03,07]` as names, at most a thousand."""
-    match = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]([\w.-]*)", word)
-    if match is None:
-        return [word]
-    names = []
-    for part in match[2].split(","):
-        first, _, last = part.partition("-")
-        start, end = int(first or 0), int(last or first or 0)
-        numbers = range(start, min(end, start + 999) + 1)
-        names += [f"{match[1]}{number:0{len(first)}d}{match[3]}" for number in numbers]
-    return names[:1000]

@@ -25,7 +25,7 @@ from torchsmith.catalog.names import (
     typo_of,
 )
 from torchsmith.core.problem import Invalid, NotKnown, by_name
-from torchsmith.host.facts import Fact, GpuFacts, HostFacts, fact_of, merge
+from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
 from torchsmith.host.tokens import unserved_system, words
@@ -67,7 +67,9 @@ def stated_facts(
     )
 
 
-def gather(reports: Sequence[Path], stated: HostFacts, catalog: Catalog, limit: float) -> HostFacts:
+def gather(
+    reports: Sequence[Path], stated: HostFacts, catalog: Catalog, limit: float = TIME_LIMIT
+) -> HostFacts:
     """This machine's resolved facts, or those of reports about another, and what a person states instead.
 
     A CPU or system stated without a report describes another machine than this one, as do features of another

@@ -16,15 +16,14 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from torchsmith.building.farm import BuilderRow, check_builder, configured
-from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.cli.console import Painted, answer, columns, exit_if, next_step, paint, write, write_stderr
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
-from torchsmith.core.problem import MissingRequirement, NotFound, Problem
+from torchsmith.core.problem import NotFound, Problem
 from torchsmith.core.process import Finished, find
-from torchsmith.core.state import abandoned_states, accept_state, state_folder, unused_state
+from torchsmith.core.state import abandoned_states, state_folder
 from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -48,14 +47,6 @@ class DoctorRequest(Request):
     machines: Annotated[Path | None, Option("With --builders: another list of machines, in Nix' format.")] = (
         None
     )
-    accept_state: Annotated[
-        Path | None,
-        Option(
-            "Take over records, logs and reports: those in an old .torchsmith folder, or of the folder that"
-            " this workspace was moved from.",
-            metavar="FOLDER",
-        ),
-    ] = None
 
 
 class HealthCheck(msgspec.Struct, frozen=True):
@@ -81,11 +72,9 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
 
 def doctor(request: DoctorRequest) -> DoctorReport:
-    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed, but records
-    are taken over if the request names a folder. Raises NotFound, Exists."""
+    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed.
+    Raises NotFound."""
     opened = open_workspace(request.workspace)
-    if request.accept_state is not None:
-        accept_state(opened.home, request.accept_state)
     if not request.builders and request.machines is None:
         return DoctorReport(checks=list(examine(opened)))
     if request.machines and not request.machines.is_file():
@@ -99,7 +88,7 @@ def doctor(request: DoctorRequest) -> DoctorReport:
 def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     """Check Python, git, Nix, Flox, disk, memory and GPU, and say how to fix what does not work.
 
-    Nothing is changed without --accept-state, and every check ends within ten seconds. A missing program is
+    Nothing is changed, and every check ends within ten seconds. A missing program is
     not a failure. The exit code is 1 when something that is installed does not work. [bold]doctor
     --builders[/bold] tests each builder instead: whether it answers, its system, features, free disk, and the
     instruction sets of its CPU; the exit code is 1 when one has a problem.
@@ -109,9 +98,6 @@ def run(*, request: DoctorRequest, json: JsonOption = False) -> None:
     exit_if(not report.ok)
     here = open_workspace(request.workspace).root is not None
     next_step("list" if here else "pick", workspace=request.workspace)
-
-
-INDEX_SECONDS = 4.0  # for an answer of the Python index
 
 
 def _print_checks(report: DoctorReport) -> None:
@@ -149,7 +135,6 @@ def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[
         "builders": _builders(workspace),
         "GPU": _gpu(workspace, seconds),
         "workspace": _workspace(workspace),
-        "torch": _newest_torch(workspace, seconds),
     }
     for name, check in checks.items():
         try:
@@ -381,35 +366,14 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
     yield from _state(workspace.home)
 
 
-def _newest_torch(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
-    """The newest torch on the Python index, beside the newest of the matrix."""
-    from torchsmith.edit import python_index
-
-    try:
-        index = workspace.settings.sources.python_index
-        limit = min(seconds, INDEX_SECONDS)
-        newest = python_index.newest(["torch"], index=index, seconds=limit)["torch"].version
-    except (MissingRequirement, KeyError):
-        todo = "torchsmith line list --online says why"
-        yield HealthCheck("torch", "missing", "the Python index does not answer", todo)
-        return
-    lines = {cell.line for cell in workspace.matrix.cells}
-    own = max((workspace.catalog.lines[name].torch for name in lines), key=version_key, default="")
-    minor = ".".join(newest.split(".")[:2])
-    todo = "" if is_release(own, minor) else f"torchsmith line add {minor}"
-    yield _good("torch", not todo, f"{newest} is the newest on the Python index; here {own or 'none'}", todo)
-
-
 def _state(root: Path) -> Iterator[HealthCheck]:
     try:
         folder = state_folder(root)
     except Problem as problem:
         yield HealthCheck("state", "does not work", problem.message, problem.hint)
         return
-    unused = unused_state(root)
-    found = f"{unused} is not used: its records may be another's" if unused else str(folder)
-    yield _good("state", unused is None, found, f"torchsmith doctor --accept-state {unused}")
+    yield HealthCheck("state", "works", str(folder))
     if abandoned := abandoned_states():
         found = f"{counted(len(abandoned), 'workspace')} moved or deleted; results stay in the store"
-        todo = f"rm -r {shlex.join(map(str, abandoned))}, or --accept-state with a workspace's old folder"
+        todo = f"rm -r {shlex.join(map(str, abandoned))}"
         yield HealthCheck("old state", "warning", found, todo)

@@ -28,7 +28,7 @@ from torchsmith.cli.samples import or_sample
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
-from torchsmith.edit.channel import Channel, ChannelHead, MovableReport, minor
+from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.newest import Newest, ask_newest
@@ -244,9 +244,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
 class LineUpdateRequest(Request):
     """Where a line moves: another nixpkgs, another torch release, or both."""
 
-    line: Annotated[
-        str, Argument("The line to update, such as 2.10; without it, what could move.", metavar="[LINE]")
-    ] = ""
+    line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
     workspace: WorkspaceOption = None
     channel: ChannelOption = channels.CHANNEL
     rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
@@ -294,36 +292,19 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     )
 
 
-def movable_lines(request: LinesRequest, reporter: Reporter = SILENT) -> MovableReport:
-    """The lines that a channel has a newer nixpkgs for. Raises MissingRequirement if it does not answer."""
-    return _channel(open_workspace(request.workspace), request.channel, reporter).movable()
-
-
-def _print_movable(report: MovableReport) -> None:
-    _print_head(report.head)
-    for row in report.lines:
-        write(f"line {row.line} (torch {row.torch}) is at nixpkgs {', '.join(row.pins)}: {row.next}")
-    if not report.lines:
-        write_stderr("nothing to move: every line of the workspace is at that revision")
-
-
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
 
 
 def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     """Move a line to the newest nixpkgs of a channel, or to another revision or torch release.
 
-    Without a line it shows which lines could move, and writes nothing. All of a line's recipes are updated,
-    or none. The nixpkgs is downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays.
-    The update is written into the catalog of the workspace, with the companion releases and hashes that are
-    known; unknown hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows
-    which derivations change. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit
-    code is 1 when a recipe of the line is not managed by torchsmith: nothing is written then.
+    All of a line's recipes are updated, or none; [bold]line list --online[/bold] says what is newest. The
+    nixpkgs is downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays. The update is
+    written into the catalog of the workspace, with the companion releases and hashes that are known; unknown
+    hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows which derivations
+    change. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit code is 1 when a
+    recipe of the line is not managed by torchsmith: nothing is written then.
     """
-    if not request.line:
-        known = LinesRequest(workspace=request.workspace, channel=request.channel)
-        answer(movable_lines(known, Terminal()), _print_movable, as_json=json)
-        return
     report = update_line(request, Terminal())
     answer(report, _print_refused if report.blocked else print_edit, as_json=json)
     if request.writing.dry_run:

@@ -18,7 +18,6 @@ NAMES = ("blue", "green", "orange", "violet", "red", "grey")  # of COLOURS
 STATE_COLOURS = {"done": ("b", ""), "failed": ("e", "✗"), "running": ("a", "▶")}
 SEVERITIES = {"error": "e", "warning": "c", "note": "f"}
 MOST_ROWS = 60  # bars of a picture
-DATE_PIXELS = 120  # that a date below an axis needs
 
 
 def shared_picture(shared: Sequence[SharedBuild], width: int = draw.WIDTH) -> draw.Picture:

@@ -72,7 +72,6 @@ def _option(text: str, value: str, *, selected: bool = False) -> Markup:
 
 
 FEW_RECIPES = 60  # more are drawn behind a click
-RECENT_COMMITS = 12
 
 
 def _shared(shared: Sequence[SharedBuild]) -> Child:

@@ -23,7 +23,7 @@ import msgspec
 
 from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic
 from torchsmith.core.problem import CannotWrite, Failed, Refused
-from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder, unused_note
+from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, Change
@@ -256,7 +256,6 @@ def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer
     with held(root, wait_seconds):
         writer = Writer(root, verb)
         writer.recover()
-        writer.recovered = "; ".join(filter(None, (writer.recovered, unused_note(root))))
         yield writer
 
 
@@ -268,7 +267,7 @@ def stopped_halfway(root: Path) -> bool:
 def finish_stopped(root: Path, verb: str) -> str:
     """See to what a stopped run left, before recipes are built or published; and return what was done."""
     if not stopped_halfway(root):
-        return unused_note(root)
+        return ""
     with writing(root, verb) as writer:
         return writer.recovered
 

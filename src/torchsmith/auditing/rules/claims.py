@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.claims import PlacedClaim, claims_of, vocabulary
-from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule, unlisted
+from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
 from torchsmith.auditing.rules.gpu import gpu_variables
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
@@ -60,11 +60,6 @@ def prose_names_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             right = claim.value in isa.needs or claim.value.replace("_", "") in isa.needs
         if not right:
             yield Defect(f"the {place} names {claim.word}; it is {isa.title}", span)
-    for text in subject.body.descriptions:
-        listed = re.search(r"(?:x86-64|64-bit ARM) with ([a-z0-9_, ]+?) \(", text.value)
-        if listed and sorted(listed[1].split(", ")) != sorted(isa.features):
-            wrong = ", ".join(sorted(set(listed[1].split(", ")) ^ isa.features)) or "one twice"
-            yield Defect(f"the list of CPU features is not that of {isa.name}: {wrong}", text.span)
 
 
 @rule("TS603", "prose names another CUDA", sure=LIKELY)
@@ -121,31 +116,16 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     gpu, isa = subject.gpu, subject.isa
     known = vocabulary(subject.catalog)
     target = (subject.variant.arch if subject.variant else gpu.name if gpu else "") or "a CPU build"
-    right_lines = {
-        span.line
-        for _, claim, span in _of(subject, "part")
-        if gpu is not None and gpu.name in known.parts[claim.value]
-    }
-    for place, claim, span in _of(subject, "part", "cpu", "first"):
+    for place, claim, span in _of(subject, "part", "cpu"):
         if claim.kind == "part":
             right = gpu is not None and gpu.name in known.parts[claim.value]
             is_ = " or ".join(sorted(known.parts[claim.value]))
             what = f"lists {claim.word} under {target}, but {claim.word} is {is_}"
-        elif claim.kind == "first":
-            named = re.split(r", (?![^(]*\))", claim.value.strip())
-            right = isa is None or sorted(named) == sorted(isa.first_cpus)
-            what = f"says first in {claim.value}, but it was {', '.join(isa.first_cpus) if isa else ''}"
         else:
             right = isa is None or isa.name in known.cpus[claim.value]
             what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
-            # A banner is part of a build phase: another one is another build.
-            # A list of products that are all wrong is about another GPU, and not a list with one too many.
-            listed = claim.kind != "part" or span.line in right_lines
-            fix = (
-                unlisted(subject.recipe.text, span.line, claim.word) if place != "banner" and listed else None
-            )
-            yield Defect(f"{place} {what}", span, fix=fix)
+            yield Defect(f"{place} {what}", span)
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
