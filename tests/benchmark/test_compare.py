@@ -166,6 +166,14 @@ def test_a_build_that_cannot_be_imported_is_a_problem(tmp_path: Path) -> None:
         compared(tmp_path, FAIL="load")
 
 
+@pytest.mark.parametrize(("crash", "fail"), [("open", ""), ("", "form")])
+def test_a_build_that_cannot_start_or_answers_in_another_form_is_a_problem(
+    crash: str, fail: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Broken, match=r"^A"):
+        compared(tmp_path, CRASH=crash, FAIL=fail)
+
+
 def test_the_table_has_a_line_for_each_measure_and_the_last_line_counts_them(
     slower: BuildComparison, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from torchsmith.building.start import BuildSpec, prepare, workspace_record
 from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper
-from torchsmith.nix.tool import find_nix
+from torchsmith.nix.tool import Nix, find_nix
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -87,3 +87,11 @@ def test_the_keeper_says_what_is_not_there(own_store: Path) -> None:
     with Keeper(nix) as keeper:
         assert keeper.keep([absent]) == frozenset()
         assert keeper.keep([]) == frozenset()
+
+
+def test_a_nix_that_serves_no_store_holds_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "nix-store"
+    program.write_text("#!/bin/sh\nhead -c 64 /dev/zero\ncat >/dev/null\n")
+    program.chmod(0o755)
+    with Keeper(Nix(program, (2, 18))) as keeper:
+        assert keeper.keep(["/nix/store/x"]) == {"/nix/store/x"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -179,10 +180,13 @@ def test_a_copy_that_is_made_is_named(tmp_path: Path, call: Call, monkeypatch: p
     skipped = call("apply")
     assert skipped.code == 1
     assert "next: torchsmith apply --adopt all" in skipped.err
+    shutil.copytree(tmp_path, tmp_path.with_suffix(".twin"))
     report = json.loads(call("apply", "--adopt", "all", "--json").out)
     assert report["copies"] == [f"build-pytorch/.flox/pkgs/{RIGHT}.nix.orig"]
     assert Path(report["copies"][0]).is_file()
     assert call("apply", "--adopt", "all").code == 0  # the copy is in nobody's way
+    monkeypatch.chdir(tmp_path.with_suffix(".twin"))
+    assert report["copies"][0] in call("apply", "--adopt", "all").err
 
 
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(

@@ -439,6 +439,7 @@ def test_machines_that_nothing_serves_and_rows_that_cannot_be_read_are_exit_1(ca
     assert "fleet.csv:4: " in result.err
     assert "'zen99'" in result.err
     assert "525.60.13" in result.out
+    assert result.out.startswith("2 machines in 2 entries, of 2 kinds\n")
 
 
 def test_cover_and_pick_name_the_same_cell_to_make_and_the_command(call: Call) -> None:

@@ -89,6 +89,13 @@ def test_a_line_that_is_there_is_named_before_anything_is_asked_for(workspace: P
         request_line(LineAddRequest(name="2.10", workspace=workspace))
 
 
+def test_the_next_steps_include_the_hashes_that_are_not_known(workspace: Path, call: Call) -> None:
+    pairs = [word for name, version in PAIRS.items() for word in (f"--{name}", version)]
+    words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace)
+    steps = [line.split()[2] for line in call("line", "add", *words).err.splitlines() if "next: " in line]
+    assert steps == ["apply", "eval", "fix-hashes"]
+
+
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
     added = add_line(workspace, "2.29", Move("2.10", "1" * 40, torch="2.29.1", versions=PAIRS))
     line = added.after.catalog.lines["2.29"]

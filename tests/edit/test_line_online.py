@@ -151,6 +151,9 @@ def test_a_workspace_starts_with_a_release_that_no_catalog_knows(
     assert call("init", tmp_path / "third", "--line", "2.9").code == 0
     cells = json.loads(call("list", "-w", tmp_path / "third", "--json").out)["cells"]
     assert {row["line"] for row in cells} == {"2.9"}
+    before = written(tmp_path / "third")
+    assert call("init", tmp_path / "third", "--force", "--line", "2.91", *mirrors(world)).code == 2
+    assert written(tmp_path / "third") == before
     assert call("init", tmp_path / "fourth", "--line", "2.9", "--for", "L4").code == 2
 
 

@@ -6,6 +6,7 @@ as over ssh, can hold paths until it ends; it ends with torchsmith.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import subprocess
 import threading
@@ -28,16 +29,14 @@ class Keeper:
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
         pipe = subprocess.PIPE
-        try:
+        with contextlib.suppress(Problem, OSError, EOFError):
             command = nix.command("nix-store", "--serve", "--write")
             self._child = child = ChildProcess(command, stdin=pipe, stdout=pipe, env=nix.environment())
             child.send(_number(HELLO) + _number(VERSION))
-            if _read_number(child) != WELCOME:
-                self.close()
-            else:
+            if _read_number(child) == WELCOME:
                 _read_number(child)  # its version
-        except (Problem, OSError, EOFError):
-            self.close()
+                return
+        self.close()
 
     def __enter__(self) -> Self:
         return self

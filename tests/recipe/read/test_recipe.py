@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Problem, Where
 from torchsmith.recipe.read import Recipe, Unreadable, read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.located import Unknown
 
@@ -209,6 +209,12 @@ def test_text_that_is_no_nix_is_unread_with_its_place() -> None:
     assert caught.value.where.line == 2
 
 
+def test_a_file_without_an_expression_is_unread_at_its_beginning() -> None:
+    with pytest.raises(Unreadable) as caught:
+        _ = read("# nothing\n").arguments
+    assert caught.value.where == Where("x.nix", 1, 1)
+
+
 @pytest.mark.parametrize("text", ["x: " * 10_000 + "1", "{ a = " * 3_000 + "1" + "; }" * 3_000])
 def test_a_text_too_deep_to_be_read_soon_is_refused_at_its_place(text: str) -> None:
     with pytest.raises(Unreadable, match="1000 expressions within each other") as caught:
@@ -292,6 +298,11 @@ def test_an_overlay_in_parentheses_changes_what_is_inside_of_them() -> None:
     packages = "(prev.python3Packages.override { overrides = pfinal: pprev: { torch = pprev.torch; }; })"
     text = f"import <nixpkgs> {{ overlays = [ (final: prev: {{ python3Packages = {packages}; }}) ]; }}"
     assert [overlay.packages for overlay in read(text).overlays] == [("python3Packages.torch",)]
+
+
+def test_an_overlay_may_inherit_what_it_changes() -> None:
+    text = "import <nixpkgs> { overlays = [ (final: prev: { inherit (other) magma; cudaPackages = 1; }) ]; }"
+    assert [overlay.packages for overlay in read(text).overlays] == [("magma", "cudaPackages")]
 
 
 def test_a_nixpkgs_that_is_inherited_is_imported_all_the_same() -> None:
