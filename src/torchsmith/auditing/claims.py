@@ -77,11 +77,10 @@ class Vocabulary:
         self.generations = _sets(
             (word, [gpu.name]) for gpu in gpus for word in (gpu.generation, gpu.generation.split()[0])
         )
-        titles = [(re.findall(r"[^,()]+", cpu.title), cpu.isas) for cpu in catalog.cpus.values()]
         self.cpus = _sets(
-            (word.strip(), runs)
-            for names, runs in titles
-            for word in names
+            (word.strip(), [*cpu.isas, *(isa.name for isa in isas if isa.platform == cpu.system)])
+            for cpu in catalog.cpus.values()
+            for word in re.findall(r"[^,()]+", cpu.title)
             if len(word.strip()) >= MIN_CPU_LETTERS
         )
         self.isas = {word: isa.name for isa in isas for word in (isa.title, *isa.words)}
