@@ -263,7 +263,7 @@ def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
 def test_json_holds_the_document(builds: Path, call: Call) -> None:
     generated(builds)
     told = json.loads(call("page", "-w", str(builds), "--json").out)
-    assert told["format"] == 2
+    assert told["format"] == 3
     assert FIRST in {cell["name"] for cell in told["cells"]}
 
 
@@ -288,24 +288,6 @@ def test_only_a_page_of_ours_is_written_over(builds: Path, call: Call, tmp_path:
     assert answer.code == 2
     assert file.read_text() == "<h1>mine</h1>"
     assert not list(tmp_path.glob(".page*"))
-
-
-def test_the_gpu_code_that_verify_kept_is_told(builds: Path) -> None:
-    from torchsmith.nix.prepare import source_hash
-
-    generated(builds)
-    record = open_record(builds)
-    source = source_hash(recipe(builds))
-    record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", source=source, outputs=("/nix/x",)))
-    record.close()
-    kept = state_folder(builds) / f"reports/{FIRST}.json"
-    kept.parent.mkdir(parents=True)
-    kept.write_text('{"targets": {"cubin 90": 100, "cubin 80": 300}, "used": ["cubin 90"]}')
-    sizes = cells(builds)[FIRST].sizes
-    assert sizes is not None
-    assert sizes.targets == {"cubin 90": 100, "cubin 80": 300}
-    kept.write_text("[]")
-    assert cells(builds)[FIRST].sizes is None
 
 
 def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:

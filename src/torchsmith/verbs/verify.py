@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -19,10 +20,13 @@ from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
+from torchsmith.core.problem import Problem
 from torchsmith.core.process import find
 from torchsmith.core.process import run as run_process
 from torchsmith.core.text import counted
-from torchsmith.nix.tool import in_own_store
+from torchsmith.nix.tool import in_own_store, stored
+from torchsmith.publishing.verified import verdict_of
+from torchsmith.record import open_record
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
@@ -82,11 +86,21 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     complete = found.name and not request.variant and not request.no_cpu
     if complete and opened.root is not None:
-        from torchsmith.webpage.past import record_verdict
-
-        if why := record_verdict(report, found.name, opened.root, catalog):
-            reporter.note(f"the verdict was not recorded: {why}")
+        try:
+            _record(report, found.name, opened.root)
+        except Problem as problem:
+            reporter.note(f"the verdict was not recorded: {problem.message}")
     return VerifyReport(report, artifact.compare(report, other) if other else None)
+
+
+def _record(report: Report, name: str, root: Path) -> None:
+    """Record the verdict on the last build of a recipe, unless something could not be judged."""
+    if report.ok and not report.verified:
+        return
+    with closing(open_record(root)) as record:
+        built = record.built(name)
+        if built and built.outputs and stored(built.outputs[0]).resolve() == Path(report.path).resolve():
+            record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
 
 
 def run(*, request: VerifyRequest, json: JsonOption = False) -> None:

@@ -139,7 +139,6 @@ class _Cells:
             findings=self.findings.of(file),
             build=own.build,
             verified=own.verified,
-            sizes=own.sizes,
             recipe=(recipe.text or "") if recipe else "",
         )
         return _with_axes(cell, variant, self.catalog) if variant else cell

@@ -59,21 +59,6 @@ class PageBuild(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     log: tuple[str, ...] = ()  # its last lines
 
 
-class PageSizes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The GPU code of a build by architecture, in bytes; `used` is what the cell's own GPU runs."""
-
-    targets: dict[str, int]
-    used: tuple[str, ...] = ()
-
-    @property
-    def total(self) -> int:
-        return sum(self.targets.values())
-
-    @property
-    def bytes_used(self) -> int:
-        return sum(size for target, size in self.targets.items() if target in self.used)
-
-
 class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A cell of the matrix, or a recipe whose name says which cell it is."""
 
@@ -96,7 +81,6 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     findings: tuple[int, ...] = ()  # of the document's, by place
     build: PageBuild | None = None
     verified: str = ""  # what verification said; empty: not verified
-    sizes: PageSizes | None = None
     recipe: str = ""
 
     @property
@@ -114,30 +98,20 @@ class SharedBuild(msgspec.Struct, frozen=True):
     sure: bool  # by derivation; otherwise by equal text
 
 
-class PageJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job of a run: seconds since the run began."""
-
-    name: str
-    state: str
-    start: float
-    end: float
-    builder: str = ""
-
-
 class PageRun(msgspec.Struct, frozen=True):
-    """A run of the record."""
+    """A run of the record, and how many of its jobs are in which state."""
 
     id: int
     state: str
     started: float
     seconds: float
-    jobs: tuple[PageJob, ...]
+    jobs: dict[str, int]
 
 
 class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
-    FORMAT: ClassVar = 2
+    FORMAT: ClassVar = 3
     title: str
     made: float  # when, in seconds since 1970
     version: str  # of torchsmith

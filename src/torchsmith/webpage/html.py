@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -15,8 +14,8 @@ from torchsmith.matrix import Cell
 from torchsmith.webpage.document import STATES, CellState, PageCell, PageReport
 from torchsmith.webpage.embedded import embedded, packed, source_hash
 from torchsmith.webpage.markup import Child, Markup, join, tag
-from torchsmith.webpage.stories import address, stories
-from torchsmith.webpage.views import views
+from torchsmith.webpage.stories import address, moment, stories
+from torchsmith.webpage.views import PageView, views
 
 GENERATOR = "torchsmith"
 MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
@@ -30,7 +29,7 @@ ASSETS = files("torchsmith.webpage") / "assets"
 
 def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
     """The whole file."""
-    style = "".join((ASSETS / name).read_text() for name in ("page.css", "draw.css"))
+    style = (ASSETS / "page.css").read_text()
     script = (ASSETS / "page.js").read_text()
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)};"
@@ -46,18 +45,18 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
         tag("title", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
         tag("style", Markup(style)),
     )
-    mine, *others = views(document, catalog, cells)
+    sections = [*views(document, catalog, cells)]
+    sections.insert(1, ("matrix", "Matrix", _matrix(document, catalog)))
     articles = join(stories(document, catalog))
     few = len(document.cells) <= MANY_CELLS
     folded = articles if few else tag("p", f"The stories of {len(document.cells)} cells need JavaScript.")
     cell_section = tag("section", tag("noscript", folded), id="stories", aria_label="Cells")
-    numbers = {cell.name: number for number, cell in enumerate(document.cells)}
-    matrix = _matrix(document, catalog, numbers)
-    drawn = [_section(*view) for view in others]
     body = (
         tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
-        _header(document, [mine[:2], ("matrix", "Matrix"), *(view[:2] for view in others)]),
-        tag("main", _section(*mine), matrix, drawn, cell_section, class_=None if few else "many"),
+        _header(document, sections),
+        tag(
+            "main", [_section(*section) for section in sections], cell_section, class_=None if few else "many"
+        ),
         _footer(document),
         tag("script", packed(embedded(document, catalog, cells, articles)), type="text/plain", id="data"),
         tag("script", Markup(script)),
@@ -65,13 +64,13 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
 
-def _header(document: PageReport, sections: Sequence[tuple[str, str]]) -> Markup:
+def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
     counts = Counter(cell.state for cell in document.cells)
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
     warned = sum(_warned(cell, document) for cell in document.cells)
     if warned:
         chips.append(tag("li", tag("a", f"▲ warning {warned}", href="#findings", class_="chip")))
-    links = [tag("a", title, href=f"#{name}") for name, title in sections]
+    links = [tag("a", title, href=f"#{name}") for name, title, _ in sections]
     return tag(
         "header",
         tag("h1", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
@@ -158,7 +157,8 @@ def _section(name: str, title: str, content: Child) -> Markup:
     )
 
 
-def _matrix(document: PageReport, catalog: Catalog, numbers: Numbers) -> Markup:
+def _matrix(document: PageReport, catalog: Catalog) -> Child:
+    numbers = {cell.name: number for number, cell in enumerate(document.cells)}
     search = tag(
         "div",
         tag("label", "Find a GPU, CPU, package or name ", for_="search"),
@@ -183,8 +183,7 @@ def _matrix(document: PageReport, catalog: Catalog, numbers: Numbers) -> Markup:
         for cell in document.cells
         if not cell.package
     ]
-    head = tag("h2", "Matrix", id="matrix-title")
-    return tag("section", head, search, grids, _others(others), id="matrix")
+    return search, grids, _others(others)
 
 
 def _products(catalog: Catalog) -> Iterable[str]:
@@ -281,5 +280,4 @@ def _others(links: Sequence[Markup]) -> Markup | None:
 
 
 def _footer(document: PageReport) -> Markup:
-    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made))
-    return tag("footer", tag("p", f"Made by torchsmith {document.version} on {made}."))
+    return tag("footer", tag("p", f"Made by torchsmith {document.version} on {moment(document.made)}."))

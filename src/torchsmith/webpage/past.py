@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -10,28 +11,21 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.artifact.report import Report
-from torchsmith.catalog import Catalog
-from torchsmith.core.files import MAX_LOG_BYTES, inside, read_bytes, write_atomic
+from torchsmith.core.files import MAX_LOG_BYTES, read_bytes
 from torchsmith.core.problem import Problem
 from torchsmith.core.secrets import redactor
 from torchsmith.core.state import log_file, state_folder
 from torchsmith.nix.prepare import source_hash
-from torchsmith.nix.tool import stored
-from torchsmith.publishing.verified import verdict_of
 from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
 from torchsmith.record.database import FILE
-from torchsmith.webpage.document import CellState, PageBuild, PageJob, PageRun, PageSizes
-from torchsmith.webpage.pictures import sizes_of
+from torchsmith.webpage.document import CellState, PageBuild, PageRun
 from torchsmith.workspace.checkout import RecipeFile
 
 RUNS_READ = 10
-RUNS_DRAWN = 3
 TAIL_LINES, TAIL_LINES_FAILED = 6, 40  # of a log
 LINE_CHARACTERS = 400  # of a line of a log
 LOG_BYTES = 1 << 18  # that are read from a log's end
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
-REPORTS = "reports"  # what `verify NAME` writes, for the sizes
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,6 @@ class CellPast:
     outputs: tuple[str, ...] = ()
     build: PageBuild | None = None
     verified: str = ""
-    sizes: PageSizes | None = None
 
 
 @dataclass(frozen=True)
@@ -100,8 +93,7 @@ class PagePast:
                 return replace(past, state="wrong", why=(f"its build is not right: {verified}",))
             state = "published" if published else "verified"
         why = (f"published to {published.org} from {published.revision[:12]}",) if published else ()
-        sizes = self._sizes(name)
-        return replace(past, state=state, why=why, verified=verified, sizes=sizes)
+        return replace(past, state=state, why=why, verified=verified)
 
     def _build(self, job: JobRow) -> PageBuild:
         failed = job.state in ("failed", "lost")
@@ -128,14 +120,6 @@ class PagePast:
         redact = redactor()
         tail = [redact(line)[:LINE_CHARACTERS] for line in plain.split("\n") if line.strip()]
         return tuple(tail[-lines:])
-
-    def _sizes(self, name: str) -> PageSizes | None:
-        """What `verify` kept of the GPU code of a build."""
-        try:
-            path = inside(state_folder(self.root), f"{REPORTS}/{name}.json")
-            return msgspec.json.decode(read_bytes(path, links=False), type=PageSizes)
-        except (Problem, OSError, msgspec.MsgspecError):
-            return None
 
 
 def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
@@ -170,14 +154,14 @@ def read_past(root: Path, notes: list[str]) -> PagePast:
 def _read(root: Path, record: Record) -> PagePast:
     runs = record.runs(RUNS_READ)
     jobs: dict[str, JobRow] = {}
-    drawn: list[PageRun] = []
+    shown: list[PageRun] = []
     for run in runs:
         own = record.jobs(run.id)
         for job in own:
             if job.attempts or job.state == "skipped":
                 jobs.setdefault(job.name, job)
-        if len(drawn) < RUNS_DRAWN and any(job.started for job in own):
-            drawn.append(_run(run, own))
+        if any(job.started for job in own):
+            shown.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
     verdicts = {
@@ -186,38 +170,10 @@ def _read(root: Path, record: Record) -> PagePast:
         if build.outputs and (row := record.verdict(build.outputs[0], build.derivation, build.name))
     }
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
-    return PagePast(root, tuple(drawn), jobs, alive, built, verdicts, published)
+    return PagePast(root, tuple(shown), jobs, alive, built, verdicts, published)
 
 
 def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
-    ends = [job.ended for job in jobs if job.ended]
-    last = max([*ends, run.started])
-
-    def since(moment: float) -> float:
-        return max(0.0, moment - run.started)
-
-    rows = [
-        PageJob(job.name, job.state, since(job.started), since(job.ended or last), job.builder)
-        for job in jobs
-        if job.started
-    ]
-    return PageRun(run.id, run.state, run.started, last - run.started, tuple(rows))
-
-
-def record_verdict(report: Report, name: str, root: Path, catalog: Catalog) -> str:
-    """Record what `verify NAME` found in the last build, for `publish` and the page. Returns why that failed;
-    else an empty string."""
-    if report.ok and not report.verified:
-        return ""  # nothing is wrong, but not everything was judged
-    sizes = msgspec.json.encode(sizes_of(report, catalog)).decode()
-    try:
-        with closing(open_record(root)) as record:
-            built = record.built(name)
-            outputs = [stored(output).resolve() for output in built.outputs[:1]] if built else []
-            if built is None or Path(report.path).resolve() not in outputs:
-                return ""
-            record.note_verdict(verdict_of(report, name, built.outputs[0], built.derivation))
-        write_atomic(inside(state_folder(root), f"{REPORTS}/{name}.json"), sizes)
-    except Problem as problem:
-        return problem.message
-    return ""
+    last = max([*(job.ended for job in jobs if job.ended), run.started])
+    state = "killed" if run.state == "running" and not run.alive else run.state
+    return PageRun(run.id, state, run.started, last - run.started, Counter(job.state for job in jobs))

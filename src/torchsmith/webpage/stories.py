@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 
-from torchsmith.artifact.check import megabytes
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import duration
 from torchsmith.webpage.document import STATES, PageBuild, PageCell, PageReport
@@ -57,15 +56,16 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     if cell.build:
         yield "last build", _build(cell.build)
     yield "verified", cell.verified
-    if cell.sizes and cell.sizes.total:
-        total, used = megabytes(cell.sizes.total), megabytes(cell.sizes.bytes_used)
-        yield "GPU code", f"{total}, of which its GPU uses {used}"
+
+
+def moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
 def _build(build: PageBuild) -> str:
     parts = [f"{build.state} in run {build.run}"]
     if build.started:
-        parts.append(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(build.started)))
+        parts.append(moment(build.started))
     if build.seconds:
         parts.append(f"took {duration(build.seconds)}")
     if build.builder:

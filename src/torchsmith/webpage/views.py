@@ -1,36 +1,30 @@
-"""The other views of the page, each a picture and the same as text."""
+"""The other views of the page: which build is whose, runs, findings, shared builds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import counted, duration, grouped
 from torchsmith.matrix import Cell
-from torchsmith.webpage import pictures
 from torchsmith.webpage.answers import EXAMPLE, offer
-from torchsmith.webpage.document import PageReport, SharedBuild
-from torchsmith.webpage.draw import NARROW, WIDTH, Picture
+from torchsmith.webpage.document import PageReport, PageRun, SharedBuild
 from torchsmith.webpage.markup import Child, Markup, tag
+from torchsmith.webpage.stories import moment
 
 PageView = tuple[str, str, Child]
+FEW_BUILDS = 20  # more are folded
 
 
 def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Iterator[PageView]:
     """Those that have something to show: name, title, content. `wanted`: the cells that can be picked."""
     yield "mine", "Which one is mine?", _mine(catalog, wanted)
     if document.runs:
-        runs = [drawn(partial(pictures.run_picture, run), f"Run {run.id}") for run in document.runs]
-        yield "timeline", "Timeline", runs
+        yield "runs", "Runs", _runs(document.runs)
     if document.findings:
-        picture = drawn(partial(pictures.findings_picture, document), "Findings by rule")
-        yield "findings", "Findings", (picture, _findings(document))
-    shared = [build for build in document.shared if len(build.users) > 1]
-    if shared:
+        yield "findings", "Findings", _findings(document)
+    if shared := [build for build in document.shared if len(build.users) > 1]:
         yield "shared", "Shared builds", _shared(shared)
-    if any(cell.sizes and cell.sizes.total for cell in document.cells):
-        yield "sizes", "GPU code", drawn(partial(pictures.sizes_picture, document), "GPU code")
 
 
 def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
@@ -71,48 +65,57 @@ def _option(text: str, value: str, *, selected: bool = False) -> Markup:
     return tag("option", text, value=value, selected="" if selected else None)
 
 
-FEW_RECIPES = 60  # more are drawn behind a click
-
-
-def _shared(shared: Sequence[SharedBuild]) -> Child:
-    """Who shares what, drawn; for a large matrix behind a click."""
-    recipes = len({user for build in shared for user in build.users})
-    sure = all(build.sure for build in shared)
-    how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
-    summary = tag("p", f"{recipes} recipes share {counted(len(shared), 'long build')} ({how}).")
-    picture = drawn(partial(pictures.shared_picture, shared), "Shared builds")
-    if recipes <= FEW_RECIPES:
-        return summary, picture
-    return summary, tag("details", tag("summary", f"Draw all {recipes} recipes"), picture)
+def _runs(runs: Sequence[PageRun]) -> Markup:
+    rows = [
+        (
+            str(run.id),
+            run.state,
+            moment(run.started),
+            duration(run.seconds),
+            ", ".join(f"{count} {state}" for state, count in run.jobs.items()),
+        )
+        for run in runs
+    ]
+    names = {"run": "number", "state": None, "began": "spare", "took": "number", "jobs": "what"}
+    return _table(names, rows, "Runs")
 
 
 def _findings(document: PageReport) -> Markup:
     rows = [
-        tag(
-            "tr",
-            tag("td", tag("b", finding.severity, class_=f"f-{finding.severity}")),
-            tag("td", finding.rule),
-            tag("td", str(len(finding.places)), class_="number"),
-            tag("td", finding.message, tag("small", finding.hint) if finding.hint else None, class_="what"),
+        (
+            tag("b", finding.severity, class_=f"f-{finding.severity}"),
+            finding.rule,
+            str(len(finding.places)),
+            (finding.message, tag("small", finding.hint) if finding.hint else None),
         )
         for finding in document.findings
     ]
-    names = {"severity": None, "rule": None, "places": "number", "what": None}
-    return _table(names, rows, "All findings")
+    return _table({"severity": None, "rule": None, "places": "number", "what": "what"}, rows, "Findings")
 
 
-def _table(names: Mapping[str, str | None], rows: Sequence[Markup], label: str) -> Markup:
-    """Rows below their columns' names, each with its class."""
-    head = tag("tr", [tag("th", word, scope="col", class_=kind) for word, kind in names.items()])
-    return scrolled(tag("table", tag("thead", head), tag("tbody", rows), class_="rows"), label)
+def _shared(shared: Sequence[SharedBuild]) -> Child:
+    """The builds that several recipes need, those that most need first."""
+    recipes = len({user for build in shared for user in build.users})
+    sure = all(build.sure for build in shared)
+    how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
+    rows = [
+        (str(len(build.users)), (f"{build.kind}: {build.name}", tag("small", ", ".join(build.users))))
+        for build in sorted(shared, key=lambda build: -len(build.users))
+    ]
+    table = _table({"recipes": "number", "build": "what"}, rows, "Shared builds")
+    if len(rows) > FEW_BUILDS:
+        table = tag("details", tag("summary", f"Show all {len(rows)}"), table)
+    return tag("p", f"{recipes} recipes share {counted(len(shared), 'long build')} ({how})."), table
 
 
-def drawn(picture: Callable[[int], Picture], label: str) -> Markup:
-    """A picture in two widths, of which the style shows the one that the screen has room for."""
-    phone = tag("div", picture(NARROW).inline(), class_="phone")
-    return tag("div", phone, scrolled(picture(WIDTH).inline(), f"{label}, drawn"), class_="drawn")
-
-
-def scrolled(content: Markup, label: str) -> Markup:
-    """Content that may be wider than the screen, reachable by the keyboard."""
-    return tag("div", content, class_="wide", tabindex="0", role="region", aria_label=label)
+def _table(columns: Mapping[str, str | None], rows: Iterable[Sequence[Child]], label: str) -> Markup:
+    """Rows below the names of their columns, each with its class; wider than the screen if need be, and
+    reachable by the keyboard."""
+    head = tag("tr", [tag("th", name, scope="col", class_=kind) for name, kind in columns.items()])
+    kinds = list(columns.values())
+    body = [
+        tag("tr", [tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)])
+        for row in rows
+    ]
+    table = tag("table", tag("thead", head), tag("tbody", body), class_="rows")
+    return tag("div", table, class_="wide", tabindex="0", role="region", aria_label=f"{label}, a table")
