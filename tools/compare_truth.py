@@ -70,7 +70,7 @@ def claims(rounds: Rounds, names: list[str], chosen: list[int], settle: Settle) 
     for name in names:
         pairs = [settle(*rounds[name][one]) for one in chosen]
         found.values["cpu", name] = [one for one, _ in pairs], [other for _, other in pairs]
-        found.kinds["cpu", name] = ""
+        found.operations["cpu", name] = None
     return {row.name for row in rows_of(found) if row.outcome in ("lower", "higher")}
 
 

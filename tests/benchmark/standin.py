@@ -30,7 +30,7 @@ for line in sys.stdin:
                   "hip": os.environ.get("HIP", ""), "clock_step": 1e-9, "import_cpu": jitter()}
         if fail == "load": answer = {"failed": "ImportError: libmissing.so"}
     elif do == "open":
-        answer = {"first": 0.0, "operations": dict.fromkeys(names, "kind")}
+        answer = {"first": 0.0, "operations": names}
     elif do == "check":
         answer = {"right": name != wrong, "error": float(name == wrong), "limit": 1e-5, "sample": [1.0]}
         if name == fail: answer = {"failed": "RuntimeError: not implemented"}

@@ -29,4 +29,4 @@ def test_builds_that_differ_from_float64_or_from_each_other_are_wrong(
     }
     measured = Measurements()
     _check(processes, [("cpu", "add")], measured)
-    assert list(measured.wrong) == ([("cpu", "add")] if wrong else [])
+    assert list(measured.faults) == ([("cpu", "add")] if wrong else [])

@@ -52,7 +52,7 @@ def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
 
 
 def test_a_result_that_is_off_by_a_tenth_is_wrong_in_every_operation(probe: dict[str, Any]) -> None:
-    limits = {name: limit for name, (_, _, _, limit) in probe["table"](MagicMock()).items()}
+    limits = {name: limit for name, (_, _, limit) in probe["table"](MagicMock()).items()}
     assert len(limits) > 20
     assert max(limits.values()) < 0.1
 
@@ -66,7 +66,7 @@ def test_on_a_gpu_with_triton_some_operations_are_compiled_too(
     measured = probe["Measured"]()
     measured.torch = torch = MagicMock()
     opened = measured.open(device)
-    names = [name for name, kind in opened["operations"].items() if kind == "torch.compile"]
+    names = [name for name in opened["operations"] if name.endswith(", compiled")]
     assert len(names) == compiled
     for name in names:
         _, action, plain, _ = measured.operations[f"{device} {name}"]

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from torchsmith.artifact.container import Container
-from torchsmith.artifact.contents import open_contents
-from torchsmith.artifact.elf import read_elf
-from torchsmith.artifact.gpu import chosen_code
-from torchsmith.artifact.known import Owners
-from torchsmith.artifact.readers import containers_of
 from torchsmith.benchmark.measure import Key, Measurements, MeasuringPlan, TurnClock, measure
 from torchsmith.benchmark.statistics import (
     NOISE_LIMIT,
@@ -27,22 +20,8 @@ from torchsmith.benchmark.statistics import (
     outcome,
 )
 from torchsmith.benchmark.subject import BuildSubject
-from torchsmith.catalog import Catalog, Gpu, Sm
-from torchsmith.catalog.facts import Gfx
-from torchsmith.core.problem import Problem
 
 BUSY_SHARE = 0.2  # of a core's time that others take
-
-
-@dataclass(frozen=True, slots=True)
-class DiskUse:
-    """Bytes on disk: the package's folder, its libraries, their GPU code, and what an import loads."""
-
-    folder: int
-    libraries: int
-    gpu_code: int
-    gpu_code_used: int | None  # by the GPU of this machine; None without one
-    loaded: int  # all libraries that a process has mapped, its own and others'
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +35,8 @@ class BuildSide:
     cuda: str
     cpu_capability: str
     environment: dict[str, str]
-    disk: DiskUse
+    folder: int  # bytes of torch's folder
+    loaded: int  # bytes of all libraries that a process has mapped, its own and others'
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +44,6 @@ class MeasureRow:
     """One measure of both builds: a typical round, spreads, A over B, and the outcome."""
 
     where: str  # start, cpu or cuda
-    kind: str
     name: str
     unit: Literal["s", "bytes"]
     outcome: RatioOutcome
@@ -91,6 +70,7 @@ class MeasureRow:
 class BuildComparison:
     """Two builds, measured."""
 
+    FORMAT: ClassVar = 2
     a: BuildSide
     b: BuildSide
     runs: int
@@ -107,12 +87,11 @@ def compare_builds(
     subjects: Sequence[BuildSubject],
     plan: MeasuringPlan,
     shares: Mapping[int, float],
-    catalog: Catalog,
     progress: Callable[[int, int], None],
 ) -> BuildComparison:
     """Measure two builds, and test whether they differ."""
     results = measure(subjects, plan, progress)
-    sides = [_side(subject, results, index, catalog) for index, subject in enumerate(subjects)]
+    sides = [_side(subject, results, index) for index, subject in enumerate(subjects)]
     rows = rows_of(results)
     gpu = results.facts[0]["gpu"] if results.facts[0]["gpu"] and results.facts[1]["gpu"] else None
     return BuildComparison(
@@ -139,7 +118,7 @@ def _not_measured(subjects: Sequence[BuildSubject], results: Measurements) -> It
 def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
     """Return every measure with its outcome; start, CPU and GPU are a family each."""
     rows: dict[Key, MeasureRow] = {}
-    for where in dict.fromkeys(key[0] for key in (*results.values, *results.kinds)):
+    for where in dict.fromkeys(key[0] for key in (*results.values, *results.operations)):
         family = {key: pair for key, pair in results.values.items() if key[0] == where}
         estimates = {key: estimate(*pair, len(family)) for key, pair in family.items()}
         differ = differing({key[1]: entry.chance for key, entry in estimates.items()})
@@ -149,7 +128,6 @@ def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
             typical = median(sqrt(left * right) for left, right in zip(a, b, strict=True))
             rows[key] = MeasureRow(
                 where=where,
-                kind=results.kinds.get(key, where),
                 name=key[1],
                 unit="bytes" if "memory" in key[1] and where == "start" else "s",
                 outcome=outcome(entry, key[1] in differ),
@@ -162,17 +140,16 @@ def rows_of(results: Measurements) -> tuple[MeasureRow, ...]:
                 high=entry.high if entry.bounded else None,
                 chance=entry.chance,
             )
-    for key, fault in (results.wrong | results.failed).items():
+    for key, fault in results.faults.items():
         rows[key] = MeasureRow(
             where=key[0],
-            kind=results.kinds.get(key, key[0]),
             name=key[1],
             unit="s",
-            outcome="wrong" if key in results.wrong else "failed",
+            outcome=fault.outcome,
             detail=fault.detail,
             faulty=fault.builds,
         )
-    order = list(dict.fromkeys((*(key for key in results.values if key[0] == "start"), *results.kinds)))
+    order = list(dict.fromkeys((*(key for key in results.values if key[0] == "start"), *results.operations)))
     return tuple(rows[key] for key in sorted(rows, key=order.index))
 
 
@@ -212,8 +189,8 @@ def _notes(
     return notes
 
 
-def _side(subject: BuildSubject, results: Measurements, index: int, catalog: Catalog) -> BuildSide:
-    facts, loaded = results.facts[index], sum(results.libraries[index].values())
+def _side(subject: BuildSubject, results: Measurements, index: int) -> BuildSide:
+    facts = results.facts[index]
     return BuildSide(
         label=subject.label,
         path=str(subject.path),
@@ -222,37 +199,11 @@ def _side(subject: BuildSubject, results: Measurements, index: int, catalog: Cat
         cuda=facts["cuda"],
         cpu_capability=facts["capability"],
         environment=dict(subject.extra),
-        disk=disk_of(Path(facts["file"]).parent, facts["gpu"], loaded, catalog),
+        folder=_size_of(Path(facts["file"]).parent),
+        loaded=sum(results.libraries[index].values()),
     )
 
 
-def disk_of(folder: Path, gpu: Mapping[str, Any] | None, loaded: int, catalog: Catalog) -> DiskUse:
-    """What a torch takes: everything in its folder, and of that libraries and GPU code."""
-    total = sum(
-        entry.stat().st_size
-        for place, _, names in os.walk(folder, followlinks=True)
-        for entry in (Path(place, name) for name in names)
-        if entry.is_file()
-    )
-    containers: list[Container] = []
-    with open_contents(folder, Owners.of(catalog)) as contents:
-        for item in contents.libraries:
-            with suppress(Problem), item.open() as source:  # what is damaged has no GPU code that runs
-                containers += containers_of(read_elf(source))
-    here: Gpu | Gfx | None = None
-    if gpu:
-        arch = gpu.get("arch")
-        here = catalog.gfx.get(arch) if arch else catalog.gpus.get(Sm.of_capability(*gpu["capability"]))
-    return DiskUse(
-        folder=total,
-        libraries=sum(item.size for item in contents.libraries),
-        gpu_code=sum(entry.size for container in containers for entry in container.entries),
-        gpu_code_used=sum(_used(container, here, catalog) for container in containers) if here else None,
-        loaded=loaded,
-    )
-
-
-def _used(container: Container, gpu: Gpu | Gfx, catalog: Catalog) -> int:
-    """Bytes of the one piece that a GPU takes from a container."""
-    pieces = chosen_code(container.entries, gpu, catalog)
-    return max(pieces, key=lambda piece: (str(piece.target), piece.size)).size if pieces else 0
+def _size_of(folder: Path) -> int:
+    files = (Path(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
+    return sum(file.stat().st_size for file in files if file.is_file())

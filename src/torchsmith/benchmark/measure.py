@@ -50,6 +50,7 @@ def clock_for(plan: MeasuringPlan, facts: Sequence[Mapping[str, Any]]) -> TurnCl
 class MeasureFault:
     """Why an operation is left out, and which builds are at fault: A, B, both, or unknown."""
 
+    outcome: Literal["wrong", "failed"]
     detail: str
     builds: tuple[str, ...] = ()
 
@@ -59,9 +60,8 @@ class Measurements:
     """The results: for every key the measures of each build, one per round."""
 
     values: dict[Key, tuple[list[float], list[float]]] = field(default_factory=dict)
-    kinds: dict[Key, str] = field(default_factory=dict)
-    wrong: dict[Key, MeasureFault] = field(default_factory=dict)
-    failed: dict[Key, MeasureFault] = field(default_factory=dict)
+    operations: dict[Key, None] = field(default_factory=dict)  # in the probe's order
+    faults: dict[Key, MeasureFault] = field(default_factory=dict)
     facts: list[dict[str, Any]] = field(default_factory=list)  # by each build, about itself
     libraries: list[dict[str, int]] = field(default_factory=list)
     clock: TurnClock = "wall"
@@ -78,10 +78,6 @@ class Measurements:
         for own, value in zip(self.values.setdefault(key, ([], [])), paired_times(*taken), strict=True):
             own.append(value)
 
-    def drop_failed(self) -> None:
-        for key in self.failed.keys() | self.wrong.keys():
-            self.values.pop(key, None)
-
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
@@ -97,7 +93,7 @@ class LostProcess(Exception):
     def __init__(self, key: Key, build: str, message: str) -> None:
         super().__init__(message)
         self.key = key
-        self.fault = MeasureFault(f"{build}: {message}", (build,))
+        self.fault = MeasureFault("failed", f"{build}: {message}", (build,))
 
 
 def first_in(round_: int) -> int:
@@ -129,13 +125,14 @@ def measure(
                     raise
                 break
             except LostProcess as lost:
-                results.failed[lost.key] = lost.fault  # and the round again, without it
+                results.faults[lost.key] = lost.fault  # and the round again, without it
                 continue
             for key, taken in values.items() if done else ():
                 results.add(key, taken)
             done += 1
     progress(done, done)
-    results.drop_failed()
+    for key in results.faults:
+        results.values.pop(key, None)
     return results
 
 
@@ -204,11 +201,9 @@ def _open(
         if "failed" in answer:
             why = f"{processes[label].subject.label}: {answer['failed']}"
             raise Broken(f"{device} cannot be used: {why}")
-    kinds: dict[str, str] = opened[0]["operations"]
-    keys = [(device, name) for name in kinds if name in opened[1]["operations"]]
-    results.kinds.update({key: kinds[key[1]] for key in keys})
-    remaining = [key for key in keys if key not in results.failed and key not in results.wrong]
-    return remaining, [opened[0], opened[1]]
+    keys = [(device, name) for name in opened[0]["operations"] if name in opened[1]["operations"]]
+    results.operations |= dict.fromkeys(keys)
+    return [key for key in keys if key not in results.faults], [opened[0], opened[1]]
 
 
 def _ask(process: BuildProcess, key: Key, do: str, **arguments: Any) -> dict[str, Any]:
@@ -229,7 +224,7 @@ def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Mea
         if failed := {
             label: f"{label}: {answer['failed']}" for label, answer in labelled if "failed" in answer
         }:
-            results.failed[key] = MeasureFault("; ".join(failed.values()), tuple(failed))
+            results.faults[key] = MeasureFault("failed", "; ".join(failed.values()), tuple(failed))
             continue
         wrong = {
             label: f"{label} differs from float64 by {answer['error']:.2g}, more than {answer['limit']:g}"
@@ -237,9 +232,10 @@ def _check(processes: dict[int, BuildProcess], keys: Sequence[Key], results: Mea
             if not answer["right"]
         }
         if wrong:
-            results.wrong[key] = MeasureFault("; ".join(wrong.values()), tuple(wrong))
+            results.faults[key] = MeasureFault("wrong", "; ".join(wrong.values()), tuple(wrong))
         elif not _agree(answers[0]["sample"], answers[1]["sample"]):
-            results.wrong[key] = MeasureFault("the builds' results in float64 differ from each other")
+            detail = "the builds' results in float64 differ from each other"
+            results.faults[key] = MeasureFault("wrong", detail)
 
 
 def _agree(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -255,7 +251,7 @@ def _calibrate(
     """How many calls make a turn: the same for both builds, by the slower one."""
     plans = {}
     for key in keys:
-        if key in results.failed or key in results.wrong:
+        if key in results.faults:
             continue
         slow = max(_timed(processes[label], key, 3, results.clock) for label in (0, 1))
         calls = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))

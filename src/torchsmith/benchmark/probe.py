@@ -46,8 +46,8 @@ def backward(torch: Any, model: Callable[..., Any]) -> Any:
     return torch.enable_grad()(run)
 
 
-def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float]]:
-    """Every operation: its kind, its inputs, itself, and how far it may be from float64."""
+def table(torch: Any) -> dict[str, tuple[Tensors, Callable[..., Any], float]]:
+    """Every operation: its inputs, itself, and how far it may be from float64."""
     nn = torch.nn.functional
     large, rows, image = (1 << 18,), (256, 512), (1, 32, 32, 32)
     lookup = (numbers(torch, (4096,)).double().add(0.5).mul(8000).long(), numbers(torch, (8000, 64)))
@@ -69,54 +69,47 @@ def table(torch: Any) -> dict[str, tuple[str, Tensors, Callable[..., Any], float
         return nn.conv2d(nn.conv2d(values, first, padding=1).relu(), second, stride=2)
 
     return {
-        "add": ("elementwise", inputs(torch, large, large), torch.add, 1e-6),
-        "multiply-add": ("elementwise", inputs(torch, large, large, large), torch.addcmul, 1e-6),
-        "exp": ("elementwise", inputs(torch, large), torch.exp, 1e-5),
-        "log": ("elementwise", (positive,), torch.log, 1e-5),
-        "tanh": ("elementwise", inputs(torch, large), torch.tanh, 1e-5),
-        "gelu": ("elementwise", inputs(torch, large), nn.gelu, 1e-5),
-        "to bfloat16 and back": (
-            "elementwise",
-            inputs(torch, large),
-            lambda a: a.bfloat16().to(a.dtype),
-            1e-2,
-        ),
-        "sum": ("reductions", (positive,), torch.sum, 1e-5),
-        "maximum of rows": ("reductions", inputs(torch, rows), lambda a: a.amax(1), 0.0),
-        "softmax": ("reductions", inputs(torch, rows), lambda a: torch.softmax(a, 1), 1e-5),
-        "layer norm": ("reductions", norm, nn.layer_norm, 1e-5),
-        "group norm": ("reductions", inputs(torch, image), lambda a: nn.group_norm(a, 8), 1e-5),
-        "cumulative sum": ("reductions", (positive,), lambda a: a.cumsum(0), 1e-4),
-        "GEMM 256": ("GEMM", inputs(torch, (256, 256), (256, 256)), torch.mm, 1e-4),
-        "GEMM 256 bfloat16": ("GEMM", half, torch.mm, 2e-2),
-        "GEMV": ("GEMM", inputs(torch, (512, 512), (512,)), torch.mv, 1e-4),
-        "linear layer": ("GEMM", linear, nn.linear, 1e-4),
-        "attention": ("GEMM", attention, nn.scaled_dot_product_attention, 1e-4),
+        "add": (inputs(torch, large, large), torch.add, 1e-6),
+        "multiply-add": (inputs(torch, large, large, large), torch.addcmul, 1e-6),
+        "exp": (inputs(torch, large), torch.exp, 1e-5),
+        "log": ((positive,), torch.log, 1e-5),
+        "tanh": (inputs(torch, large), torch.tanh, 1e-5),
+        "gelu": (inputs(torch, large), nn.gelu, 1e-5),
+        "to bfloat16 and back": (inputs(torch, large), lambda a: a.bfloat16().to(a.dtype), 1e-2),
+        "sum": ((positive,), torch.sum, 1e-5),
+        "maximum of rows": (inputs(torch, rows), lambda a: a.amax(1), 0.0),
+        "softmax": (inputs(torch, rows), lambda a: torch.softmax(a, 1), 1e-5),
+        "layer norm": (norm, nn.layer_norm, 1e-5),
+        "group norm": (inputs(torch, image), lambda a: nn.group_norm(a, 8), 1e-5),
+        "cumulative sum": ((positive,), lambda a: a.cumsum(0), 1e-4),
+        "GEMM 256": (inputs(torch, (256, 256), (256, 256)), torch.mm, 1e-4),
+        "GEMM 256 bfloat16": (half, torch.mm, 2e-2),
+        "GEMV": (inputs(torch, (512, 512), (512,)), torch.mv, 1e-4),
+        "linear layer": (linear, nn.linear, 1e-4),
+        "attention": (attention, nn.scaled_dot_product_attention, 1e-4),
         "convolution 3x3": (
-            "convolution",
             inputs(torch, image, (32, 32, 3, 3)),
             lambda a, w: nn.conv2d(a, w, padding=1),
             1e-2,
         ),
         "depthwise convolution": (
-            "convolution",
             inputs(torch, image, (32, 1, 3, 3)),
             lambda a, w: nn.conv2d(a, w, padding=1, groups=32),
             1e-2,
         ),
-        "max pool": ("convolution", inputs(torch, image), lambda a: nn.max_pool2d(a, 2), 0.0),
-        "sort": ("sort", sequence, lambda a: torch.sort(a)[0], 0.0),
-        "top 16": ("sort", sequence, lambda a: torch.topk(a, 16)[0], 0.0),
-        "embedding": ("embedding", lookup, nn.embedding, 0.0),
-        "Cholesky": ("linear algebra", (definite,), torch.linalg.cholesky, 1e-4),
-        "solve": ("linear algebra", (definite, square), torch.linalg.solve, 1e-3),
-        "singular values": ("linear algebra", (square,), torch.linalg.svdvals, 1e-4),
-        "perceptron": ("models", model, perceptron, 1e-4),
-        "perceptron backward": ("models", model, backward(torch, perceptron), 1e-3),
-        "convolutions backward": ("models", small_net, backward(torch, network), 1e-2),
-        "small add": ("small tensors", inputs(torch, (8,), (8,)), torch.add, 1e-6),
-        "small GEMM": ("small tensors", inputs(torch, (8, 8), (8, 8)), torch.mm, 1e-5),
-        "small chain": ("small tensors", inputs(torch, (16,)), lambda a: (a * 2 + 1).relu().sum(), 1e-5),
+        "max pool": (inputs(torch, image), lambda a: nn.max_pool2d(a, 2), 0.0),
+        "sort": (sequence, lambda a: torch.sort(a)[0], 0.0),
+        "top 16": (sequence, lambda a: torch.topk(a, 16)[0], 0.0),
+        "embedding": (lookup, nn.embedding, 0.0),
+        "Cholesky": ((definite,), torch.linalg.cholesky, 1e-4),
+        "solve": ((definite, square), torch.linalg.solve, 1e-3),
+        "singular values": ((square,), torch.linalg.svdvals, 1e-4),
+        "perceptron": (model, perceptron, 1e-4),
+        "perceptron backward": (model, backward(torch, perceptron), 1e-3),
+        "convolutions backward": (small_net, backward(torch, network), 1e-2),
+        "small add": (inputs(torch, (8,), (8,)), torch.add, 1e-6),
+        "small GEMM": (inputs(torch, (8, 8), (8, 8)), torch.mm, 1e-5),
+        "small chain": (inputs(torch, (16,)), lambda a: (a * 2 + 1).relu().sum(), 1e-5),
     }
 
 
@@ -200,21 +193,23 @@ class Measured:
         self.torch.ones(8, device=device).add_(1).sum().item()
         seconds = time.perf_counter() - start
         memory = resident()
-        kinds: dict[str, str] = {}
-        rows = table(self.torch)
-        for name, (kind, values, action, limit) in rows.items():
-            kinds[name] = kind
+        operations = table(self.torch)
+        for name, (values, action, limit) in operations.items():
             self.operations[f"{device} {name}"] = (moved(values, device), action, action, limit)
-        for name in COMPILED if device != "cpu" and importlib.util.find_spec("triton") else ():
+        compiled = COMPILED if device != "cpu" and importlib.util.find_spec("triton") else ()
+        for name in compiled:
             values, action, _, limit = self.operations[f"{device} {name}"]
-            kinds[f"{name}, compiled"] = "torch.compile"
             self.operations[f"{device} {name}, compiled"] = (
                 values,
                 self.torch.compile(action),
                 action,
                 max(limit, 1e-3),  # Triton may multiply in TF32
             )
-        return {"first": seconds, "memory": memory, "operations": kinds}
+        return {
+            "first": seconds,
+            "memory": memory,
+            "operations": [*operations, *(f"{name}, compiled" for name in compiled)],
+        }
 
     def check(self, device: str, name: str) -> dict[str, Any]:
         """An operation's largest error relative to float64 on the CPU, and some numbers of that reference."""

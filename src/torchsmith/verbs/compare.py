@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,7 @@ def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildCompar
     plan = MeasuringPlan(request.runs, tuple(choose(shares, request.cores)), request.timeout)
     activity = f"on core {', '.join(map(str, plan.cores))}"
     with reporter.progress("rounds") as progress:
-        return compare_builds(subjects, plan, shares, opened.catalog, partial(progress, activity))
+        return compare_builds(subjects, plan, shares, partial(progress, activity))
 
 
 def run(*, request: CompareRequest, json: JsonOption = False) -> None:
@@ -82,7 +83,6 @@ def print_builds(comparison: BuildComparison) -> None:
         write(_about(side))
     where = ", ".join(filter(None, [f"core {', '.join(map(str, comparison.cores))}", comparison.gpu]))
     write(f"{comparison.runs} rounds on {where}, each with fresh processes that take turns")
-    _print_disk(comparison)
     _print_measures(comparison)
     for row in comparison.rows:
         if row.detail:
@@ -95,24 +95,10 @@ def print_builds(comparison: BuildComparison) -> None:
 def _about(side: BuildSide) -> str:
     facts = [f"torch {side.version}", f"CUDA {side.cuda}" if side.cuda else "no CUDA", side.cpu_capability]
     facts += [f"{name}={value}" for name, value in side.environment.items()]
-    return f"{side.label}: {side.path} ({', '.join(facts)})"
-
-
-def _print_disk(comparison: BuildComparison) -> None:
-    a, b = comparison.a.disk, comparison.b.disk
-    rows: list[tuple[str, int | None, int | None]] = [
-        ("torch's folder", a.folder, b.folder),
-        ("libraries in it", a.libraries, b.libraries),
-        ("GPU code in them", a.gpu_code, b.gpu_code),
-        ("used by this GPU", a.gpu_code_used, b.gpu_code_used),
-        ("all that a process loads", a.loaded, b.loaded),
-    ]
-    shown = [
-        [label, *("unknown" if size is None else megabytes(size) for size in sizes)]
-        for label, *sizes in rows
-        if any(sizes)
-    ]
-    table(("on disk", *FIGURES[:2]), shown, right=FIGURES)
+    sizes = (
+        f"torch's folder has {megabytes(side.folder)}, a process loads {megabytes(side.loaded)} of libraries"
+    )
+    return f"{side.label}: {side.path} ({', '.join(facts)}); {sizes}"
 
 
 def _print_measures(comparison: BuildComparison) -> None:
@@ -144,16 +130,10 @@ def _amount(value: float, unit: str) -> str:
 
 def summary(comparison: BuildComparison) -> str:
     """Return how many measures differ, and the noise."""
-    counts = {word: sum(row.outcome == word for row in comparison.rows) for word in WORDS}
-    parts = [
-        f"A takes less in {counts['lower']}",
-        f"more in {counts['higher']}",
-        f"the same in {counts['same']}",
-    ]
-    parts += [f"{counts['noisy']} undecided"] if counts["noisy"] else []
-    bad = counts["wrong"] + counts["failed"]
-    parts += [f"{bad} left out for wrong results or failures"] if bad else []
+    counts = Counter(row.outcome for row in comparison.rows)
+    parts = [f"{counts[outcome]} {word}" for outcome, (word, _) in WORDS.items() if counts[outcome]]
     noise = f"; half of the intervals are wider than ±{comparison.noise:.1%}" if comparison.noise else ""
     return (
-        f"of {len(comparison.rows)}: {', '.join(parts)} (at most {LEVEL:.0%} that a claim is chance{noise})"
+        f"A takes, of {len(comparison.rows)} measures: {', '.join(parts)}"
+        f" (at most {LEVEL:.0%} that a claim is chance{noise})"
     )
