@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -95,11 +94,8 @@ def test_no_command_is_shown_that_cannot_run_here(call: Call, monkeypatch: pytes
     assert f"apply -w mine &&\n{flox}" in call("pick", *ZEN4).out
 
 
-def test_the_manifest_of_a_consumer_is_toml_and_wants_an_organisation(call: Call) -> None:
-    told = tomllib.loads(call("pick", "--profile", "wide", "--org", "acme", "--manifest", *ZEN4).out)
-    assert told["install"]["pytorch"] == {"pkg-path": f"acme/{CELL}"}
-    assert told["options"]["systems"] == ["x86_64-linux"]
-    assert call("pick", "--profile", "wide", "--manifest", *ZEN4).code == 2
+def test_the_line_that_installs_names_the_organisation(call: Call) -> None:
+    assert f"flox install acme/{CELL}" in call("pick", "--profile", "wide", "--org", "acme", *ZEN4).out
     call("init", ".", "--profile", "wide")
     Path("torchsmith.toml").write_text(Path("torchsmith.toml").read_text() + '\norg = "acme"\n')
     assert f"flox install acme/{CELL}" in call("pick", *ZEN4).out
@@ -240,8 +236,6 @@ def test_a_wanted_torch_and_python_narrow_builds_and_wheels(call: Call) -> None:
     assert listed
     assert all(name.startswith(("pytorch28-", "torchvision023-", "torchaudio28-")) for name in listed)
     assert call("list", "torch:1.0").code == 2
-    name = "pytorch-python313-cuda13_0-sm120-avx512"
-    assert call("show", "pytorch sm120 avx512 cuda13_0 torch:2.10").out == call("show", name).out
 
 
 def test_the_python_of_the_active_environment_counts(

@@ -74,7 +74,7 @@ def test_a_page_is_told_in_a_line_and_printed_as_data_where_that_is_asked_for(
 
 
 def test_a_new_line_is_reported(call: Call, workspace: Path) -> None:
-    pairs = ("--torchvision", "0.29.0", "--torchaudio", "2.29.0")
+    pairs = ("--pair", "torchvision=0.29.0", "--pair", "torchaudio=2.29.0")
     words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", str(workspace), "--dry-run")
     said = call("line", "add", *words)
     assert "would write catalog/lines.toml" in said.out

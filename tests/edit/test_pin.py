@@ -247,7 +247,7 @@ def test_evaluation_says_what_changes(workspace: Path) -> None:
         MINI,
     ]
     assert "9 identical" in run([*words, "--rev", NEW]).stderr
-    releases = ("--torch", "2.10.1", "--torchvision", "0.25.1", "--torchaudio", "2.10.1")
+    releases = ("--torch", "2.10.1", "--pair", "torchvision=0.25.1", "--pair", "torchaudio=2.10.1")
     told = json.loads(run([*words, *releases, "--json"]).stdout)
     assert Counter(one["kind"] for one in told["effects"]) == {"changed": 6, "identical": 3}
     assert told["written"] is False

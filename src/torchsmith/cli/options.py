@@ -132,8 +132,13 @@ VariantOption = Annotated[
 ]
 TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 
-
-Pair = Annotated[str, Option("The release that goes with it, if the catalog has none.")]
+PairOption = Annotated[
+    Sequence[str],
+    Option(
+        "The release of another package that goes with it, if the catalog has none: torchvision=0.28.0.",
+        metavar="NAME=VERSION",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -143,21 +148,3 @@ class WriteOptions(Request):
     dry_run: DryRunOption = False
     adopt: Annotated[bool, Option("Take over recipes that torchsmith does not manage.")] = False
     wait: WaitOption = 0.0
-
-
-@dataclass(frozen=True)
-class PairOptions(Request):
-    """The releases that go with a torch."""
-
-    torchvision: Pair = ""
-    torchaudio: Pair = ""
-    pair: Annotated[
-        Sequence[str],
-        Option("The release of another package that goes with it.", metavar="NAME=VERSION"),
-    ] = ()
-
-    def releases(self) -> dict[str, str]:
-        """Return the releases that were given, by package."""
-        from torchsmith.edit.pin import pairs_of
-
-        return pairs_of(self.pair, torchvision=self.torchvision, torchaudio=self.torchaudio)

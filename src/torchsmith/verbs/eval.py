@@ -38,9 +38,6 @@ class EvaluateRequest(Request):
     graph: Annotated[bool, Option("Count the builds below recipes, and show the long ones they share.")] = (
         False
     )
-    other_gpus: Annotated[
-        bool, Option("Fail if a dependency is compiled for other GPUs than the recipe's.")
-    ] = False
 
 
 class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +57,7 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     FORMAT: ClassVar[int] = 3
     recipes: Sequence[EvalResult]
     proved: int = 0  # builds that only this workspace claimed, and that evaluate
-    graph: GraphSummary | None = None  # with --graph or --other-gpus
+    graph: GraphSummary | None = None  # with --graph
 
     @property
     def exit(self) -> Exit:
@@ -70,16 +67,15 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
 def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateReport:
     """Each recipe's derivation, or the cause of its failure; `reporter` gets the name of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    instantiate = request.graph or request.other_gpus
     nix, ask = evaluation(
-        request.nix, workspace=opened, separate=request.separate, instantiate=instantiate, reporter=reporter
+        request.nix, workspace=opened, separate=request.separate, instantiate=request.graph, reporter=reporter
     )
     results = ask(chosen)
     proved = 0
     if opened.root is not None:
         good = {result.name for result in results if result.ok}
         proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
-    if not instantiate:
+    if not request.graph:
         return EvaluateReport(recipes=results, proved=proved)
     below = graph_of(nix, results)
     own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
@@ -101,15 +97,13 @@ def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
     reads only nixpkgs and files that git tracks, downloads only pinned tarballs, and builds nothing. The exit
     code is 1 when a recipe fails, 3 when only downloads failed.
 
-    [bold]eval --graph[/bold] counts the builds below recipes, and shows which long ones they share.
-    [bold]eval --other-gpus[/bold] exits with 1 when MAGMA, NCCL or another dependency is compiled for more
-    GPUs than the recipe's own. Both add the derivations to the store.
+    [bold]eval --graph[/bold] counts the builds below recipes, shows which long ones they share, and which
+    dependencies are compiled for more GPUs than the recipe's own. It adds the derivations to the store.
     """
     report = evaluate(request, Terminal())
-    graph = report.graph
     answer(report, _print_graph if request.graph else _print_results, as_json=json)
     print_failed(failures_of(report.recipes))
-    exit_if(report.exit or (request.other_gpus and graph is not None and bool(graph.foreign_targets)))
+    exit_if(report.exit)
     next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
 
 
@@ -130,8 +124,6 @@ def _print_results(report: EvaluateReport) -> None:
         write_stderr(
             f"proved to evaluate: {counted(report.proved, 'build')} that only this workspace claimed"
         )
-    if report.graph:
-        _print_foreign_targets(report.graph)
 
 
 def print_failed(failed: Mapping[str, Cause]) -> None:
@@ -142,7 +134,8 @@ def print_failed(failed: Mapping[str, Cause]) -> None:
 
 
 def _print_graph(report: EvaluateReport) -> None:
-    """The long builds, each with the recipes above it, and the sum of everything."""
+    """The long builds, each with the recipes above it, the sum of everything, and what is compiled for other
+    GPUs than the recipe's."""
     graph = report.graph
     assert graph is not None
     rows = []
@@ -155,11 +148,6 @@ def _print_graph(report: EvaluateReport) -> None:
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     below = f"{counted(graph.derivations, 'derivation')} below {counted(len(graph.recipes), 'recipe')}"
     write_stderr(f"{below}, {counted(graph.downloads, 'download')}; long builds: {listed or 'none'}")
-    _print_foreign_targets(graph)
-
-
-def _print_foreign_targets(graph: GraphSummary) -> None:
-    """What below recipes for a GPU is compiled for others, and how many recipes have nothing of it."""
     for row in graph.foreign_targets:
         below = counted(len(row.recipes), "recipe")
         write_stderr(f"{row.name} is compiled for {', '.join(row.gpus)} too, below {below}")

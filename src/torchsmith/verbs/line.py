@@ -16,7 +16,7 @@ from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, re
 from torchsmith.cli.options import (
     DryRunOption,
     JsonOption,
-    PairOptions,
+    PairOption,
     TarballHashOption,
     WaitOption,
     WorkspaceOption,
@@ -144,7 +144,7 @@ class LineAddRequest(Request):
     workspace: WorkspaceOption = None
     torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
     like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
-    pairs: PairOptions = field(default_factory=PairOptions)
+    pair: PairOption = ()
     channel: ChannelOption = channels.CHANNEL
     rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
@@ -161,7 +161,7 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     catalog = opened.catalog
     lines.check_new(request.name, catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-    releases = request.pairs.releases()
+    releases = pins.pairs_of(request.pair)
     move = pins.Move(request.like, request.rev, request.sha256, request.torch, releases)
     move = _channel(opened, request.channel, reporter).for_new_line(request.name, move, tree)
     changed: list[FactMove] = []
@@ -250,7 +250,7 @@ class LineUpdateRequest(Request):
     rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
     sha256: TarballHashOption = ""
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
-    pairs: PairOptions = field(default_factory=PairOptions)
+    pair: PairOption = ()
     evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     writing: WriteOptions = field(default_factory=WriteOptions)
@@ -263,7 +263,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
-    move = pins.Move(request.line, request.rev, request.sha256, request.torch, request.pairs.releases())
+    move = pins.Move(request.line, request.rev, request.sha256, request.torch, pins.pairs_of(request.pair))
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
     move = _channel(opened, request.channel, reporter).for_update(move, tree)

@@ -18,7 +18,7 @@ from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Incomplete, Invalid, by_name
+from torchsmith.core.problem import Conflict, Invalid, by_name
 from torchsmith.core.text import counted
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
@@ -28,7 +28,6 @@ from torchsmith.host.commands import (
     Environment,
     build_commands,
     detect_environment,
-    flox_manifest,
     install_command,
 )
 from torchsmith.host.cost import Cost
@@ -89,7 +88,6 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Sequence[str] = ()
     companions: Sequence[str] = ()  # the same cell in other packages
     audit: Sequence[str] = ()  # findings of the audit in its recipe
-    manifest: str = ""  # of a Flox environment that installs it; empty if no organisation is known
     file: str = ""  # the torchsmith.toml to which a new one can be added; empty: none
 
 
@@ -241,7 +239,6 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
     tools = msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
     install = install_command(variant, here.org)
     companions = tuple(name for name in answer.companions if name.endswith(variant.cell))
-    platform = catalog.isas[variant.isa].platform
     return BuildRow(
         name=variant.name,
         torch=line.torch if line else "",
@@ -255,7 +252,6 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         commands=({"install": install} if install else {})
         | build_commands(variant, tools, also=answer.also(variant)),
         audit=_audit_findings(here.recipe(variant), here),
-        manifest=flox_manifest(variant, companions, here.org, platform) if here.org else "",
     )
 
 
@@ -295,22 +291,10 @@ def _audit_findings(recipe: Path, here: Environment) -> list[str]:
     return [*findings[: FEW - 1], f"{len(findings) - FEW + 1} more: torchsmith audit"]
 
 
-def _first_manifest(report: PickReport) -> str:
-    """Return the manifest of the first choice. Raises Incomplete if no organisation is known."""
-    manifests = [chosen.manifest for chosen in report.choice[:1]]
-    if not all(manifests):
-        hint = 'give --org, or write org = "..." into torchsmith.toml'
-        raise Incomplete("no Flox organisation to install from is known", hint=hint)
-    return "".join(manifests)
-
-
 def run(
     *,
     request: PickRequest,
     facts: Annotated[bool, Option("Show what is known about the machine, with sources, and stop.")] = False,
-    manifest: Annotated[
-        bool, Option("Print the manifest.toml of a Flox environment that installs it.")
-    ] = False,
     names: Annotated[bool, Option("Print only the chosen names.")] = False,
     pip: Annotated[bool, Option("Print only the pip command for PyTorch's own wheel.")] = False,
     uv: Annotated[bool, Option("Print only the uv command for PyTorch's own wheel.")] = False,
@@ -323,8 +307,8 @@ def run(
     is 1 if no build runs, or none uses a GPU of the machine; with --pip and --uv, if no wheel runs.
     [bold]--from[/bold] reads what [bold]--facts --json[/bold] printed on another machine.
     """
-    if manifest + names + pip + uv + (json or facts) > 1:
-        given = "--manifest, --names, --pip, --uv, --facts and --json"
+    if names + pip + uv + (json or facts) > 1:
+        given = "--names, --pip, --uv, --facts and --json"
         raise Conflict(f"{given} exclude each other, except --facts --json", hint="give one of them")
     if facts:
         known = pick_facts(request)
@@ -345,9 +329,7 @@ def run(
             warn(f"no wheel{wanted} runs on this machine; torchsmith pick shows what does")
         exit_if(not report.wheels)
         return
-    if manifest:
-        sys.stdout.write(_first_manifest(report))
-    elif names:
+    if names:
         sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))
     elif json:
         print_json(report, sort=True)

@@ -117,7 +117,7 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
         next_step("publish", *request.recipes, workspace=request.workspace)
     elif report.packages:
         org, why = report.packages[0].org, "for those who install"
-        next_step("pick", "--org", org, "--manifest", workspace=request.workspace, why=why)
+        next_step("pick", "--org", org, workspace=request.workspace, why=why)
 
 
 def _print_rows(report: PublishReport) -> None:

@@ -15,13 +15,11 @@ from torchsmith.catalog.facts import Gfx
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.request import Request
-from torchsmith.core.problem import Incomplete, NotKnown
-from torchsmith.core.text import some_of
+from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
 from torchsmith.matrix.cells import why_not_built
 from torchsmith.matrix.describe import Description, Explanation, explain
-from torchsmith.matrix.select import Selector
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith show pytorch-python313-cuda13_0-sm120-avx512"
 STYLES = {"accepted": "green", "accepted with a warning": "yellow", "rejected": "red"}
@@ -71,19 +69,16 @@ def show(request: ShowRequest) -> Explanation | GpuReport:
     gpu = None if variant else _gpu(request.name, catalog)
     if gpu is not None:
         return gpu
-    selected = None if variant else _selected(request.name, opened)
-    variant = variant or selected or _variant(request.name, catalog)
-    name = selected.name if selected else request.name
-    return explain(name, catalog, opened.line_of(variant), opened.in_matrix(variant))
+    variant = variant or _variant(request.name, catalog)
+    return explain(request.name, catalog, opened.line_of(variant), opened.in_matrix(variant))
 
 
 def run(*, request: ShowRequest, json: JsonOption = False) -> None:
     """Show everything known about a build, and why it is possible and of use, or not.
 
     That is: reasons, warnings, similar builds, flags, GPUs, CPUs, drivers, pins, versions, and what newer
-    torch releases lack. Selectors that match one build name it too: 'sm120 avx512 torch:2.10'. A GPU
-    architecture or a product (sm89, 'RTX 4090') works as well: its CUDA releases with builds. The exit code
-    is 1 for a build that is not possible and for a GPU without builds.
+    torch releases lack. A GPU architecture or a product (sm89, 'RTX 4090') works as well: its CUDA releases
+    with builds. The exit code is 1 for a build that is not possible and for a GPU without builds.
     """
     report = show(request)
     if isinstance(report, GpuReport):
@@ -99,22 +94,6 @@ def run(*, request: ShowRequest, json: JsonOption = False) -> None:
         next_step("init", "mine", "--cell", report.name, why="a workspace for it")
     elif opened.root and report.name in {cell.name for cell in opened.matrix.cells}:
         next_step("build", report.name, workspace=request.workspace)
-
-
-def _selected(words: str, opened: Workspace) -> Variant | None:
-    """The one torch that selectors match, such as `sm120 avx512 torch:2.10`; None for another word. Raises
-    Incomplete if they match several."""
-    try:
-        selector = Selector.parse([words], opened.catalog)
-    except NotKnown:
-        return None
-    if len(selector.terms) < 2:
-        return None
-    found = [cell.variant for cell in opened.select([words]).cells if cell.variant.package.is_torch]
-    if len(found) > 1:
-        names = [variant.name for variant in found]
-        raise Incomplete(f"{words!r} matches {some_of(names, 3)}", hint=f"torchsmith list {words} shows all")
-    return found[0] if found else None
 
 
 def _variant(name: str, catalog: Catalog) -> Variant:

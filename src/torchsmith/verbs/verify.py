@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -21,8 +21,6 @@ from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import find
-from torchsmith.core.process import run as run_process
 from torchsmith.core.text import counted
 from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.publishing.verified import verdict_of
@@ -129,7 +127,7 @@ def _print_verified(verified: VerifyReport) -> None:
         if more := len(libraries) - len(rows):
             rows.append((f"and {more} more", ""))
         table(("library", "GPU code"), rows, broken=("GPU code",))
-    print_checks(_demangled(report.checks))
+    print_checks(report.checks)
     write(*_verdict(report))
     if verified.comparison:
         _print_comparison(verified.comparison)
@@ -194,19 +192,6 @@ def _print_gpu_code(report: Report) -> None:
         style = "dim" if row.stray else ""
         rows.append([(text, style) for text in (*cells, "stray" if row.stray else "")])
     table(("GPU code", *figures, ""), rows, right=figures)
-
-
-def _demangled(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks with readable C++ names if c++filt is installed."""
-    program = find("c++filt")
-    if program is None or not any("_Z" in check.text for check in checks):
-        return list(checks)
-    return [
-        replace(check, text=run_process([program], stdin=check.text, timeout=10).stdout or check.text)
-        if "_Z" in check.text
-        else check
-        for check in checks
-    ]
 
 
 def print_checks(checks: Sequence[Check], indent: str = "") -> None:
