@@ -218,14 +218,14 @@ def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
     assert {one["name"] for one in document["rows"]} >= {"GEMM 256", "sort", "embedding", "small add"}
 
 
-def test_a_program_that_is_no_python_is_a_problem() -> None:
+def test_a_program_that_is_not_python_is_a_problem() -> None:
     """It ends before it reads the first question."""
     words = ("compare", "/bin/true", "/bin/true", "--json")
     done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
     assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "broken")
 
 
-def test_what_is_no_build_is_a_problem(tmp_path: Path) -> None:
+def test_a_path_without_a_build_is_a_problem(tmp_path: Path) -> None:
     words = ("compare", tmp_path, tmp_path / "none", "--json")
     done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
     assert (done.code, json.loads(done.stdout)["error"]["code"]) == (2, "invalid")

@@ -83,7 +83,7 @@ def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() 
     assert remaining.rest({}) == 300.0
 
 
-def test_the_end_is_told_with_its_day() -> None:
+def test_the_expected_end_names_its_day() -> None:
     now = 1_800_000_000.0
     assert len(moment(0.0, now)) == 5
     assert len(moment(48 * 3600.0, now).split()) == 4
@@ -164,7 +164,7 @@ def test_a_table_breaks_the_columns_that_may_be_broken(
     assert lines[-1].endswith("    3")
 
 
-def test_one_job_is_no_jobs() -> None:
+def test_one_job_is_singular() -> None:
     view = PlainView({})
     started = [view._text(RunStarted(counts={"waiting": count})) for count in (0, 1, 2)]
     assert started == ["", "1 job", "2 jobs"]

@@ -41,7 +41,7 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
 
 
 @pytest.mark.needs("nix")
-def test_what_lies_in_a_store_of_our_own_is_judged_and_not_run(
+def test_a_result_in_a_store_of_our_own_is_verified_and_not_run(
     place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = place / "own/store/nix/store"
@@ -120,7 +120,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     assert call(*words).error == "not-found"
 
 
-def test_after_a_build_the_results_and_the_next_commands_are_told(
+def test_a_build_ends_with_its_results_and_the_next_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "a b"

@@ -100,7 +100,7 @@ def test_a_line_is_broken_between_words_alone(text: str, room: int, hang: int) -
 
 
 @pytest.mark.parametrize("words", ["cover sample --curve 8", "line list", "package list", "verify sample"])
-def test_nothing_is_cut_or_broken_where_nobody_watches(
+def test_nothing_is_cut_or_broken_without_a_terminal(
     words: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS")

@@ -182,7 +182,7 @@ def test_commands_to_copy_name_the_workspace_and_the_tree(
 
 
 @pytest.mark.needs("nix")
-def test_graph_tells_what_is_shared(workspace: Path, call: Call) -> None:
+def test_the_graph_shows_what_is_shared(workspace: Path, call: Call) -> None:
     graph = json.loads(call("eval", "--graph", "--json").out)["graph"]
     torches = [one for one in graph["long_builds"] if one["kind"] == "pytorch"]
     assert [len(one["recipes"]) for one in torches] == [2, 2]

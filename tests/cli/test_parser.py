@@ -126,7 +126,7 @@ def test_short_options_and_ends(words: str, expected: dict[str, Any] | None) -> 
     ["--pat x", "--path", "--path --yes", "--yes=1", "-x", "-vx", "--number x", "--number 0", "--number 10",
      "--number nan", "-f xml", "--format", "--=3", "--path -- x"],
 )  # fmt: skip
-def test_mistakes_are_told(words: str) -> None:
+def test_mistakes_are_usage_errors(words: str) -> None:
     with pytest.raises(Usage):
         parse(COMMAND, words.split())
 
@@ -199,7 +199,7 @@ def test_torchsmith_alone_lists_the_common_verbs_on_one_screen(call: Call) -> No
     assert call("--help").out.splitlines() == lines
 
 
-def test_completion_is_no_verb_but_an_option() -> None:
+def test_completion_is_an_option_and_not_a_verb() -> None:
     with pytest.raises(Usage) as caught:
         find_command(["completion"], VERBS)
     assert "--install-completion" in caught.value.hint

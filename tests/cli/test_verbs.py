@@ -264,7 +264,7 @@ def test_a_stream_that_is_closed_is_not_missed(words: str, code: int, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
-def test_no_columns_at_all_means_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+def test_zero_columns_means_that_the_width_is_unknown(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     monkeypatch.delenv("COLUMNS")
     commands = [("show", "nix"), ("line", "list"), ("pick", "--help")]
     usual = [call(*words) for words in commands]

@@ -59,9 +59,7 @@ def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str
         assert capsys.readouterr().out.splitlines() == expected
 
 
-def test_a_page_is_told_in_a_line_and_printed_as_data_where_that_is_asked_for(
-    call: Call, workspace: Path
-) -> None:
+def test_a_page_is_summarised_in_a_line_and_printed_as_json_with_json(call: Call, workspace: Path) -> None:
     output = workspace / "page.html"
     done = call("page", "-w", str(workspace), "-o", str(output))
     assert done.out.startswith(f"{output}, ")
@@ -97,7 +95,7 @@ def test_equal_gpus_are_counted() -> None:
     assert "; 2 x H100, L4; " in pick(PickRequest(machine=machine)).machine
 
 
-def test_machines_that_no_variant_serves_are_told_why(tmp_path: Path) -> None:
+def test_machines_that_no_variant_serves_have_a_reason(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.csv"
     fleet.write_text(
         "name,count,system,cpu,gpu,driver\nold,1,x86_64,zen3,Tesla K80,470\nnew,1,x86_64,zen3,none,\n"

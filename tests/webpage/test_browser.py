@@ -90,7 +90,7 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
     assert len(shown(page)) == 132
 
 
-def test_a_cell_tells_its_story(open_page: Open, file: Path, builds: Path) -> None:
+def test_the_story_of_a_cell_has_its_error_log_and_recipe(open_page: Open, file: Path, builds: Path) -> None:
     page = open_page(file)
     page.click(f"a[href='#cell-{FAILED}']")
     story = page.locator(".story.open")
@@ -226,7 +226,9 @@ def test_the_boxes_offer_only_machines_that_exist(open_page: Open, tmp_path: Pat
 @pytest.mark.parametrize(
     ("size", "scheme"), [("phone", "light"), ("tablet", "dark"), ("wide", "light"), ("wide", "dark")]
 )
-def test_nothing_stands_in_anybodys_way(open_page: Open, file: Path, scheme: str, size: str) -> None:
+def test_a_page_is_accessible_in_every_size_and_scheme(
+    open_page: Open, file: Path, scheme: str, size: str
+) -> None:
     width, height = SIZES[size]
     page = open_page(file, color_scheme=scheme, viewport={"width": width, "height": height})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -70,7 +70,7 @@ def test_before_anything_is_written_cells_are_wanted_or_impossible(builds: Path)
     assert thor.why
 
 
-def test_a_recipe_is_generated_edited_or_of_other_hands(builds: Path) -> None:
+def test_a_recipe_is_generated_edited_or_foreign(builds: Path) -> None:
     generated(builds)
     assert cells(builds)[FIRST].state == "generated"
     text = recipe(builds).read_text()
@@ -196,7 +196,7 @@ def test_companions_share_the_torch_of_their_cell(builds: Path) -> None:
     assert (FIRST, FIRST.replace("pytorch", "torchvision")) in shared
 
 
-def test_a_repository_without_a_torchsmith_file_shows_what_lies_there(builds: Path) -> None:
+def test_a_repository_without_a_torchsmith_file_shows_its_recipes(builds: Path) -> None:
     generated(builds)
     found = document(builds / "build-pytorch", whole=False)
     assert FIRST in {cell.name for cell in found.cells}

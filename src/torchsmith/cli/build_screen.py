@@ -137,15 +137,6 @@ class _Shown:
     total: int = 0
     builder: str = ""
 
-    def progress(self, event: events.JobPhase | events.JobSteps | events.JobBuilding) -> None:
-        match event:
-            case events.JobPhase():
-                self.phase = event.phase.removesuffix("Phase")
-            case events.JobSteps():
-                self.done, self.total = event.done, event.total
-            case events.JobBuilding():
-                self.builder = event.builder
-
 
 COLUMNS = (("steps", 9), ("elapsed", 11), ("left", 11), ("phase", 9))
 
@@ -169,12 +160,17 @@ class LiveView:
         self.remaining = Remaining(expected, packages, self.slots)
 
     def show(self, event: events.Event | events.Tick) -> None:
+        shown = self.running.get(getattr(event, "job", ""))
         match event:
             case events.JobStarted():
                 self.resting.pop(event.job, None)
                 self.running[event.job] = _Shown(event.name, time.monotonic())
-            case events.JobPhase() | events.JobSteps() | events.JobBuilding() if event.job in self.running:
-                self.running[event.job].progress(event)
+            case events.JobPhase() if shown:
+                shown.phase = event.phase.removesuffix("Phase")
+            case events.JobSteps() if shown:
+                shown.done, shown.total = event.done, event.total
+            case events.JobBuilding() if shown:
+                shown.builder = event.builder
             case events.JobEnded():
                 self.running.pop(event.job, None)
                 self.counts[event.state] = self.counts.get(event.state, 0) + 1

@@ -31,10 +31,7 @@ class MachineOptions(Request):
     system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
     cpu: Annotated[
         str,
-        Option(
-            "The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.",
-            autocompletion=complete_cpus,
-        ),
+        Option("The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.", complete=complete_cpus),
     ] = ""
     isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
     features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
@@ -43,7 +40,7 @@ class MachineOptions(Request):
         Option(
             "GPUs by name or architecture, or a cloud's machine type: 'RTX 4090', '8x H100 + L4', sm90,"
             " p4d.24xlarge, none.",
-            autocompletion=complete_gpus,
+            complete=complete_gpus,
         ),
     ] = ()
     driver: Annotated[str, Option("The NVIDIA driver's version, 580.65.06, or its branch, 580.")] = ""
@@ -76,5 +73,5 @@ class MachineOptions(Request):
 PackagesOption = Annotated[Sequence[str], Option("The package, or several in one build; by default torch.")]
 WorkloadOption = Annotated[
     str,
-    Option("What the machine is for: general, training or inference.", autocompletion=complete_workloads),
+    Option("What the machine is for: general, training or inference.", complete=complete_workloads),
 ]

@@ -24,7 +24,7 @@ Recipes = Annotated[
     Argument(
         "Names, selectors such as sm120, or paths of recipes and repositories; by default all.",
         metavar="[RECIPE]...",
-        autocompletion=complete_selectors,
+        complete=complete_selectors,
     ),
 ]
 NixpkgsOption = Annotated[

@@ -105,11 +105,11 @@ ProfileOption = Annotated[
         "--profile",
         "-p",
         "Use this profile: real, seed, wide, or one of your own.",
-        autocompletion=complete_profiles,
+        complete=complete_profiles,
     ),
 ]
 ProfileChoice = Annotated[
-    str, Option("--profile", "-p", "The matrix to start from.", autocompletion=complete_profiles)
+    str, Option("--profile", "-p", "The matrix to start from.", complete=complete_profiles)
 ]
 JsonOption = Annotated[bool, Option("Print JSON.")]
 DryRunOption = Annotated[bool, Option("Write nothing; show what would change.")]
@@ -122,13 +122,13 @@ Selectors = Annotated[
     Argument(
         "Selectors, such as sm120, sm9*, cpu, avx512*, python:3.12, torch:2.12, package:torchvision, !sm110.",
         metavar="[SELECTOR]...",
-        autocompletion=complete_selectors,
+        complete=complete_selectors,
     ),
 ]
-Name = Annotated[str, Argument("A build or a GPU.", metavar="NAME", autocompletion=complete_names_and_gpus)]
+Name = Annotated[str, Argument("A build or a GPU.", metavar="NAME", complete=complete_names_and_gpus)]
 VariantOption = Annotated[
     str | None,
-    Option("The build it should be; by default the one in the path's name.", autocompletion=complete_names),
+    Option("The build it should be; by default the one in the path's name.", complete=complete_names),
 ]
 TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
 

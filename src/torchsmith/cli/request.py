@@ -16,40 +16,29 @@ import msgspec
 Complete = Callable[[], Sequence[str]]  # the values that a word may become
 
 
+@dataclass(frozen=True, slots=True)
 class Param:
     """An option or argument as it was declared."""
 
-    __slots__ = ("complete", "envvar", "help", "kind", "max", "metavar", "min", "names")
-
-    def __init__(
-        self,
-        kind: Literal["Option", "Argument"],
-        texts: tuple[str, ...],
-        *,
-        metavar: str = "",
-        min: float | None = None,
-        max: float | None = None,
-        envvar: str = "",
-        autocompletion: Complete | None = None,
-    ) -> None:
-        self.kind = kind
-        self.names = tuple(word for word in texts if word.startswith("-"))
-        self.help = " ".join(texts[len(self.names) :])
-        self.metavar = metavar
-        self.min = min
-        self.max = max
-        self.envvar = envvar
-        self.complete = autocompletion
+    kind: Literal["Option", "Argument"]
+    names: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    min: float | None = None
+    max: float | None = None
+    envvar: str = ""
+    complete: Complete | None = None
 
 
 def Option(*texts: str, **more: Any) -> Any:
     """Names (`--jobs`, `-j`; `--git/--no-git`) and the help; without names it has that of its field."""
-    return Param("Option", texts, **more)
+    *names, help = texts
+    return Param("Option", tuple(names), help, **more)
 
 
 def Argument(help: str, **more: Any) -> Any:
     """A word without a name, or several."""
-    return Param("Argument", (help,), **more)
+    return Param("Argument", (), help, **more)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,9 +58,9 @@ class AuditRequest(Request):
     ] = ()
     workspace: WorkspaceOption = None
     select: Annotated[
-        tuple[str, ...], Option("Only these rules: TS401, or TS4.", autocompletion=complete_rules)
+        tuple[str, ...], Option("Only these rules: TS401, or TS4.", complete=complete_rules)
     ] = ()
-    ignore: Annotated[tuple[str, ...], Option("Skip these rules.", autocompletion=complete_rules)] = ()
+    ignore: Annotated[tuple[str, ...], Option("Skip these rules.", complete=complete_rules)] = ()
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
@@ -163,7 +163,7 @@ def run(
     notes: Annotated[bool, Option("Also show notes.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", "List every finding, file by file.")] = False,
     explain: Annotated[
-        str | None, Option("Explain a rule and stop.", metavar="RULE", autocompletion=complete_rules)
+        str | None, Option("Explain a rule and stop.", metavar="RULE", complete=complete_rules)
     ] = None,
     json: JsonOption = False,
 ) -> None:

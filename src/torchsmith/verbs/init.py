@@ -53,7 +53,7 @@ class InitRequest(Request):
     profile: ProfileChoice = "real"
     cell: Annotated[
         tuple[str, ...],
-        Option("Ask for this build only, in every package.", autocompletion=complete_cells),
+        Option("Ask for this build only, in every package.", complete=complete_cells),
     ] = ()
     gpus: Annotated[
         tuple[str, ...],
@@ -61,7 +61,7 @@ class InitRequest(Request):
             "--for",
             "Every build for this GPU, by product or architecture.",
             metavar="GPU",
-            autocompletion=complete_gpus,
+            complete=complete_gpus,
         ),
     ] = ()
     existing: Annotated[

@@ -33,13 +33,14 @@ STATES = {
 }
 
 
+JobWord = Annotated[str, Argument("A job's name; by default all.", metavar="[NAME]", complete=complete_jobs)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunsRequest(Request):
     """The jobs of the last run, or with `history` the builds that have ended."""
 
-    name: Annotated[
-        str, Argument("A job's name; without it, all jobs.", metavar="[NAME]", autocompletion=complete_jobs)
-    ] = ""
+    name: JobWord = ""
     history: Annotated[bool, Option("Show the builds that have ended, of all runs, newest first.")] = False
     limit: Annotated[int, Option("--limit", "-n", "With --history: show at most this many.", min=1)] = 20
     workspace: WorkspaceOption = None
@@ -80,14 +81,7 @@ def _missing(jobs: Sequence[JobRow]) -> list[str]:
 class LogRequest(Request):
     """A job whose log is printed; without a name, the jobs that have a log."""
 
-    name: Annotated[
-        str,
-        Argument(
-            "A job's name; without it, the names that have a log.",
-            metavar="[NAME]",
-            autocompletion=complete_jobs,
-        ),
-    ] = ""
+    name: JobWord = ""
     workspace: WorkspaceOption = None
 
 
