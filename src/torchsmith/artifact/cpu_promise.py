@@ -9,7 +9,7 @@ from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import CodeGroup, CpuCode, Hit, Tally
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.inspect import Inspection
-from torchsmith.artifact.recorded import RecordedLine, line_of
+from torchsmith.artifact.recorded import RecordedLine
 from torchsmith.catalog import Catalog, Isa
 from torchsmith.core.text import counted, some_of
 from torchsmith.matrix.variant import Variant
@@ -17,6 +17,11 @@ from torchsmith.matrix.variant import Variant
 LONGEST_NAME = 120  # characters of a function's name in a line
 MOST_LINES = 3  # of a kind, in a report; JSON has all
 MOST_CPUS = 8
+DEFAULTS = ("-march=x86-64", "-march=armv8-a")  # of GCC, which records them
+HARMLESS = (  # options that choose no instructions beyond the set
+    *("-m64", "-mlittle-endian", "-momit-leaf-frame-pointer", "-mno-omit-leaf-frame-pointer"),
+    *("-mno-red-zone", "-mshstk", "-moutline-atomics", "-mno-outline-atomics"),
+)
 NO_RECORD = "this build does not record its flags"
 
 GROUP_TITLES: dict[CodeGroup, str] = {
@@ -80,18 +85,17 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
 def flags_check(lines: Sequence[RecordedLine], isa: Isa, *, torch: bool) -> Check:
     """Whether command lines show that the flags of the instruction set reached every unit; host halves of
     `torch` may lack them."""
-    promised = _promised(isa)
     unreached = [line for line in lines if not line.mark]
     hosts = [line for line in lines if line.mark == "host"]
-    exact = [line for line in lines if _is_for(line, promised)]
-    lacking = [line for line in hosts if not _has(line, promised)]
+    exact = [line for line in lines if _is_for(line, isa)]
+    lacking = [line for line in hosts if not any(map(_chosen(line).issuperset, _spellings(isa)))]
     if not lines:
         return Check("flags", "unjudged", NO_RECORD)
     if unreached:
         text = f"the flags of {isa.name} did not reach every unit: {_quoted(unreached)}"
         return Check("flags", "wrong", text, "a unit that CXXFLAGS reach records the mark beside them")
     if not exact:
-        found = dict.fromkeys(f"`{line.machine_options}`" for line in lines)
+        found = dict.fromkeys(f"`{' '.join(line.machine_options)}`" for line in lines)
         text = f"no recorded command line is for {isa.name}, but for {some_of(list(found), MOST_LINES)}"
         return Check("flags", "wrong", text)
     if lacking and not torch:
@@ -105,25 +109,29 @@ def flags_check(lines: Sequence[RecordedLine], isa: Isa, *, torch: bool) -> Chec
     return Check("flags", "right", "; ".join(parts), hint)
 
 
-def _promised(isa: Isa) -> RecordedLine:
-    """What the flags of an instruction set mean."""
-    return line_of("x86_64" if isa.platform.startswith("x86_64") else "aarch64", isa.flags)
+def _spellings(isa: Isa) -> list[frozenset[str]]:
+    """The flags of an instruction set, however they may be written."""
+    return [frozenset(flags) for flags in (isa.flags, *isa.other_flags)]
 
 
-def _is_for(line: RecordedLine, promised: RecordedLine) -> bool:
-    """Whether a unit that CXXFLAGS reach got exactly the set. One that adds its own options may come to the
-    same features, as XNNPACK's units for AVX do in a build for AVX2."""
-    same = line.features == promised.features and line.changes == promised.changes
-    return line.mark == "cxx" and same
+def _chosen(line: RecordedLine) -> frozenset[str]:
+    """The options of a command line that may choose its instructions."""
+    options = (
+        option
+        for option in line.machine_options
+        if "=" not in option or option.startswith(("-march=", "-mcpu="))
+    )
+    return frozenset(options).difference(DEFAULTS, HARMLESS)
 
 
-def _has(line: RecordedLine, promised: RecordedLine) -> bool:
-    return line.features is not None and promised.features is not None and promised.features <= line.features
+def _is_for(line: RecordedLine, isa: Isa) -> bool:
+    """Whether a unit that CXXFLAGS reach got exactly the set, and no option of its own that changes it."""
+    return line.mark == "cxx" and _chosen(line) in _spellings(isa)
 
 
 def _unrecorded(build: Inspection, isa: Isa) -> Iterator[Check]:
     """Libraries about whose flags the record of the others says nothing."""
-    compiled, promised = [library for library in build.own if library.code], _promised(isa)
+    compiled = [library for library in build.own if library.code]
     silent = [library.name for library in compiled if not library.recorded]
     if silent:
         yield Check("flags", "unjudged", f"no flags are recorded in {some_of(silent, MOST_LINES)}")
@@ -131,7 +139,7 @@ def _unrecorded(build: Inspection, isa: Isa) -> Iterator[Check]:
         library.name
         for library in compiled
         if any(line.mark == "cxx" for line in library.recorded)
-        and not any(_is_for(line, promised) for line in library.recorded)
+        and not any(_is_for(line, isa) for line in library.recorded)
     ]
     if without:
         text = f"no unit of {some_of(without, MOST_LINES)} was compiled for {isa.name} alone"
