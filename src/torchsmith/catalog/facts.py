@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations`: the decoder would have to compile the text of every type.
 import re
-import warnings
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -266,7 +265,7 @@ class Pin(Entry, frozen=True, kw_only=True):
 
 SOURCE = "torch-source"  # the fix that brings a torch which the pin has not
 CLAIM = "stated by this workspace only; torchsmith eval proves a build"
-LineStyle = Literal["pinned", "flox", "nightly", "catalog"]  # the last: until 0.2
+LineStyle = Literal["pinned", "flox", "nightly"]
 
 
 class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -279,11 +278,6 @@ class LineBuild(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fixes: tuple[str, ...] = ()
     unproved: str = ""
     claimed: bool = False  # by a workspace alone, until an evaluation there proves a cell
-
-    def __post_init__(self) -> None:
-        if self.style == "catalog":
-            warnings.warn('style = "catalog" of a line is called "flox" now', FutureWarning, stacklevel=2)
-            msgspec.structs.force_setattr(self, "style", "flox")
 
     @property
     def lacks_pin(self) -> bool:

@@ -279,12 +279,12 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
     if key in entry:
         raise _problem_at(layer, file, (name, key), f"{key} is the entry's own name; leave it out")
     try:
-        return msgspec.convert(entry | {key: name}, kind, dec_hook=_decode)
+        return msgspec.convert(entry | {key: name}, kind, dec_hook=decode)
     except (msgspec.ValidationError, BadValue) as error:
         from torchsmith.core.toml import validation_problem
 
         where = (layer.text(file), layer.path(file))
-        raise validation_problem(error, *where, kind, inside=(name,), decode=_decode) from error
+        raise validation_problem(error, *where, kind, inside=(name,), decode=decode) from error
 
 
 @cache  # the same few words are in hundreds of places
@@ -292,7 +292,8 @@ def _parsed(kind: Any, text: str) -> object:
     return kind.parse(text)
 
 
-def _decode(kind: type, value: object) -> object:
+def decode(kind: type, value: object) -> object:
+    """A value of an axis from its text."""
     if kind in _PARSED and isinstance(value, str):
         return _parsed(kind, value)
     raise BadValue(f"expected text, got {value!r}")

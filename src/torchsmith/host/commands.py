@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -35,13 +36,7 @@ def detect_environment(root: Path | None, org: str) -> Environment:
     folder = None if root is None else os.path.relpath(root)
     spares = ("mine", *(f"mine-{number}" for number in range(2, 1000)))
     spare = next(name for name in spares if not Path(name).exists())
-    return Environment(has_command("nix-build"), has_command("flox"), folder, org, spare)
-
-
-def has_command(name: str) -> bool:
-    """Whether a program of this name can be run."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders if folder)
+    return Environment(bool(shutil.which("nix-build")), bool(shutil.which("flox")), folder, org, spare)
 
 
 def install_command(variant: Variant, org: str) -> str:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
-from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
-from torchsmith.core.problem import Invalid, TooLarge
+from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.load import decode
+from torchsmith.core.problem import Invalid
 from torchsmith.host.facts import FORMAT, MARK, HostFacts
-
-_PARSED = (DriverVersion, Sm)
-
-
-def read_document(text: str, source: str) -> HostFacts:
-    """The facts of a JSON document of ours."""
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Invalid(f"{source} is not complete JSON (line {error.lineno}): {error.msg.lower()}") from error
-    except RecursionError:
-        raise TooLarge(f"{source} is nested too deeply") from None
-    return from_document(data, source)
 
 
 def from_document(data: Any, source: str) -> HostFacts:
@@ -32,12 +19,6 @@ def from_document(data: Any, source: str) -> HostFacts:
     if data[MARK] != FORMAT:
         raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
     try:
-        return msgspec.convert(data, HostFacts, dec_hook=_decode)
+        return msgspec.convert(data, HostFacts, dec_hook=decode)
     except (msgspec.ValidationError, BadValue) as error:
         raise Invalid(f"{source}: {str(error).replace('`', '')}") from error
-
-
-def _decode(kind: type, value: object) -> object:
-    if kind in _PARSED and isinstance(value, str):
-        return kind.parse(value)
-    raise BadValue(f"expected text, got {value!r}")

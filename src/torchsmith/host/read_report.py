@@ -9,9 +9,9 @@ from pathlib import Path
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid
-from torchsmith.host.document import read_document
+from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts
-from torchsmith.host.nodes import split_nodes
+from torchsmith.host.nodes import load_json, split_nodes
 from torchsmith.host.normalise import decode, normalise
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
@@ -26,7 +26,7 @@ ASK = (
 def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
     """What a text says of one machine. Raises a Problem if it says nothing, or is about several."""
     if re.search(DOCUMENT, text):
-        return read_document(text.removeprefix("\ufeff"), name)
+        return from_document(load_json(text.removeprefix("\ufeff"), name), name)
     text = normalise(text)
     nodes = split_nodes(text, name)
     if len(nodes) > 1:
