@@ -1,8 +1,6 @@
-"""What is said of an answer: the machine in a line, why a build suits it, and what no build serves."""
+"""What is said of an answer: the machine in a line, and what no build serves."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import msgspec
 
@@ -11,8 +9,7 @@ from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host.facts import GpuFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
-from torchsmith.host.rank import BY_KIND, Compatible
-from torchsmith.host.resolve import GpuArch, known_isas, may_be
+from torchsmith.host.resolve import known_isas, may_be
 
 FEW = 3  # near misses that are shown
 WSL = "they run in WSL2: torchsmith pick there, or with --system x86_64"
@@ -53,20 +50,6 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     if machine.sms:
         parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
     return "; ".join(parts)
-
-
-def reasons_for(fit: Compatible, answer: Pick, catalog: Catalog) -> Iterator[str]:
-    """Yield what a build has for the machine."""
-    names = dict[GpuArch, str]({arch: name for name, arch in answer.host.targets})
-    for gpu in answer.facts.gpus.value if answer.facts.gpus else ():
-        if gpu.sm and gpu.name:
-            names.setdefault(gpu.sm.value, gpu.label)
-    for arch in fit.exact:
-        yield f"native code for your {names[arch]} ({arch})" if arch in names else f"native code for {arch}"
-    for sm in fit.compatible:
-        yield f"your {names.get(sm, sm)} runs code for {fit.variant.sm}"
-    if not (fit.assumes("isa") or fit.assumes(BY_KIND) or fit.assumes("system")):
-        yield f"your CPU supports {catalog.isas[fit.variant.isa].title}"
 
 
 def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:

@@ -11,7 +11,7 @@ import msgspec
 from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workload
 from torchsmith.catalog.runs import (
     Runs,
-    Verdict,
+    RunsNot,
     driver_ended,
     driver_reaches,
     driver_runs,
@@ -76,12 +76,6 @@ class _Case:
     native: bool = True
     driver: DriverVersion | None = None
 
-    def add(self, code: str, verdict: Verdict, hint: str = "") -> None:
-        if verdict:
-            self.pro.append(verdict.reason)
-        else:
-            self.contra.append(Reason(code, verdict.reason, hint))
-
 
 def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | Incompatible:
     """Whether a cell runs on a machine, and why or why not."""
@@ -101,7 +95,7 @@ def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | I
         if not exact:
             text = f"it needs a {target.arch} GPU, which the machine does not have"
             case.contra.append(Reason("gpu", text))
-        case.pro.extend(f"native code for {arch}" for arch in exact)
+        case.pro.extend(map(host.code_for, exact))
         if backend.driver:
             case.assumptions.append(Reason("driver", backend.condition(str(target.version))))
     uses_gpu = bool(exact + compatible)
@@ -126,8 +120,10 @@ def _check_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> N
         case.assumptions.append(Reason("system", f"the machine is {isa.platform}{says}"))
     missing = isa.needs - (host.features or frozenset())
     kind = catalog.cpus.get(host.kind)
-    if not missing or (host.features is not None and not host.cut):
-        case.add("isa", isa_runs(isa, host.features or frozenset()))
+    if not missing:
+        case.pro += [f"your CPU supports {isa.title}"] if host.system == isa.platform else []
+    elif host.features is not None and not host.cut:
+        case.contra.append(Reason("isa", isa_runs(isa, host.features).reason))
     elif kind is None:
         case.assumptions.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))
     elif isa.name in kind.isas:
@@ -147,7 +143,7 @@ def _check_gpus(
     exact = tuple(sm for sm in host.sms if sm == target.sm)
     compatible: list[Sm] = []
     refused: list[str] = []
-    case.pro.extend(f"native code for {sm}" for sm in exact)
+    case.pro.extend(map(host.code_for, exact))
     for sm in host.sms:
         if sm in exact:
             continue
@@ -156,9 +152,12 @@ def _check_gpus(
             refused.append(f"{sm} is not in the catalog, so only code for {sm} itself is known to run there")
             continue
         verdict = gpu_code_runs("cubin", GpuTarget(target.sm), catalog.gpus.get(target.sm), gpu)
-        (case.pro if verdict else refused).append(verdict.reason)
         if verdict:
             compatible.append(sm)
+            name = next((name for name, own in host.named if own == sm), sm)
+            case.pro.append(f"your {name} runs code for {target.sm}")
+        else:
+            refused.append(verdict.reason)
     if not exact and not compatible:
         case.contra.append(Reason("gpu", "; ".join(refused)))
     return exact, tuple(compatible)
@@ -202,8 +201,10 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         _, condition = driver_condition(needed, gpus, catalog)
         text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
         case.contra.append(Reason("driver", text, fix if not any(gpu.tegra for gpu in gpus) else ""))
-    else:
-        case.add("driver", verdict, fix)
+    elif isinstance(verdict, RunsNot):
+        case.contra.append(Reason("driver", verdict.reason, fix))
+    elif verdict.how == "compatible":
+        case.pro.append(verdict.reason)
     if reached is None:
         text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
         case.assumptions.append(Reason("driver", text))

@@ -47,6 +47,7 @@ class Capability(msgspec.Struct, frozen=True):
     kind: str = ""  # the microarchitecture, if features are unknown or cut
     non_nvidia_gpus: tuple[str, ...] = ()  # accelerators of other makers
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
+    named: tuple[tuple[str, Sm], ...] = ()  # NVIDIA's by name
     conflict: str = ""  # two facts that cannot both be true
     windows: bool = False  # the driver is numbered as Windows' are
     spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
@@ -55,6 +56,11 @@ class Capability(msgspec.Struct, frozen=True):
     def archs(self) -> tuple[GpuArch, ...]:
         """The architectures of all of its GPUs, each once."""
         return (*(self.sms or ()), *dict.fromkeys(arch for _, arch in self.targets))
+
+    def code_for(self, arch: GpuArch) -> str:
+        """That a build has code for one of its GPUs."""
+        name = next((name for name, own in (*self.named, *self.targets) if own == arch), "")
+        return f"native code for your {name} ({arch})" if name else f"native code for {arch}"
 
 
 def capability_of(facts: HostFacts) -> Capability:
@@ -71,6 +77,7 @@ def capability_of(facts: HostFacts) -> Capability:
         kind=facts.microarchitecture.value if facts.microarchitecture and not all_features else "",
         non_nvidia_gpus=tuple(dict.fromkeys(facts.non_nvidia_gpus.value)) if facts.non_nvidia_gpus else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
+        named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         windows=facts.windows is not None and facts.driver is not None,
         spoken=tuple(_spoken(facts)),

@@ -22,7 +22,7 @@ from torchsmith.core.problem import Conflict, Invalid, by_name
 from torchsmith.core.text import counted
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
-from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on, reasons_for
+from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
@@ -245,7 +245,7 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         gpus=[*map(str, assigned.gpus)],
         compiled_for=[*map(str, fit.exact)],
         idle=[*map(str, fit.idle)] if not fit.used else (),
-        reasons=[*reasons_for(fit, answer, catalog)],
+        reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(variant, catalog),
         companions=companions,
