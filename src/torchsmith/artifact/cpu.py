@@ -178,9 +178,9 @@ def branch_targets(machine: ElfMachine, code: bytes, address: int) -> Iterator[i
         yield address + at + 4 * (distance - (distance << 1 & 0x4000000))
 
 
-def scan(machine: ElfMachine, code: bytes) -> dict[str, Use]:
-    """The first instruction that needs each feature."""
-    return iced.scan_x86(code) if machine == "x86_64" else scan_aarch64(code)
+def first_use(machine: ElfMachine, code: bytes, feature: str) -> Use:
+    """The first instruction that needs a feature."""
+    return iced.first_use_x86(code, feature) if machine == "x86_64" else scan_aarch64(code)[feature]
 
 
 def needs_of_code(machine: ElfMachine, code: bytes) -> tuple[tuple[str, ...], bool]:
@@ -286,7 +286,7 @@ class _CodeScan:
                 wanted.difference_update(features)
 
     def _hit(self, feature: str, code: bytes, row: Function | None) -> Hit:
-        use = scan(self.elf.machine, code)[feature]
+        use = first_use(self.elf.machine, code, feature)
         return Hit(
             feature=feature,
             machine=self.elf.machine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 from torchsmith.artifact.features import Use, x86_facts
@@ -27,39 +28,20 @@ INVALID = 0
 
 
 def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
-    """The features of a function, and whether it holds bytes that are not an instruction: what `scan_x86`
-    says without the places, in two thirds of the time."""
+    """The features of a function up to bytes that are not an instruction, and whether it holds such bytes."""
     kinds: set[int] = {instruction.code for instruction in iced_x86.Decoder(64, code)}
-    if INVALID in kinds:
-        return tuple(sorted(scan_x86(code))), True
-    features: set[str] = set()
-    for kind in kinds - _plain:
-        named = needs(kind)
-        features.update(named)
-        if not named:
-            _plain.add(kind)
-    return tuple(sorted(features)), False
+    undecoded = INVALID in kinds
+    if undecoded:
+        every = (instruction.code for instruction in iced_x86.Decoder(64, code))
+        kinds = set(takewhile(lambda kind: kind != INVALID, every))
+    return tuple(sorted({feature for kind in kinds for feature in needs(kind)})), undecoded
 
 
-_plain: set[int] = set()  # kinds of instructions that need nothing, as they were met
-
-
-def scan_x86(code: bytes) -> dict[str, Use]:
-    """The first instruction of each feature in a function, up to bytes that are not an instruction."""
-    first: dict[int, tuple[int, int]] = {}  # place and size, by iced's code
-    for instruction in iced_x86.Decoder(64, code):
-        kind: int = instruction.code
-        if kind not in first:
-            first[kind] = (instruction.ip, instruction.len)
-    end = first.get(INVALID, (len(code), 0))[0]
-    seen: dict[str, Use] = {}
-    for kind, (at, size) in first.items():
-        if at < end:
-            for feature in needs(kind):
-                known = seen.get(feature)
-                if known is None or at < known.offset:
-                    seen[feature] = Use(at, code[at : at + size])
-    return seen
+def first_use_x86(code: bytes, feature: str) -> Use:
+    """The first instruction of a function that needs a feature."""
+    uses = (one for one in iced_x86.Decoder(64, code) if feature in needs(one.code))
+    first = next(uses)
+    return Use(first.ip, code[first.ip : first.ip + first.len])
 
 
 def text_of(code: bytes) -> str:
