@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Invalid, Problem
 from torchsmith.host.fleet import Fleet, read_fleet
 from torchsmith.host.nodes import split_nodes
 from torchsmith.host.read_report import read_report, read_text
@@ -127,27 +127,22 @@ def test_what_a_kubernetes_node_does_not_label_stays_unknown() -> None:
     assert (sms(found["bare"]), isas(found["bare"]), found["bare"].driver) == (None, None, None)
 
 
-def test_ansible_tells_the_cpu_where_it_is_new_enough_and_never_gpus() -> None:
-    fleet = read_fleet(CLUSTERS / "ansible.txt", CATALOG)
-    found = hosts(fleet)
-    assert {name: sms(host) for name, host in found.items()} == {"node1": None, "node2": None, "node3": None}
-    assert isas(found["node1"]) == ("avx512vnni", "avx512", "avx2", "avx")
-    assert (found["node2"].system, isas(found["node2"])) == ("aarch64-linux", None)
-    assert isas(found["node3"]) is None
-    assert [unread.where.file for unread in fleet.unread] == ["ansible.txt, node4"]
-
-
-def test_ansible_facts_are_read_from_a_tree_and_from_a_cache(tmp_path: Path) -> None:
-    text = (CLUSTERS / "ansible.txt").read_text()
-    facts = json.loads(text[text.index("{") : text.index("node2 |")])
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / "node1").write_text(json.dumps(facts))
-    (tmp_path / "tree" / "node2").write_text(json.dumps(facts["ansible_facts"]))
-    (tmp_path / "all.json").write_text(json.dumps({"a": facts["ansible_facts"], "b": facts}))
-    for path, names in ((tmp_path / "tree", ["node1", "node2"]), (tmp_path / "all.json", ["a", "b"])):
-        found = hosts(read_fleet(path, CATALOG))
-        assert list(found) == names
-        assert {isas(host) for host in found.values()} == {("avx512vnni", "avx512", "avx2", "avx")}
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a | SUCCESS => {\n    "ansible_facts": {"ansible_architecture": "x86_64"}\n}\n',
+        '{"a": {"ansible_architecture": "x86_64"}, "b": {"ansible_architecture": "aarch64"}}',
+        "n1\n     Mom = n1\n     resources_available.ngpus = 2\n     resources_available.gpu_type = a100\n",
+    ],
+)
+def test_facts_of_ansible_and_pbs_are_refused_and_not_taken_for_one_machine(
+    text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "nodes").write_text(text)
+    for read in (lambda: read_fleet(tmp_path / "nodes", CATALOG), lambda: read_report(text, "nodes")):
+        with pytest.raises(Invalid, match="Ansible or PBS") as caught:
+            read()
+        assert "lscpu" in caught.value.hint
 
 
 def test_nvidia_smi_as_xml_says_what_q_says() -> None:
@@ -155,7 +150,7 @@ def test_nvidia_smi_as_xml_says_what_q_says() -> None:
     assert (sms(host), str(host.driver)) == (["sm89", "sm90"], "580.65.06")
 
 
-@pytest.mark.parametrize("name", ["scontrol.txt", "kubectl.json", "ansible.txt"])
+@pytest.mark.parametrize("name", ["scontrol.txt", "kubectl.json"])
 def test_pick_takes_one_machine_of_a_cluster_and_refuses_many(name: str) -> None:
     text = (CLUSTERS / name).read_text()
     with pytest.raises(Problem, match=rf"{name}.*\d"):
@@ -164,7 +159,7 @@ def test_pick_takes_one_machine_of_a_cluster_and_refuses_many(name: str) -> None
     if name == "kubectl.json":
         one = json.dumps(json.loads(text)["items"][0])
     else:
-        one = text[: text.index({"scontrol.txt": "NodeName=gpu02", "ansible.txt": "node2 |"}[name])]
+        one = text[: text.index("NodeName=gpu02")]
     assert read_report(one, name) == read_text(nodes[0].text, name)
 
 
@@ -176,9 +171,6 @@ def test_pick_takes_one_machine_of_a_cluster_and_refuses_many(name: str) -> None
         '{"kind": "List", "items": [{"metadata": {"labels": {"nvidia.com/gpu.product": 7}}}]}',
         '{"kind": "Node", "metadata": {"labels": {"nvidia.com/cuda.driver.major": "x"}}}',
         '{"kind": ' + "[" * 100_000,
-        '{"ansible_architecture": ["x"], "ansible_processor": 7, "ansible_flags": {}}',
-        "a | SUCCESS => {",
-        "a | SUCCESS => {}\n",
         "NodeName=a Gres=gpu:\n",
         "NodeName=a Gres=gpu:a100:99999999999,,gpu::\n",
     ],

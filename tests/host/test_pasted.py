@@ -312,11 +312,6 @@ def test_kubernetes_nodes_are_read_however_kubectl_prints_them(tmp_path: Path) -
     assert sms(known(yaml + "    nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB\n")) == ["sm80"]
 
 
-def test_pbsnodes_names_gpus() -> None:
-    pbs = "n1\n     Mom = n1\n     resources_available.ngpus = 2\n     resources_available.gpu_type = a100\n"
-    assert sms(known(pbs)) == ["sm80"]
-
-
 @pytest.mark.parametrize(
     ("text", "sm"),
     [

@@ -84,8 +84,7 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
         inventory = len(columns & {word for titles in COLUMNS.values() for word in titles}) > 1
         nodes = [] if inventory else split_nodes(normalise(text), path.name)
         if nodes:
-            lost = (Unread(Where(f"{path.name}, {node.name}"), node.lost) for node in nodes if node.lost)
-            return Fleet(tuple(_kinds(nodes, path.name)), tuple(lost))
+            return Fleet(tuple(_kinds(nodes, path.name)))
         reader = _read_json if text.lstrip()[:1] in ("[", "{") else _read_csv
         fleet = reader(text, str(path), catalog)
     if not fleet.kinds:
@@ -209,9 +208,8 @@ def _kinds(nodes: Iterable[Node], source: str) -> Iterator[MachineKind]:
     """Each node a kind; equal facts are one object, which is ranked once."""
     seen: dict[HostFacts, HostFacts] = {}
     for node in nodes:
-        if not node.lost:
-            facts = read_text(node.text, source)
-            yield MachineKind(node.name, seen.setdefault(facts, facts))
+        facts = read_text(node.text, source)
+        yield MachineKind(node.name, seen.setdefault(facts, facts))
 
 
 def _read_folder(folder: Path) -> Fleet:

@@ -1,4 +1,4 @@
-"""Records of schedulers and inventories (Slurm, PBS, Kubernetes, Ansible), split into a text per machine."""
+"""Records of schedulers (Slurm, Kubernetes), split into a text per machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 from torchsmith.core.problem import Invalid, TooLarge, Where
 
 SLURM = r"^\s*NodeName=\S+ "
-PBS = r"^\s+(resources_available\.(ngpus|gpu\w*)|gpu_status|gpus) = "
-ANSIBLE = r"^(\S+) \| [A-Z!]+ => (?=\{)"
-NODES_JSON = r'"(kind|gres|(ansible_)?architecture)"\s*:'
+# Ansible's facts name no GPUs, and PBS has names of its site for them.
+UNREAD = r'^\S+ \| [A-Z!]+ => \{|"ansible_\w+"\s*:|^\s+(resources_available\.\w+|gpu_status) = '
+NODES_JSON = r'"(kind|gres)"\s*:'
 LABEL = re.compile(r"(?:[\w-]+\.)+(?:io|com|sh|dev|ai|aws)/[\w.-]+\s*[=:]")
 KUBERNETES = (
     r"\b(?:beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/|cloud\.google\.com/gke-)[\w.-]+\s*[=:]"
@@ -28,23 +28,18 @@ class Node(msgspec.Struct, frozen=True):
 
     name: str
     text: str
-    lost: str = ""  # why nothing is known of it
 
 
 def split_nodes(text: str, source: str) -> list[Node]:
-    """The machines of a cluster's record; empty if the text is not a record."""
+    """The machines of a cluster's record; empty if the text is not one. Raises Invalid for what is unread."""
     if re.search(SLURM, text, re.MULTILINE):
         records = re.split(r"^[ \t]*(?=NodeName=)", text, flags=re.MULTILINE)[1:]
         return [Node(record.partition("=")[2].split()[0], record) for record in records]
-    if re.search(ANSIBLE, text, re.MULTILINE):
-        return list(_ansible_output(text, source))
+    if re.search(UNREAD, text, re.MULTILINE):
+        hint = "a folder with the output of lscpu and nvidia-smi of each machine, or a CSV file, does"
+        raise Invalid(f"{source} is output of Ansible or PBS, which says too little", hint=hint)
     if text.lstrip().startswith("{") and re.search(NODES_JSON, text):
         return list(_nodes_of_json(load_json(text, source)))
-    if re.search(PBS, text, re.MULTILINE):
-        records = re.split(r"^(?=[\w][\w.-]*\s*$)", text, flags=re.MULTILINE)
-        return [
-            Node(record.split()[0], record) for record in records if re.search(r"^\s+\S+ = ", record, re.M)
-        ]
     if re.search(KUBERNETES, text):
         return [Node(name, part) for name, part in _kubernetes(text)]
     return []
@@ -75,7 +70,7 @@ def _lines(data: Any, key: str = "") -> Iterator[str]:
 
 
 def _nodes_of_json(data: Any) -> Iterator[Node]:
-    """Nodes of kubectl and scontrol, and facts that Ansible gathered, of one host or by host."""
+    """Nodes of kubectl and scontrol."""
     if not isinstance(data, dict):
         return
     listed = data.get("nodes")
@@ -90,32 +85,6 @@ def _nodes_of_json(data: Any) -> Iterator[Node]:
                 metadata = item.get("metadata")
                 name = metadata.get("name") if isinstance(metadata, dict) else None
                 yield Node(str(name or NO_NAME), "\n".join(_lines(item)))
-    else:
-        yield from _ansible_json(data)
-
-
-def _ansible_output(text: str, source: str) -> Iterator[Node]:
-    """What `ansible all -m setup` prints: a host, how it went, and JSON, again and again."""
-    heads = list(re.finditer(ANSIBLE, text, re.MULTILINE))
-    for head, after in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=True):
-        data = load_json(text[head.end() : after], f"{source}, host {head[1]}")
-        nodes = list(_ansible_json(data)) if isinstance(data, dict) else []
-        why = str(data.get("msg", "no facts were gathered")) if isinstance(data, dict) else "no facts"
-        yield Node(head[1], nodes[0].text) if nodes else Node(head[1], "", why)
-
-
-def _ansible_json(data: dict[str, Any]) -> Iterator[Node]:
-    """The setup module's result, a fact cache of one host, or facts by host."""
-    for title, facts in [("", data.get("ansible_facts", data)), *data.items()]:
-        inner = facts.get("ansible_facts", facts) if isinstance(facts, dict) else None
-        if isinstance(inner, dict) and ({"ansible_architecture", "architecture"} & inner.keys()):
-            plain = {key.removeprefix("ansible_"): value for key, value in inner.items()}
-            kernel = str(plain.pop("system", "Linux"))
-            text = "\n".join([f"platform: {kernel} {plain.get('architecture')}", *_lines(plain)])
-            name = plain.get("hostname", NO_NAME) if title in ("", "ansible_facts") else title
-            yield Node(str(name), text)
-            if not title:
-                return
 
 
 def _kubernetes(text: str) -> Iterator[tuple[str, str]]:

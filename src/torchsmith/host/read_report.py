@@ -30,10 +30,8 @@ def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFac
     text = normalise(text)
     nodes = split_nodes(text, name)
     if len(nodes) > 1:
-        hint = "torchsmith cover takes all of them; scontrol, kubectl and ansible print one by its name"
+        hint = "torchsmith cover takes all of them; scontrol and kubectl print one by its name"
         raise Conflict(f"{name} describes {len(nodes)} machines, not one", hint=hint)
-    if any(node.lost for node in nodes):
-        raise Empty(f"{name} holds no machine: {nodes[0].lost}")
     from_json = nodes and nodes[0].text not in text
     facts = read_text(nodes[0].text if from_json else text, name, catalog)
     if facts == HostFacts():

@@ -37,7 +37,7 @@ class CoverRequest(Request):
         Path,
         Argument(
             "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " what scontrol, pbsnodes, kubectl or Ansible print, a folder of reports, or sample.",
+            " what scontrol or kubectl print, a folder of reports, or sample.",
             metavar="FLEET",
         ),
     ]
