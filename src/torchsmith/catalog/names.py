@@ -115,10 +115,7 @@ def hardware_hint(text: str, catalog: Catalog) -> str:
     # RTX and 40 are in too many names.
     specific = re.search(r"\d", text) and not (_plain(text).isdigit() and len(text) < 4)
     matches = parts_holding(text, catalog) if specific else []
-    sms = dict.fromkeys(gpu.name for _, gpu in matches)
-    if len(sms) == 1:
-        return f"{matches[0][0]} is {matches[0][1].name}: write {matches[0][1].name}"
-    if sms:
+    if matches:
         listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in matches)
         return listed if len(matches) <= MAX_ANSWERS else ""
     cpu = find_cpu_by_name(text, catalog)
