@@ -12,7 +12,7 @@ from tests.cli.conftest import Call
 from torchsmith.core.files import write_atomic
 from torchsmith.core.git import git
 from torchsmith.core.problem import Invalid, Refused
-from torchsmith.workspace.git import commit_of_changes, init
+from torchsmith.workspace.git import init
 from torchsmith.workspace.journal import UNREADABLE, _digest
 
 
@@ -86,20 +86,6 @@ def test_linked_worktrees_and_submodules_are_repositories_of_their_folder(tmp_pa
     for folder in (tmp_path / "tree", own / "sub", own):
         assert git(folder, "status", "--porcelain").ok
         assert git(folder, "add", "--all").ok
-
-
-def test_no_program_of_a_repository_inside_runs(tmp_path: Path) -> None:
-    own = made(tmp_path / "own")
-    inner = made(own / "sub")
-    subprocess.run(["git", "-C", own, "add", "sub"], check=True, stderr=subprocess.DEVNULL)
-    mark = tmp_path / "ran"
-    program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    program.chmod(0o755)
-    subprocess.run(["git", "-C", inner, "config", "core.fsmonitor", program], check=True)
-    (own / "a").write_text("changed")
-    commit_of_changes(own, tmp_path / "new")
-    assert not mark.exists()
 
 
 @pytest.mark.parametrize(

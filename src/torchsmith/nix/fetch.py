@@ -16,7 +16,6 @@ import msgspec
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
-from torchsmith.nix.hashes import to_sri
 from torchsmith.nix.tool import Nix
 
 # nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
@@ -89,13 +88,6 @@ def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
     if done.failure:
         raise Failed(done.failure, hint=hint)
     return nix.store_file(done.path)
-
-
-def tree_hash(nix: Nix, tree: Path) -> str:
-    """What a `fetchTarball` of the same files states."""
-    program = str(nix.program.with_name("nix-hash"))
-    done = nix.ask([program, "--type", "sha256", str(tree.resolve())], "nix-hash failed")
-    return to_sri(done.stdout.strip())
 
 
 def _why(stderr: str) -> str:

@@ -1,1 +1,1 @@
-"""Publishing with Flox: what must hold first, one commit for everything, and a report of what is where."""
+"""Publishing with Flox: what must hold first, from a clean clone of each commit, and a report."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.core.git import Setting, checkout_credentials, environment, git
 from torchsmith.core.problem import Failed
 from torchsmith.core.secrets import redactor
-from torchsmith.workspace.git import AS_COMMITTED, checked_git, commit_of_changes, head, init
+from torchsmith.workspace.git import AS_COMMITTED, checked_git, head, init
 
 # A repository on this machine may have come with the checkout, and git runs its hooks.
 SCHEMES = frozenset(("http", "https", "ssh"))
@@ -31,7 +31,6 @@ class CommitSource:
     upstream: str  # the remote's name for the branch: refs/heads/...
     address: str
     push_address: str
-    objects: Mapping[str, str]  # variables by which git finds a commit that is not in the checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,6 @@ class Clone:
     @property
     def commit(self) -> str:
         return self.source.commit
-
-    @property
-    def tree(self) -> str:
-        """The id of the commit's files: equal for equal files, whatever the commit says of them."""
-        return self._git("rev-parse", "--verify", "--end-of-options", f"{self.commit}^{{tree}}").strip()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -101,7 +95,6 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
         source.repo,
         *("pack-objects", "--quiet", "--revs", str(packs / "pack")),
         stdin=f"{source.commit}\n",
-        env=source.objects,
     )
     for index in (*packs.glob("*.idx"), *packs.glob("*.rev")):
         index.unlink()  # names that the checkout gave its objects
@@ -121,16 +114,12 @@ def make_clone(source: CommitSource, parent: Path, *, credentials: bool = False)
     return Clone(source, folder, tuple(checkout_credentials(source.repo)) if credentials else ())
 
 
-def source_of(repo: Path, *, uncommitted_in: Path | None = None) -> CommitSource:
-    """What of a repository is published; with a folder, as a commit of all changes would have it, which is
-    made there and not in the repository. `blockers` has named what could be wrong."""
-    commit, objects = head(repo), dict[str, str]()
-    if uncommitted_in is not None:
-        commit, objects = commit_of_changes(repo, uncommitted_in)
+def source_of(repo: Path) -> CommitSource:
+    """What of a repository is published. `blockers` has named what could be wrong."""
     branch = _branch(repo)
     address, push_address = _addresses(repo, branch)
     upstream = _config(repo, f"branch.{branch}.merge") or f"refs/heads/{branch}"
-    return CommitSource(repo, commit, branch, upstream, address, push_address, objects)
+    return CommitSource(repo, head(repo), branch, upstream, address, push_address)
 
 
 def blockers(repo: Path) -> Iterator[tuple[str, str]]:

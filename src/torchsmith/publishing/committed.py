@@ -4,15 +4,11 @@ the pins' own nixpkgs, whose outputs are complete in the store."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from torchsmith.core.problem import Problem
 from torchsmith.matrix import package_name
 from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate
-from torchsmith.nix.fetch import tree_for, tree_hash
-from torchsmith.nix.hashes import to_sri
-from torchsmith.nix.prepare import Preparation
 from torchsmith.nix.store import damaged_paths, deriver
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.record import Built, Record
@@ -25,27 +21,20 @@ OTHER = (
     "in a clean clone it evaluates to {found} and not to {built}, which was built: it changed, or it depends"
     " on its folder or on files that are not committed; build and verify it again"
 )
-NOT_PINNED = "it pins no nixpkgs, so that one given by --nixpkgs proves nothing of it"
-NO_HASH = "its pin states no sha256, so that nothing shows that the tree given by --nixpkgs is that nixpkgs"
-OTHER_TREE = (
-    "the tree given by --nixpkgs is not the nixpkgs of its pin: its hash is {actual}, the pin's {stated}"
-)
 
 
 def unpublishable(
     recipes: Sequence[RecipeFile],
     record: Record,
     workspace: Workspace,
-    trees: Mapping[str, Path],
     why_unverified: WhyUnverified,
 ) -> dict[str, str]:
     """Why recipes of a clone may not be published, by name: each must evaluate to a derivation that was built
     and verified under that name. Raises MissingRequirement without Nix."""
     nix = find_nix()
     reasons = {recipe.name: TWICE for recipe in recipes if _is_twice(recipe)}
-    reasons |= _of_another_nixpkgs(nix, recipes, trees) if trees else {}
     judged = [recipe for recipe in recipes if recipe.name not in reasons]
-    results = evaluate(judged, nix, EvaluationOptions(trees=trees, addresses=workspace.addresses))
+    results = evaluate(judged, nix, EvaluationOptions(addresses=workspace.addresses))
     for result in results:
         if why := _why_not(result, record, nix, why_unverified):
             reasons[result.name] = why
@@ -87,31 +76,3 @@ def _missing_output(outputs: Sequence[str], nix: Nix) -> str:
     known = [path for path in outputs if Path(path).is_relative_to(stored)]
     wrong = [path for path in outputs if path not in known] + damaged_paths(nix, known)
     return f"the store has no {wrong[0]} as it was built; build and verify it again" if wrong else ""
-
-
-def _of_another_nixpkgs(nix: Nix, recipes: Sequence[RecipeFile], trees: Mapping[str, Path]) -> dict[str, str]:
-    """Recipes for which a tree is given that is not the nixpkgs of their pin, and why."""
-    hashes: dict[Path, str] = {}
-    reasons: dict[str, str] = {}
-    for recipe in recipes:
-        preparation = Preparation()
-        try:
-            preparation.add(recipe.name, recipe.path)
-        except Problem as problem:
-            reasons[recipe.name] = problem.message
-            continue
-        pins = [
-            tarball for tarball in preparation.jobs[0].tarballs if tree_for(trees, tarball.url) is not None
-        ]
-        if not preparation.jobs[0].tarballs and "default" in trees:
-            reasons[recipe.name] = NOT_PINNED
-        for pin in pins:
-            tree = tree_for(trees, pin.url)
-            assert tree is not None
-            if tree not in hashes:
-                hashes[tree] = tree_hash(nix, tree)
-            if not pin.sha256:
-                reasons[recipe.name] = NO_HASH
-            elif to_sri(pin.sha256) != hashes[tree]:
-                reasons[recipe.name] = OTHER_TREE.format(actual=hashes[tree], stated=to_sri(pin.sha256))
-    return reasons

@@ -16,13 +16,11 @@ from torchsmith.core.text import grouped
 from torchsmith.publishing.clone import Clone, blockers, make_clone, source_of
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import FLOX_NAME, RecipeFile
-from torchsmith.workspace.git import checked_git, head, is_repo
+from torchsmith.workspace.git import head, is_repo
 
-MESSAGE = "Recipes as they are published\n"
 HOUR = 3600.0
 LOCK = ".flox/env/manifest.lock"
 Lack = Literal["repository", "source", "recipe", "lock", "commit", "committed", "remote", "pushed"]
-PUSHABLE: tuple[Lack, ...] = ("commit", "committed", "pushed")
 PublishState = Literal["published", "published before", "failed", "not verified", "would be published"]
 CheckRecipes = Callable[[Sequence[RecipeFile]], Mapping[str, str]]  # why recipes of a clone are not published
 
@@ -59,7 +57,8 @@ class Publisher:
         self._require(lack for repo in repos for lack in missing(repo))
         with tempfile.TemporaryDirectory(prefix="torchsmith-publish-") as folder:
             clones = {
-                repo: self._clone(repo, Path(folder) / str(number)) for number, repo in enumerate(repos)
+                repo: make_clone(source_of(repo), Path(folder) / str(number), credentials=self.credentials)
+                for number, repo in enumerate(repos)
             }
             own = {repo: list(in_clone(found, clones[repo])) for repo, found in repos.items()}
             self._require(lack for repo, found in own.items() for lack in missing_in(clones[repo], found))
@@ -71,11 +70,6 @@ class Publisher:
                 for row in self._publish_from(clones[repo], found, refused, dry_run=dry_run)
             ]
 
-    def _clone(self, repo: Path, folder: Path) -> Clone:
-        changed = self.push and is_changed(repo)
-        source = source_of(repo, uncommitted_in=folder / "changes" if changed else None)
-        return make_clone(source, folder, credentials=self.credentials)
-
     def _publish_from(
         self, clone: Clone, recipes: Sequence[RecipeFile], refused: Mapping[str, str], *, dry_run: bool
     ) -> Iterator[PublishedRow]:
@@ -83,7 +77,6 @@ class Publisher:
         before = {entry.name for entry in self.record.published() if (entry.org, entry.revision) == key}
         due = [recipe for recipe in recipes if recipe.name not in before and recipe.name not in refused]
         if self.push and due and not dry_run:
-            clone = self._committed(clone)
             clone.push()
         for recipe in recipes:
             state: PublishState = "published"
@@ -102,24 +95,9 @@ class Publisher:
             cuda = recipe.variant is not None and recipe.variant.cuda is not None
             yield PublishedRow(recipe.name, state, *place, detail, cuda)
 
-    def _committed(self, clone: Clone) -> Clone:
-        """A clone of the same files as they are committed in the checkout, which is done here if they are
-        not. Raises Refused if a hook or another program changed them."""
-        if not clone.source.objects:
-            return clone
-        commit(clone.source.repo)
-        made = make_clone(
-            source_of(clone.source.repo), clone.folder.parent / "committed", credentials=self.credentials
-        )
-        if made.tree != clone.tree:
-            raise Refused(f"{clone.source.repo} changed while it was checked", hint="publish again")
-        return made
-
     def _require(self, lacks: Iterable[Missing]) -> None:
-        if stopping := [lack for lack in lacks if not (self.push and lack.pushable)]:
+        if stopping := [lack for lack in lacks if not (self.push and lack.lack == "pushed")]:
             hint = "fix these and publish again; nothing has left this machine"
-            if all(lack.pushable for lack in stopping):
-                hint = "--push commits what is not committed and pushes, once in each repository"
             raise Refused("Flox cannot publish yet:\n  " + "\n  ".join(map(str, stopping)), hint=hint)
 
     def _flox(self, recipe: RecipeFile, clone: Clone) -> str:
@@ -154,14 +132,8 @@ def in_clone(recipes: Iterable[RecipeFile], clone: Clone) -> Iterator[RecipeFile
 
 
 def is_changed(repo: Path) -> bool:
-    """Whether tracked files differ from the last commit, or there is none."""
-    return not head(repo) or bool(git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip())
-
-
-def commit(repo: Path) -> None:
-    """One commit of what git tracks, if anything changed. Raises Failed."""
-    if is_changed(repo):
-        checked_git(repo, "commit", "--quiet", "--all", "--message", MESSAGE)
+    """Whether tracked files differ from the last commit."""
+    return bool(git(repo, "status", "--porcelain", "--untracked-files=no").stdout.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +144,6 @@ class Missing:
     lack: Lack
     what: str
     fix: str
-
-    @property
-    def pushable(self) -> bool:
-        """Whether one commit and push would fix it."""
-        return self.lack in PUSHABLE
 
     def __str__(self) -> str:
         return f"{self.repo}: {self.what}; {self.fix}"
@@ -189,9 +156,9 @@ def missing(repo: Path) -> Iterator[Missing]:
         yield Missing(name, "repository", "is not a git repository", "torchsmith apply makes it one")
         return
     if not head(repo):
-        yield Missing(name, "commit", "has no commit", "commit it, or pass --push")
+        yield Missing(name, "commit", "has no commit", "git add its files, and commit")
     elif is_changed(repo):
-        yield Missing(name, "committed", "has changes that are not committed", "commit them, or pass --push")
+        yield Missing(name, "committed", "has changes that are not committed", "commit or undo them")
     for what, fix in blockers(repo):
         yield Missing(name, "source", what, fix)
 

@@ -14,7 +14,7 @@ import msgspec
 from torchsmith.building.backends import require_flox
 from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write, write_stderr
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.nix_options import Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
@@ -45,7 +45,7 @@ class PublishRequest(Request):
         str, Option("--org", "-o", "The organisation to publish under; by default org of torchsmith.toml.")
     ] = ""
     workspace: WorkspaceOption = None
-    push: Annotated[bool, Option("Commit what changed, and push what is verified.")] = False
+    push: Annotated[bool, Option("Push the commits with something that is verified.")] = False
     checkout_credentials: Annotated[
         bool, Option("Push with the credentials in the checkout's .git/config, as CI jobs need.")
     ] = False
@@ -54,7 +54,6 @@ class PublishRequest(Request):
     ] = False
     force: Annotated[bool, Option("Also publish what is not verified.")] = False
     dry_run: Annotated[bool, Option("Run all checks; publish nothing.")] = False
-    nixpkgs: NixpkgsOption = ()
 
 
 class PublishReport(msgspec.Struct, frozen=True):
@@ -83,7 +82,6 @@ def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishRepo
             unpublishable,
             record=record,
             workspace=opened,
-            trees=read_trees(request.nixpkgs),
             why_unverified=partial(why_unverified, record, opened, unrecorded=request.unrecorded),
         )
         publisher = Publisher(
@@ -103,10 +101,10 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     """Publish built and verified packages with Flox, all from one commit.
 
     Everything that Flox needs is checked first. Each commit is cloned and its recipes are evaluated in the
-    clone: only a derivation that was built and verified under that name is published, from the clone. A
-    nixpkgs given with --nixpkgs counts only if its hash is the pin's. Packages that were published from the
-    same commit are skipped, so an interrupted run can be repeated. Flox takes its token from the environment;
-    torchsmith does not store it. The exit code is 1 when a package was not published.
+    clone, with the nixpkgs of their pins: only a derivation that was built and verified under that name is
+    published, from the clone. Packages that were published from the same commit are skipped, so an
+    interrupted run can be repeated. Flox takes its token from the environment; torchsmith does not store it.
+    The exit code is 1 when a package was not published.
     """
     report = publish(request, Terminal())
     answer(report, _print_rows, as_json=json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -218,25 +217,3 @@ def check_out(repo: Path, tree: str, into: Path) -> None:
             raise NotFound(f"{repo.name} has no revision {tree}: {error}", hint=hint)
         command = ("checkout-index", "--all", "--force", f"--prefix={into.resolve()}/")
         checked_git(repo, *command, settings=AS_COMMITTED, env=own)
-
-
-def commit_of_changes(repo: Path, folder: Path) -> tuple[str, dict[str, str]]:
-    """A commit of every tracked file as it is now, made in `folder` and not in the repository; and the
-    variables by which git finds it. Raises Failed."""
-    place = ("rev-parse", "--path-format=absolute", "--git-path")
-    index, objects = (git(repo, *place, part).stdout.strip() for part in ("index", "objects"))
-    new = folder / "objects"
-    new.mkdir(parents=True)
-    found = {"GIT_OBJECT_DIRECTORY": str(new), "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
-    own = {**found, "GIT_INDEX_FILE": f"{folder}/index"}
-    if Path(index).is_file():
-        shutil.copyfile(index, own["GIT_INDEX_FILE"])
-    listing = checked_git(repo, "ls-files", "--stage", "-z", env=own).stdout.split("\0")
-    inner = [entry.partition("\t")[2] for entry in listing if entry.startswith("160000 ")]
-    # git would ask repositories inside whether they changed, under their own settings.
-    without = (f":(top,literal,exclude){path}" for path in inner)
-    checked_git(repo, "add", "--update", "--", ":/", *without, env=own)
-    tree = checked_git(repo, "write-tree", env=own).stdout.strip()
-    parents = ("-p", last) if (last := head(repo)) else ()
-    made = checked_git(repo, "commit-tree", *parents, "-m", "changes", tree, env=own)
-    return made.stdout.strip(), found
