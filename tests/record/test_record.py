@@ -18,7 +18,7 @@ from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
-from torchsmith.record.database import FIRST, record_problem
+from torchsmith.record.database import record_problem
 
 GPU_TORCH = Work("pytorch-a", "pytorch", True, "x86_64-linux")
 
@@ -169,26 +169,6 @@ def test_builds_on_record_count_in_core_seconds() -> None:
     assert expect(GPU_TORCH, past, builtin_catalog(), 4).seconds == 4000
     slow = Past(name=GPU_TORCH.name, seconds=9000, cores=2, **fields)  # type: ignore[arg-type]
     assert expect(GPU_TORCH, [*past, slow, slow], builtin_catalog(), 4).seconds == 4500
-
-
-def test_a_file_of_the_first_format_is_brought_up_with_its_builds(tmp_path: Path) -> None:
-    file = state_folder(tmp_path) / "record.sqlite"
-    file.parent.mkdir()
-    old = sqlite3.connect(file)
-    old.executescript(FIRST)
-    old.execute("insert into runs values (1, 0, 1, 'done', 'nix', '[]', '{}', 1)")
-    row = ("/nix/store/a.drv", "a", '["/nix/store/a"]')
-    old.execute(
-        "insert into jobs (run, key, name, package, gpu, system, targets, state, ended, outputs)"
-        " values (1, ?, ?, 'pytorch', 1, 'x', '[]', 'done', 5, ?)",
-        row,
-    )
-    old.execute("pragma user_version = 1")
-    old.commit()
-    old.close()
-    built = open_record(tmp_path).built("a")
-    assert built is not None
-    assert (built.derivation, built.outputs) == ("/nix/store/a.drv", ("/nix/store/a",))
 
 
 def test_reading_touches_no_file_and_needs_none(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
 FILE = "record.sqlite"
-# What brings a file from each format to the next; the number of steps is the format.
-FIRST = """
+FORMAT = 4
+SCHEMA = """
 create table runs (
   id integer primary key, started real not null, ended real, state text not null, backend text not null,
   selection text not null, options text not null, process integer not null
@@ -36,8 +36,18 @@ create table jobs (
   log text not null default '', primary key (run, key)
 );
 create index jobs_by_name on jobs(name, state);
+create table built (
+  name text not null, derivation text not null, source text not null, revision text not null,
+  outputs text not null, at real not null, primary key (name, derivation, source)
+);
+create table rehearsed (
+  name text not null, derivation text not null, package text not null, gpu integer not null,
+  system text not null, cores integer not null, seconds real not null, at real not null,
+  primary key (name, derivation)
+);
 create table verdicts (
-  output text primary key, name text not null, ok integer not null, detail text, at real
+  output text not null, derivation text not null, name text not null, ok integer not null,
+  unrecorded integer not null, detail text, at real, primary key (output, derivation, name)
 );
 create table proved (source text primary key, hash text not null, at real not null);
 create table published (
@@ -45,34 +55,6 @@ create table published (
   primary key (name, org, revision)
 );
 """
-BUILT = """
-create table built (
-  name text not null, derivation text not null, source text not null, revision text not null,
-  outputs text not null, at real not null, primary key (name, derivation, source)
-);
-insert or replace into built
-  select name, key, '', '', outputs, ended from jobs
-  where state = 'done' and key like '%.drv' and outputs != '[]' order by ended;
-alter table verdicts add column derivation text not null default '';
-"""
-REHEARSED = """
-create table rehearsed (
-  name text not null, derivation text not null, package text not null, gpu integer not null,
-  system text not null, cores integer not null, seconds real not null, at real not null,
-  primary key (name, derivation)
-);
-"""
-# A verdict belongs to an output, a derivation and a name. Those of 0.2.0 belonged to an output alone and are
-# not kept: builds are verified again.
-VERDICTS = """
-drop table verdicts;
-create table verdicts (
-  output text not null, derivation text not null, name text not null, ok integer not null,
-  unrecorded integer not null, detail text, at real, primary key (output, derivation, name)
-);
-"""
-MIGRATIONS = (FIRST, BUILT, REHEARSED, VERDICTS)
-FORMAT = len(MIGRATIONS)
 AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
@@ -156,7 +138,7 @@ class Record:
         self.read_only = read_only
         if not read_only:
             self._execute("pragma journal_mode = wal")
-        self._bring_up_to_date()
+        self._create()
 
     def close(self) -> None:
         self._connection.close()
@@ -168,14 +150,15 @@ class Record:
         except (sqlite3.Error, OSError) as error:
             raise record_problem(self.path, error) from error
 
-    def _bring_up_to_date(self) -> None:
+    def _create(self) -> None:
+        """The tables, if the file is new. Raises Failed for a record of another torchsmith."""
         with self._transaction():
             version = int(self._execute("pragma user_version")[0][0])
-            if version > FORMAT:
-                message = f"{self.path} was written by a newer torchsmith (format {version})"
-                raise Failed(message, hint="use that torchsmith")
-            if version < FORMAT:
-                for statement in filter(str.strip, ";".join(MIGRATIONS[version:]).split(";")):
+            if version not in (0, FORMAT):
+                message = f"{self.path} was written by another torchsmith (format {version}, here {FORMAT})"
+                raise Failed(message, hint="use that torchsmith, or move the file away to start a new record")
+            if version == 0:
+                for statement in filter(str.strip, SCHEMA.split(";")):
                     self._execute(statement)
                 self._execute(f"pragma user_version = {FORMAT}")
 
