@@ -3,84 +3,77 @@ names."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchsmith.auditing.rule import NOTE, WARNING, Defect, rule
+from torchsmith.auditing.rule import WARNING, Defect, rule
+from torchsmith.nix.targets import gpu_targets
+from torchsmith.recipe.header import content_hash
 
 if TYPE_CHECKING:
-    from torchsmith.auditing.derivations import EvaluatedWorkspace
+    from torchsmith.auditing.derivations import EvaluatedRecipes
+    from torchsmith.nix.derivation import Derivation
 
 
 @rule("TS003", "recipe that Nix does not evaluate", over="derivations")
-def nix_evaluates_it(built: EvaluatedWorkspace) -> Iterator[Defect]:
+def nix_evaluates_it(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe."""
-    for file, cause in built.failed:
+    for file, cause in evaluated.failed.items():
         yield Defect(f"does not evaluate: {cause}", file=file)
 
 
 @rule("TS109", "the same derivation twice", WARNING, over="derivations")
-def derivations_differ(built: EvaluatedWorkspace) -> Iterator[Defect]:
+def derivations_differ(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     """Two recipes whose derivations differ only in the name build the same thing twice."""
     seen: dict[str, str] = {}
-    for recipe in sorted(built.recipes, key=lambda recipe: (len(recipe.name), recipe.name)):
-        other = seen.setdefault(recipe.essence, recipe.name) if recipe.essence else recipe.name
-        if other != recipe.name:
-            yield Defect(f"{recipe.name} builds what {other} builds", hint="delete one", file=recipe.file)
+    named = [(recipe.attr, file) for file, (recipe, _) in evaluated.recipes.items() if recipe.variant]
+    for name, file in sorted(named, key=lambda named: (len(named[0]), named)):
+        other = seen.setdefault(_without_names(evaluated.recipes[file][1]), name)
+        if other != name:
+            yield Defect(f"{name} builds what {other} builds", hint="delete one", file=file)
+
+
+def _without_names(derivation: Derivation) -> str:
+    """The hash of all that makes the result, without the names that end up in paths."""
+    names = {"name", "pname", *derivation.outputs}
+    env = {key: value for key, value in derivation.env.items() if key not in names}
+    text = json.dumps([sorted(env.items()), sorted(derivation.inputs), derivation.system])
+    for path in (output.path for output in derivation.outputs.values() if output.path):
+        text = text.replace(path, "")
+    return content_hash(text)
 
 
 @rule("TS422", "derivation for another GPU", over="derivations")
-def derivation_compiles_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """TORCH_CUDA_ARCH_LIST in the derivation, of torch and of companions, must be the architecture in the
-    name."""
-    for recipe in built.recipes:
-        sm = recipe.variant.sm if recipe.variant else None
-        if sm is not None and recipe.architectures and recipe.architectures != sm.capability:
-            yield Defect(
-                f"compiles for {recipe.architectures}, the name says {sm.capability}", file=recipe.file
-            )
-
-
-@rule("TS423", "code for other GPUs below", NOTE, over="derivations")
-def all_below_is_for_its_gpu(built: EvaluatedWorkspace) -> Iterator[Defect]:
-    """`gpuTargets` narrows only torch. MAGMA and NCCL, which torch links, and OpenCV below torchaudio are
-    compiled for all default GPUs of nixpkgs unless `config.cudaCapabilities` names the recipe's own: a build
-    for one GPU then contains more code for others than for its own. For ROCm, whose libraries nixpkgs
-    compiles for thirteen targets, `rocmPackages.gfx942` and its siblings are narrowed sets. Keep it if you
-    depend on a public cache of nixpkgs' defaults."""
-    for recipe in built.recipes:
-        variant = recipe.variant
-        if variant is None or not variant.arch:
-            continue
-        backend = built.catalog.backends[variant.backend]
-        others = {name: gpus for name, gpus in recipe.others.items() if not name.startswith(backend.wide)}
-        if others:
-            gpus = sorted({gpu for listed in others.values() for gpu in listed})
-            message = f"{', '.join(sorted(others))} below it: compiled for {', '.join(gpus)} besides"
-            hint = f"{backend.package_set} = prev.{backend.package_set}.{variant.arch}; in an overlay"
-            if variant.sm:
-                hint = f'cudaCapabilities = [ "{variant.sm.capability}" ]; in the config of the import'
-            yield Defect(message, hint=hint, file=recipe.file)
+def derivation_compiles_for_its_gpu(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
+    """The GPUs that the derivation passes to its compilers, of torch and of companions, must be the one in
+    the name. What is below it, such as MAGMA, is listed by `torchsmith eval`."""
+    for file, (recipe, derivation) in evaluated.recipes.items():
+        own, targets = (
+            recipe.variant.arch if recipe.variant else "",
+            gpu_targets(derivation, evaluated.catalog),
+        )
+        if own and targets - {own}:
+            yield Defect(f"compiles for {', '.join(sorted(targets))}, the name says {own}", file=file)
 
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, over="derivations")
-def companion_builds_on_the_torch_recipe(built: EvaluatedWorkspace) -> Iterator[Defect]:
+def companion_builds_on_the_torch_recipe(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     """The torch of a companion must be the derivation of the PyTorch recipe of the same cell; otherwise it is
     compiled twice."""
-    for recipe in built.recipes:
+    for file, (recipe, derivation) in evaluated.recipes.items():
         if recipe.variant is None or not recipe.variant.package.needs_torch:
             continue
-        torch = built.torch.get(recipe.variant.stack)
-        if torch and torch not in recipe.below:
-            yield Defect(
-                f"its torch is not the one of {recipe.variant.of(built.catalog.torch)}", file=recipe.file
-            )
+        torch = evaluated.torch.get(recipe.variant.stack)
+        if torch and torch not in derivation.inputs:
+            own = recipe.variant.of(evaluated.catalog.torch)
+            yield Defect(f"its torch is not the one of {own}", file=file)
 
 
 @rule("TS222", "derivation for another system", over="derivations")
-def derivation_is_for_its_system(built: EvaluatedWorkspace) -> Iterator[Defect]:
+def derivation_is_for_its_system(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     """The derivation's system must be the one whose compiler knows the flags."""
-    for recipe in built.recipes:
-        isa = built.catalog.isas.get(recipe.variant.isa) if recipe.variant else None
-        if isa is not None and recipe.system != isa.platform:
-            yield Defect(f"is built on {recipe.system}, {isa.name} is {isa.platform}", file=recipe.file)
+    for file, (recipe, derivation) in evaluated.recipes.items():
+        if recipe.variant and recipe.system and derivation.system != recipe.system:
+            wrong = f"is built on {derivation.system}, {recipe.variant.isa} is {recipe.system}"
+            yield Defect(wrong, file=file)
