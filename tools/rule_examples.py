@@ -96,12 +96,6 @@ CHANGES: list[tuple[str, str, str, str]] = [
         'pname = "pytorch210-python313-cuda13_0-sm90',
     ),
     ("TS106", NAME, 'pname = "pytorch210-python313-cuda13_0-sm120-avx512";', ""),
-    (
-        "TS108",
-        NAME,
-        'variant = "pytorch-python313-cuda13_0-sm120',
-        'variant = "pytorch-python313-cuda13_0-sm90',
-    ),
     ("TS201", NAME, "6a030d535719c5190187c4cec156f335e95e3211", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"),
     ("TS205", NAME, "archive/6a030d535719c5190187c4cec156f335e95e3211", "archive/master"),
     ("TS206", NAME, 'system = "x86_64-linux"', 'system = "aarch64-linux"'),

@@ -184,7 +184,7 @@ def torch_parts(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
         yield "USE_FBGEMM off", _sub(r"^( +)pname =", r"\1USE_FBGEMM = 0;\n\1pname =", text)
 
 
-@mistake("pname off the convention", "TS105", "TS106", "TS108")
+@mistake("pname off the convention", "TS105", "TS106")
 def wrong_pname(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     said = re.findall(r'pname = "([^"]+)"', text)
     for pname in said:

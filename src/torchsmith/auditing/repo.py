@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from torchsmith.matrix import Variant
-from torchsmith.workspace.checkout import Repository
+from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.subject import Subject
 
 
@@ -22,22 +21,11 @@ class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RepoRecipe:
-    """A recipe of a repo: its file, what its name says, and what its text says."""
-
-    file: str
-    name: str
-    variant: Variant | None
-    facts: RecipeFacts
-
-
-@dataclass(frozen=True, slots=True)
 class Repo:
-    """A folder with recipes."""
+    """The recipes of a repository that could be read, by the names that findings have for their files."""
 
-    folder: Repository
-    recipes: tuple[RepoRecipe, ...]
-    git: Mapping[str, bool]  # files by their labels, and whether git knows them
+    recipes: Mapping[str, tuple[RecipeFile, RecipeFacts]]
+    git: Mapping[str, bool]  # its files in the same way, and whether git knows them
 
 
 def facts_of(subject: Subject) -> RecipeFacts:

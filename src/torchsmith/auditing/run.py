@@ -12,15 +12,14 @@ from typing import ClassVar, Literal
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
-from torchsmith.auditing.repo import RecipeFacts, Repo, RepoRecipe, facts_of
+from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS
 from torchsmith.auditing.suppress import RuleSelection, unmuted
-from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.process import find
-from torchsmith.core.text import grouped
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
@@ -127,8 +126,6 @@ def audit(
             checked[task] = _check(task, context)
             step(task.label)
     findings = [finding for folder in folders for finding in _held(folder, work, checked)]
-    checked_facts = ((folder.root, task, checked[task].facts) for folder, task in work)
-    by_repo = grouped((root, _of_repo(task, facts, catalog)) for root, task, facts in checked_facts if facts)
     deeper: list[FileFindings] = []
     if cache and todo and all(folder.whole for folder in folders):
         cache.keep(checked)
@@ -140,7 +137,7 @@ def audit(
     findings += [finding for result in deeper for finding in result.findings]
     silenced = sum(result.silenced for result in (*checked.values(), *deeper))
     concerned = sum(result.concerns for result in checked.values())
-    findings += _repo_findings(folders, by_repo, context)
+    findings += _repo_findings(folders, {task.label: checked[task].facts for _, task in work}, context)
     counted, baseline = choice.keep(_unique(findings))
     recipes = [recipe for folder in folders for recipe in folder.recipes]
     named = sum(recipe.variant is not None for recipe in recipes)
@@ -291,20 +288,12 @@ def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]
     return context.findings("unread", where, problem)
 
 
-def _of_repo(task: CheckTask, facts: RecipeFacts, catalog: Catalog) -> RepoRecipe:
-    name = package_name(task.path)
-    reading = try_read(name, catalog)
-    return RepoRecipe(task.label, name, reading.variant if reading else None, facts)
-
-
 def _repo_findings(
-    folders: Sequence[Repository], recipes: Mapping[Path, Sequence[RepoRecipe]], context: Context
+    folders: Sequence[Repository], facts: Mapping[str, RecipeFacts | None], context: Context
 ) -> Iterator[Finding]:
-    for folder in folders:
-        if not folder.whole:
-            continue
-        known = tuple(sorted(recipes.get(folder.root, ()), key=lambda recipe: recipe.name))
-        files = seen_files(folder.root, ".") if any(recipe.facts.uses for recipe in known) else None
+    for folder in (folder for folder in folders if folder.whole):
+        recipes = {folder.label_of(recipe.path): recipe for recipe in folder.recipes}
+        known = {label: (recipe, own) for label, recipe in recipes.items() if (own := facts.get(label))}
+        files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        repo = Repo(folder, known, git)
-        yield from context.findings("repo", Where(folder.label), repo)
+        yield from context.findings("repo", Where(folder.label), Repo(known, git))

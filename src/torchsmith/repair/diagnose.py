@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 
 from torchsmith.catalog import KnownError
 from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
+from torchsmith.nix.errors import plain
 
 EXCERPT_LINES = 10
 LINES_BEFORE = 4  # of the excerpt, at most so many are before the line with the error
 TAIL_LINES = 200  # an error further from the log's end does not explain a build's failure
 HARMLESS_LINES = 15  # ... nor one of a HARMLESS class this far from it, which a test may print
 HARMLESS = ("memory", "disk", "network")
-ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Nix says that the build ran and gave up by itself: the reason is in the build's own lines.
 BUILD_FAILED = re.compile(r"builder (?:for '?(?P<drv>[^' ]*)'? )?failed(?: with exit code|$)")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
@@ -86,7 +86,7 @@ class _Reason:
 
 def diagnose_log(log: str, errors: Iterable[KnownError]) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
-    lines = [ANSI.sub("", line).rstrip() for line in log.splitlines()]
+    lines = [plain(line).rstrip() for line in log.splitlines()]
     known = [(error, re.compile(error.pattern)) for error in errors]
     of_nix = [pair for pair in known if pair[0].says == "nix"]
     of_build = [pair for pair in known if pair[0].says == "build"]

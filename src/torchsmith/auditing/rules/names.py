@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
+from torchsmith.auditing.rule import GUESS, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
 from torchsmith.matrix import BadName, ParsedName, Variant, read_name
 from torchsmith.matrix import pname as right_pname
-from torchsmith.recipe.read import Bound
 from torchsmith.workspace.checkout import FLOX_NAME
 from torchsmith.workspace.subject import Subject
 
@@ -65,10 +64,10 @@ def name_suits_flox(subject: Subject) -> Iterator[Defect]:
 def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
     """Flox treats `-` and `_` alike when it links results, so two names that differ only in these collide."""
     seen: dict[str, str] = {}
-    for recipe in repo.recipes:
-        other = seen.setdefault(recipe.name.replace("-", "_"), recipe.name)
-        if other != recipe.name:
-            yield Defect(f"{recipe.name} and {other} are one name for Flox", file=recipe.file)
+    for file, (recipe, _) in repo.recipes.items():
+        other = seen.setdefault(recipe.attr.replace("-", "_"), recipe.attr)
+        if other != recipe.attr:
+            yield Defect(f"{recipe.attr} and {other} are one name for Flox", file=file)
 
 
 @rule("TS105", "pname of another build", unless=("wraps_nightly",))
@@ -116,26 +115,3 @@ def pname_is_set(subject: Subject, variant: Variant, line: Line) -> Iterator[Def
     elif len(pnames) < wanted and subject.embeds_torch:
         message = "torch and its companion each need a pname, only one is set"
         yield Defect(message, pnames[0].span, hint=f"{torch} and {own}", sure=convention(subject))
-
-
-def _labels(subject: Subject, name: str) -> list[Bound]:
-    return [binding for binding in subject.bound(name) if binding.owner.endswith("torchsmith")]
-
-
-@rule("TS108", "label of another recipe", WARNING)
-def label_is_of_the_cell(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
-    """The passthru `torchsmith` says to tools which variant and line a derivation is; it must match the
-    file."""
-    torch = variant.of(subject.catalog.torch).name
-    own = {member.name for member in (variant, *subject.stack)} | {variant.name.removesuffix("-wrapper")}
-    labels, lines = _labels(subject, "variant"), _labels(subject, "line")
-    for label in labels:
-        if isinstance(label.value, str) and label.value not in own:
-            yield Defect(f"labelled {label.value}", label.span, fix=rewrite(label.span, variant.name))
-    if labels and subject.companion and labels[-1].value == torch:
-        yield Defect("the companion is labelled as its torch", labels[-1].span)
-    for label in lines:
-        if label.value != line.name:
-            yield Defect(f"labelled as line {label.value}, it is {line.name}", label.span)
-    if len(labels) != len(lines):
-        yield Defect("a label names its build and its line", severity=NOTE)

@@ -147,9 +147,10 @@ def release_is_told(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
     catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
     recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
-    named = [recipe for recipe in repo.recipes if recipe.variant and not recipe.variant.flavor]
-    silent = [recipe for recipe in named if not recipe.facts.line]
-    pins = sorted({recipe.facts.pin[:7] for recipe in silent if recipe.facts.pin})
+    recipes = repo.recipes.values()
+    named = [facts for recipe, facts in recipes if recipe.variant and not recipe.variant.flavor]
+    silent = [facts for facts in named if not facts.line]
+    pins = sorted({facts.pin[:7] for facts in silent if facts.pin})
     if silent:
         where = f" (nixpkgs {', '.join(pins)})" if pins else ""
         yield Defect(

@@ -73,8 +73,8 @@ def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
     """Flox copies only files that git tracks. A file that a recipe reads but `.gitignore` excludes, such as
     `.flox/pkgs/lib/` by `.flox/.gitignore`, exists only for its author."""
     users: dict[str, int] = {}
-    for recipe in repo.recipes:
-        for path in recipe.facts.uses if repo.git.get(recipe.file) else ():
+    for file, (_, facts) in repo.recipes.items():
+        for path in facts.uses if repo.git.get(file) else ():
             users[path] = users.get(path, 0) + 1
     for path, count in users.items():
         if not repo.git.get(path):
