@@ -14,10 +14,9 @@ from torchsmith.catalog import Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.files import read_text
 from torchsmith.core.problem import Conflict, Empty, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
-from torchsmith.core.toml_edit import table_text
+from torchsmith.core.toml_edit import drop, table_text
 from torchsmith.edit.pin import (
     FactTable,
     Move,
@@ -26,10 +25,9 @@ from torchsmith.edit.pin import (
     pin_at,
     place_build,
     release_of,
-    taken_out,
     to_learn,
 )
-from torchsmith.edit.proposal import Proposal, proposed
+from torchsmith.edit.proposal import Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix import Cell
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
@@ -123,16 +121,17 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
     Raises NotFound if there is no entry, Conflict if cells still need it."""
     workspace = open_workspace(path)
     find_line(workspace.catalog, name)
-    own = workspace.home / LINES
-    if not own.exists() or name not in tomllib.loads(read_text(own)):
+    text = text_of(workspace.home, LINES) or ""
+    if name not in tomllib.loads(text):
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
     users = sum(cell.line == name for cell in workspace.matrix.cells)
     if users and name not in builtin_catalog().lines:
         hint = "remove them from torchsmith.toml first"
         raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
-    edit = taken_out(workspace.home, LINES, name)
-    return proposed(workspace, {LINES: edit.after or ""}, [edit], adopt=adopt)
+    after = drop(text, name)
+    edit = fact_edit(workspace.home, LINES, after, "the line")
+    return proposed(workspace, {LINES: after}, [edit], adopt=adopt)
 
 
 def present_cells(workspace: Workspace) -> Sequence[Cell]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
 from torchsmith.catalog.package import GpuList, SourceRepository
-from torchsmith.core.files import read_text
 from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
@@ -27,7 +26,7 @@ from torchsmith.core.problem import (
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, set_list, set_string
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
-from torchsmith.edit.proposal import Proposal, proposed
+from torchsmith.edit.proposal import HEAD, Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
@@ -35,7 +34,6 @@ from torchsmith.workspace.change import Change
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
-HEAD = "# Packages of this workspace, beside torchsmith's own.\n"
 
 
 def read_source(text: str, tag: str) -> SourceRepository | None:
@@ -81,7 +79,7 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     taken = catalog.packages.get(new.name) or same
     if taken is None:
         return
-    own = taken.name in tomllib.loads(_text(workspace.home, PACKAGES) or "")
+    own = taken.name in tomllib.loads(text_of(workspace.home, PACKAGES) or "")
     where = catalog.place("packages", (taken.name,)) if own else None
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
     requested = _requested(workspace)
@@ -146,10 +144,10 @@ def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Packag
     """The workspace's files with the package in them."""
     good = [probe for probe in probes if not probe.error and probe.version]
     pins = {pin_of(workspace.catalog, probe.cell).name: probe.version for probe in good}
-    before = _text(workspace.home, PACKAGES) or ""
+    before = text_of(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
     texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
-    pins_text = _text(workspace.home, PINS) or ""
+    pins_text = text_of(workspace.home, PINS) or ""
     for pin, version in pins.items():
         try:
             pins_text = set_string(pins_text, (pin, new.name), version)
@@ -167,23 +165,8 @@ def _requested(workspace: Workspace) -> Sequence[str]:
     return [package.name for package in workspace.catalog.packages.values() if package.default]
 
 
-def _text(root: Path, name: str) -> str | None:
-    return read_text(root / name) if (root / name).exists() else None
-
-
 def _edits(root: Path, texts: Mapping[str, str]) -> list[Change]:
-    return [_edit(root, path, text) for path, text in texts.items()]
-
-
-def _edit(root: Path, name: str, text: str) -> Change:
-    before = _text(root, name)
-    if "\r\n" in (before or ""):
-        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-    if (before or "") == text:
-        return Change("keep", name, "", before, before)
-    if text.strip() in ("", HEAD.strip()):
-        return Change("delete", name, "nothing is left in it", before, None)
-    return Change("create" if before is None else "rewrite", name, "the package", before, text, "ours")
+    return [fact_edit(root, name, text, "the package") for name, text in texts.items()]
 
 
 def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> Proposal:
@@ -195,7 +178,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     if opened.catalog.packages[name].is_torch:
         raise Conflict("torch is what everything here is built around; it stays")
     users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
-    packages_text = _text(root, PACKAGES) or ""
+    packages_text = text_of(root, PACKAGES) or ""
     own = name in tomllib.loads(packages_text)
     if own and users:
         where = opened.catalog.place("packages", (users[0], "needs"))
@@ -203,7 +186,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
     texts = {}
     if own:
         texts[PACKAGES] = drop(packages_text, name)
-        pins = _text(root, PINS) or ""
+        pins = text_of(root, PINS) or ""
         for pin in opened.catalog.pins:
             pins = drop(pins, pin, name)
         texts[PINS] = pins
@@ -222,6 +205,6 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -
 def unchanged(proposal: Proposal) -> Proposal:
     """The proposal. Raises Conflict if a file that it edits has changed since."""
     for edit in proposal.edits:
-        if _text(proposal.workspace.home, edit.path) != edit.before:
+        if text_of(proposal.workspace.home, edit.path) != edit.before:
             raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
     return proposal

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,22 +12,20 @@ from typing import Any
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
-from torchsmith.core.files import read_text
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
-from torchsmith.core.toml_edit import drop, merged
+from torchsmith.core.toml_edit import merged
 from torchsmith.edit.impact import Effect, effects, write_recipes
-from torchsmith.edit.proposal import FactMove, Proposal, proposed
+from torchsmith.edit.proposal import HEAD, FactMove, Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.channel import REVISION
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
-from torchsmith.workspace.change import Change, ChangeKind
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.wanted import wanted_repos
 
-HEAD = "# Facts of this workspace, in addition to torchsmith's own.\n\n"
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
     "source": "this workspace",
@@ -277,20 +274,8 @@ def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
 
 def laid_over(root: Path, name: str, table: FactTable) -> Change:
     """A catalog file with these entries; everything else in it stays."""
-    path = root / name
-    text = read_text(path) if path.exists() else None
-    made = merged(text if text is not None else HEAD, table)
-    kind: ChangeKind = "create" if text is None else "keep" if text == made else "rewrite"
-    return Change(kind, name, "the line", text, made)
-
-
-def taken_out(root: Path, name: str, entry: str) -> Change:
-    """A catalog file without an entry; without any, it is deleted."""
-    text = read_text(root / name)
-    made = drop(text, entry)
-    if not tomllib.loads(made):
-        return Change("delete", name, "it is empty", text)
-    return Change("rewrite", name, "the line", text, made)
+    text = text_of(root, name)
+    return fact_edit(root, name, merged(HEAD if text is None else text, table), "the line")
 
 
 def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
+from torchsmith.core.files import read_text
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import some_of
 from torchsmith.edit.impact import Effect
@@ -19,6 +20,8 @@ from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 from torchsmith.workspace.write import write_changes
+
+HEAD = "# Facts of this workspace, in addition to torchsmith's own.\n\n"
 
 
 class FactMove(msgspec.Struct, frozen=True):
@@ -98,6 +101,24 @@ class Proposal:
             for left in self.after.matrix.left_out
             if left.variant.package.name == package
         }
+
+
+def fact_edit(root: Path, name: str, text: str, why: str) -> Change:
+    """A file of facts with another text, in the line endings that it has; it is deleted if nothing is
+    left."""
+    before = text_of(root, name)
+    if "\r\n" in (before or ""):
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if text == (before or ""):
+        return Change("keep", name, "", before, before)
+    if text.strip() in ("", HEAD.strip()):
+        return Change("delete", name, "nothing is left in it", before)
+    return Change("create" if before is None else "rewrite", name, why, before, text)
+
+
+def text_of(root: Path, name: str) -> str | None:
+    """The text of a file of a workspace; None if it does not exist."""
+    return read_text(root / name) if (root / name).exists() else None
 
 
 def proposed(
