@@ -34,7 +34,7 @@ def check_derivations(
     trees: Mapping[str, Path],
     addresses: Sequence[str] = (),
 ) -> Iterator[FileFindings]:
-    """What the derivations give away; `addresses` may be downloaded besides nixpkgs."""
+    """The findings of rules over derivations; `addresses` may be downloaded besides nixpkgs."""
     nix = find_nix()
     recipes = {folder.label_of(recipe.path): recipe for folder in folders for recipe in folder.recipes}
     requests = [EvaluationRequest(label, recipe.path, recipe.system) for label, recipe in recipes.items()]

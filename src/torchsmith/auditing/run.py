@@ -17,7 +17,7 @@ from torchsmith.auditing.rule import MAX_CHARACTERS
 from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
-from torchsmith.core.files import read_text
+from torchsmith.core.files import read_text, text_or_none
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.process import find
 from torchsmith.matrix.cells import find_line
@@ -179,12 +179,10 @@ def _check(task: CheckTask, context: Context) -> FileFindings:
 
 def _mentions(path: Path, context: Context) -> bool:
     """Whether a text has a word of torch or CUDA: a cheap look, so that few files are read whole."""
-    try:
-        text = read_text(path)
-    except Problem:
-        return False  # no text says nothing of torch
+    text = text_or_none(path)
     return (
-        len(text) <= MAX_CHARACTERS
+        text is not None
+        and len(text) <= MAX_CHARACTERS
         and mentioned(context.catalog).search(text) is not None
         and owner_of(text) == "foreign"
     )
@@ -251,10 +249,9 @@ def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
 
 def _doubt(path: Path) -> Sure | None:
     """Return how sure it is that an unreadable file is not Nix; None: certain."""
-    try:
-        text = read_text(path)
-    except Problem:
-        return None  # no text at all
+    text = text_or_none(path)
+    if text is None:
+        return None
     return Sure.GUESS if PIPES in text else None if find("nix-instantiate") else Sure.LIKELY
 
 

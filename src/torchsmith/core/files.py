@@ -31,6 +31,14 @@ def read_text(path: Path, *, lenient: bool = False) -> str:
         raise unreadable(path, error) from error
 
 
+def text_or_none(path: Path) -> str | None:
+    """The text of a file; None if it cannot be read, or is not text."""
+    try:
+        return read_text(path)
+    except Problem:
+        return None
+
+
 def unreadable(path: str | Path, error: OSError) -> Problem:
     """The problem that a file cannot be read."""
     kind = TooLarge if error.errno == errno.EFBIG else CannotRead

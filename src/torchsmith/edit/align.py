@@ -179,7 +179,7 @@ def _create(
 
 
 def _cell(variant: Variant, sibling: RecipeFile, catalog: Catalog) -> Cell | str:
-    """The cell of a missing recipe, or why it cannot be written."""
+    """The cell of a recipe, of the release of a sibling, or why it cannot be generated."""
     line = sibling.release
     decision = assess(variant, catalog, line or None)
     if not isinstance(decision, Accepted):
@@ -193,13 +193,9 @@ def _cell(variant: Variant, sibling: RecipeFile, catalog: Catalog) -> Cell | str
 
 def _not_wanted(columns: Sequence[_Column], workspace: Workspace) -> list[Cell]:
     """The cells of existing recipes that torchsmith.toml does not have."""
-    cells = []
-    for recipe in (recipe for column in columns for recipe in column.recipes.values()):
-        variant, line = _variant(recipe), recipe.release
-        decision = assess(variant, workspace.catalog, line) if line and not variant.flavor else None
-        if isinstance(decision, Accepted) and variant.name not in workspace.lines:
-            cells.append(Cell(variant, decision.line.name, decision.warnings))
-    return cells
+    recipes = [recipe for column in columns for recipe in column.recipes.values()]
+    cells = [_cell(_variant(recipe), recipe, workspace.catalog) for recipe in recipes]
+    return [cell for cell in cells if isinstance(cell, Cell) and cell.name not in workspace.lines]
 
 
 def _matrix_edit(workspace: Workspace, cells: Sequence[Cell], present: Sequence[Cell]) -> Change:

@@ -33,8 +33,8 @@ def unpublishable(
     and verified under that name. Raises MissingRequirement without Nix."""
     nix = find_nix()
     reasons = {recipe.name: TWICE for recipe in recipes if _is_twice(recipe)}
-    judged = [recipe for recipe in recipes if recipe.name not in reasons]
-    results = evaluate(judged, nix, EvaluationOptions(addresses=workspace.addresses))
+    remaining = [recipe for recipe in recipes if recipe.name not in reasons]
+    results = evaluate(remaining, nix, EvaluationOptions(addresses=workspace.addresses))
     for result in results:
         if why := _why_not(result, record, nix, why_unverified):
             reasons[result.name] = why

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from torchsmith.catalog import Catalog, builtin_catalog
-from torchsmith.core.files import read_text
+from torchsmith.core.files import text_or_none
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable
 from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
@@ -76,10 +76,7 @@ class RecipeFile:
     @cached_property
     def text(self) -> str | None:
         """None if it is not text."""
-        try:
-            return read_text(self.path)
-        except Problem:
-            return None
+        return text_or_none(self.path)
 
     @cached_property
     def owner(self) -> Owner:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.core.files import read_text
-from torchsmith.core.problem import Empty, Problem, Refused
+from torchsmith.core.files import text_or_none
+from torchsmith.core.problem import Empty, Refused
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind
@@ -93,7 +93,7 @@ def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
     for repo in repos:
         for path in _status(root / repo.name):
             full = f"{repo.name}/{path}"
-            mine = full in wanted and _read(root / full) == wanted[full]
+            mine = full in wanted and text_or_none(root / full) == wanted[full]
             if not mine and not COPY.search(path) and (full in wanted or (root / full).exists()):
                 hint = "commit or stash it first, or pass --allow-dirty"
                 raise Refused(f"{full} is not committed", hint=hint)
@@ -117,7 +117,7 @@ def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
     root, wanted = workspace.home, {file.path: file for file in repo.files}
     for inner, letters in _status(root / repo.name).items():
         path = f"{repo.name}/{inner}"
-        file, text = wanted.get(path), _read(root / path)
+        file, text = wanted.get(path), text_or_none(root / path)
         if file is not None and text == file.text:
             kind: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
             change = Change(kind, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
@@ -129,13 +129,6 @@ def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
 def _status(folder: Path) -> dict[str, str]:
     """What git status says of uncommitted files; nothing without a repository."""
     return git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else {}
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return read_text(path)
-    except Problem:
-        return None
 
 
 def _message(changes: Sequence[Change], *, per_file: bool) -> str:
