@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
     from torchsmith.workspace.subject import Subject
 
-Over = Literal["recipe", "repo", "file", "unread", "facts", "derivations"]
+Over = Literal["recipe", "repo", "file", "unread", "derivations"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 MAX_CHARACTERS = 1_000_000  # of a file that is checked; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS

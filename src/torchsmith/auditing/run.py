@@ -16,7 +16,6 @@ from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS
 from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import builtin_catalog
-from torchsmith.catalog.check import Contradiction
 from torchsmith.core.files import read_text, text_or_none
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.process import find
@@ -87,23 +86,12 @@ def audit(
     steps: Stepper = _unwatched,
 ) -> AuditReport:
     """Check everything below the paths, or of the recipes there those that selectors pick, by the workspace
-    `ruled_by`, else by that above them.
+    `ruled_by`, else by that above them. Raises Contradiction if facts of the workspace contradict others.
 
     `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision.
     `steps` gets the number of files to check, and its function the name of each.
     """
-    try:
-        workspace = workspace_of(paths, ruled_by)
-    except Contradiction as problem:
-        plain = Context(builtin_catalog(), choice, {})
-        places = ((fault.where or Where("catalog"), fault) for fault in problem.faults)
-        contradictions = [finding for at, fault in places for finding in plain.findings("facts", at, fault)]
-        if not contradictions:  # nothing can be checked, and the rule about it is not selected
-            raise
-        kept, silenced = choice.keep(_unique(contradictions))
-        return AuditReport(
-            tuple(kept), 0, len({contradiction.where.file for contradiction in contradictions}), silenced
-        )
+    workspace = workspace_of(paths, ruled_by)
     folders = discover(paths, workspace, selectors, search=True).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}

@@ -28,14 +28,6 @@ def file_is_nix(problem: Problem) -> Iterator[Defect]:
     yield Defect(problem.message, hint=problem.hint)
 
 
-@rule("TS005", "facts that contradict each other", over="facts")
-def facts_agree(problem: Problem) -> Iterator[Defect]:
-    """The `catalog` of a workspace must be consistent: a line that builds the pin's own torch has the pin's
-    release, a CUDA release is one that the pin has, a fix is for that release. All other verbs stop at such a
-    file."""
-    yield Defect(problem.message, hint=problem.hint)
-
-
 LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no build of the package reads
 ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is not a file of one machine
 
