@@ -7,7 +7,6 @@ import http.client
 import os
 import re
 import ssl
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,19 +93,16 @@ def pip_settings() -> tuple[str, str]:
 
 
 def _pip_files() -> list[Path]:
-    """The configuration files that pip reads; the last one decides."""
+    """The configuration files that pip reads on Linux; the last one decides."""
     stated = os.environ.get("PIP_CONFIG_FILE", "")
     if stated == os.devnull:
         return []
     home, variables = Path.home(), os.environ
     shared = (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     folders = [*(Path(folder) / "pip" for folder in reversed(shared)), Path("/etc")]
-    mac = "Library/Application Support/pip"
-    if sys.platform == "darwin":
-        folders.append(Path("/") / mac)
     if not stated:
         config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
-        folders += [home / ".pip", config / "pip", *([home / mac] if sys.platform == "darwin" else [])]
+        folders += [home / ".pip", config / "pip"]
     folders += [Path(variables[name]) for name in ("CONDA_PREFIX", "VIRTUAL_ENV") if variables.get(name)]
     return [Path(stated), *(folder / "pip.conf" for folder in folders)]
 

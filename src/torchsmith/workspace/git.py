@@ -192,21 +192,16 @@ def _repos(folder: Path) -> list[Path]:
 
 
 def _lay_out(repo: Path, folder: Path, revision: str, into: Path) -> None:
-    """One repository: its own folder below `into`, or the part of it that `folder` is."""
-    tree, target = revision, into
+    """One repository: its own folder below `into`, or the part of it that `folder` is. Nothing else of it is
+    touched. Raises NotFound for a revision that it has not."""
+    tree = revision
     if not folder.is_relative_to(repo):
-        target = into / repo.relative_to(folder)
+        into = into / repo.relative_to(folder)
     elif folder != repo:
         tree = f"{revision}:{folder.relative_to(repo).as_posix()}"
-    check_out(repo, tree, target)
-
-
-def check_out(repo: Path, tree: str, into: Path) -> None:
-    """Write what a commit or a tree has into a folder, and touch nothing else of the repository. Raises
-    NotFound for a revision that it has not."""
     into.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as folder:
-        own = {"GIT_INDEX_FILE": f"{folder}/index"}
+    with tempfile.TemporaryDirectory(prefix="torchsmith-git-") as place:
+        own = {"GIT_INDEX_FILE": f"{place}/index"}
         read = git(repo, "read-tree", "--end-of-options", tree, env=own)
         if not read.ok:
             error = (read.stderr.strip().splitlines() or ["git said nothing"])[-1].removeprefix("fatal: ")
