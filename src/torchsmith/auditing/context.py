@@ -43,6 +43,9 @@ class FileFindings:
     form: NormalizedText | None = None  # if all recipes of its form have the same findings
     concerns: bool = False  # whether it is about torch or CUDA
     defines: frozenset[str] = frozenset()  # attributes of nixpkgs that it defines otherwise
+    lasting: bool = (
+        True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
+    )
 
     def again(self, form: NormalizedText, label: str, own: Sequence[Finding]) -> FileFindings:
         """The result of a recipe that differs in its cell alone: notes below its flags move along."""
