@@ -38,14 +38,14 @@ class CoverModel:
 
         z[demand, cost] <= sum of x over the candidates that serve the demand at that cost or better
 
-    Between answers that serve equal weight, the cost decides; both are solved to proved optimality.
+    Candidates that serve no demand better than another one does are left out before, which changes no
+    optimum. Between answers that serve equal weight, the cost decides; both are solved to proved optimality:
+    first without asking for whole candidates, which is quick and mostly gives whole ones, then with.
     """
 
     def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
-        import highspy  # only if something is solved
-        import numpy as np
-
-        self.columns = sorted(candidates)
+        highspy, np = _highs()
+        self.columns = _undominated(demands, sorted(candidates), frozenset(must))
         self.served: list[float] = []  # the first objective: weight that is served at all
         self.quality: list[float] = []  # the second: and how well
         self.last: list[bool] = []  # whether a z says that a demand is served at all
@@ -54,9 +54,7 @@ class CoverModel:
         self.count_row, self.served_row = z, z + 1
         rows.append(dict.fromkeys(range(x), 1.0))
         rows.append({x + at: weight for at, weight in enumerate(self.served) if weight})
-        self.slack = SLACK * min(filter(None, self.served), default=0.0)
-        make: Any = highspy.Highs
-        self.highs = make()
+        self.highs: Any = highspy.Highs()
         for option, value in OPTIONS.items():
             self.highs.setOptionValue(option, value)
         self.highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
@@ -87,38 +85,65 @@ class CoverModel:
     def fewest(self) -> Solution:
         """As few candidates as serve every demand that any candidate serves, and among those the best."""
         start = time.monotonic()
-        for at, last in enumerate(self.last):
-            self.highs.changeColBounds(len(self.columns) + at, float(last), 1.0)
-        few = self._maximise(-1.0, [0.0] * len(self.served), start)
-        self._limit(len(few.chosen), 0.0)
-        return self._maximise(0.0, self.quality, start)
+        self._serve_all(True)
+        self._limit(len(self.columns), 0.0)
+        self._maximise(-1.0, [0.0] * len(self.served))
+        self._limit(len(self._solve(start).chosen), 0.0)
+        self._maximise(0.0, self.quality)
+        return self._solve(start)
 
     def best(self, count: int) -> Solution:
         """At most `count` candidates that serve the most weight, and among those the best."""
         start = time.monotonic()
-        for at in range(len(self.last)):
-            self.highs.changeColBounds(len(self.columns) + at, 0.0, 1.0)
+        self._serve_all(False)
         self._limit(count, 0.0)
-        self._maximise(0.0, self.served, start)
-        self._limit(count, self.highs.getInfo().objective_function_value - self.slack)
-        return self._maximise(0.0, self.quality, start)
+        self._maximise(0.0, self.served)
+        self._solve(start)
+        self._limit(count, self.highs.getInfo().objective_function_value)
+        self._maximise(0.0, self.quality)
+        return self._solve(start)
+
+    def _serve_all(self, required: bool) -> None:
+        for at, last in enumerate(self.last):
+            self.highs.changeColBounds(len(self.columns) + at, float(required and last), 1.0)
 
     def _limit(self, count: int, served: float) -> None:
-        """At most so many candidates, which serve so much weight at least."""
         self.highs.changeRowBounds(self.count_row, 0.0, float(count))
-        self.highs.changeRowBounds(self.served_row, served, float("inf"))
+        self.least = served
 
-    def _maximise(self, x: float, z: list[float], start: float) -> Solution:
-        """The greatest sum of all z by these factors, and of each candidate that is chosen by `x`."""
-        for column, factor in enumerate([x] * len(self.columns) + z):
-            self.highs.changeColCost(column, factor)
-        self.highs.run()
-        status: str = self.highs.modelStatusToString(self.highs.getModelStatus())
+    def _maximise(self, x: float, z: list[float]) -> None:
+        """The sum of all z by these factors, and of each candidate that is chosen by `x`."""
+        _, np = _highs()
+        costs = np.array([x] * len(self.columns) + z)
+        self.highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
+
+    def _solve(self, start: float) -> Solution:
+        status, values = self._run(integral=False)
+        if gap := float(status != "Optimal" or any(SURE < value < 1 - SURE for value in values)):
+            status, values = self._run(integral=True)
+            gap = self.highs.getInfo().mip_gap
         if status != "Optimal":
             raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
-        gap, values = self.highs.getInfo().mip_gap, self.highs.getSolution().col_value
-        chosen = tuple(index for index, value in zip(self.columns, values, strict=False) if value > 0.5)
+        chosen = tuple(index for index, value in zip(self.columns, values, strict=True) if value > 0.5)
         return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
+
+    def _run(self, *, integral: bool) -> tuple[str, list[float]]:
+        """How the solver ends, and how much of each candidate is chosen."""
+        slack = SLACK * min(filter(None, self.served), default=0.0) if integral else 0.0
+        self.highs.changeRowBounds(self.served_row, self.least - slack, _highs()[0].kHighsInf)
+        self.highs.setOptionValue("solve_relaxation", not integral)
+        self.highs.setOptionValue("presolve", "choose" if integral else "off")
+        self.highs.run()
+        status: str = self.highs.modelStatusToString(self.highs.getModelStatus())
+        return status, self.highs.getSolution().col_value[: len(self.columns)]
+
+
+def _highs() -> tuple[Any, Any]:
+    """The solver and numpy, imported only if something is solved."""
+    import highspy
+    import numpy
+
+    return highspy, numpy
 
 
 def _rows(demands: Sequence[Demand], place: dict[int, int]) -> dict[tuple[tuple[int, int], ...], float]:
@@ -129,3 +154,24 @@ def _rows(demands: Sequence[Demand], place: dict[int, int]) -> dict[tuple[tuple[
         if row:
             rows[row] = rows.get(row, 0.0) + demand.weight
     return rows
+
+
+def _undominated(demands: Sequence[Demand], candidates: Sequence[int], must: frozenset[int]) -> list[int]:
+    """The candidates without those that another one equals or beats on every demand. Earlier ones stay."""
+    _, np = _highs()
+    unserved = 1 + max((cost for demand in demands for cost in demand.costs.values()), default=0)
+    table = np.full((len(candidates), len(demands)), unserved, dtype=np.int32)
+    place = {index: row for row, index in enumerate(candidates)}
+    for column, demand in enumerate(demands):
+        for index, cost in demand.costs.items():
+            if index in place:
+                table[place[index], column] = cost
+    undominated: list[int] = []
+    for index, own in zip(candidates, table, strict=True):
+        if index in must or not (table[: len(undominated)] <= own).all(axis=1).any():
+            table[len(undominated)] = own  # where a row was that has been looked at
+            undominated.append(index)
+    # A later candidate may beat an earlier one outright.
+    rows = table[: len(undominated)]
+    beaten = [((rows <= own).all(axis=1) & (rows < own).any(axis=1)).any() for own in rows]
+    return [index for index, worse in zip(undominated, beaten, strict=True) if index in must or not worse]
