@@ -13,7 +13,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):  # closed by whoever called, as by >&-
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    if sys.argv[1:2] == ["--version"]:
+    if sys.argv[1:2] in (["--version"], ["-V"]):
         from torchsmith import __version__
 
         try:

@@ -287,6 +287,16 @@ def test_completion_is_installed_where_the_shell_looks(
     assert [file.read_text() for file in tmp_path.rglob("*torchsmith*") if file.is_file()] == [SCRIPTS[shell]]
 
 
+@pytest.mark.parametrize("words", [("help", "pick"), ("--help", "pick"), ("-h", "pick")])
+def test_help_before_a_verb_is_the_help_of_the_verb(words: tuple[str, str], call: Call) -> None:
+    assert call(*words).out == call("pick", "--help").out
+
+
+def test_help_alone_is_the_overview(call: Call) -> None:
+    assert call("help").out == call("--help").out
+    assert call("help", "nonsense").code == 2
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_may_end_with_1_says_when(verb: str) -> None:
     module = importlib.import_module(f"torchsmith.verbs.{verb.replace('-', '_')}")

@@ -53,7 +53,10 @@ PLACES = {
     "zsh": ".zfunc/_torchsmith",
     "fish": ".config/fish/completions/torchsmith.fish",
 }
-HINTS = {"zsh": "put `fpath+=~/.zfunc; autoload -Uz compinit; compinit` into ~/.zshrc"}
+HINTS = {
+    "bash": "without the package bash-completion: put `source {file}` into ~/.bashrc",
+    "zsh": "put `fpath+=~/.zfunc; autoload -Uz compinit; compinit` into ~/.zshrc",
+}
 
 
 def completion(arguments: Sequence[str]) -> None:
@@ -72,7 +75,7 @@ def completion(arguments: Sequence[str]) -> None:
     write_atomic(file, SCRIPTS[shell])
     write_stderr(f"{shell} completion is in {file}, from the next shell on")
     if shell in HINTS:
-        write_stderr(HINTS[shell])
+        write_stderr(HINTS[shell].format(file=file))
 
 
 def complete(shell: str, arguments: Sequence[str]) -> None:

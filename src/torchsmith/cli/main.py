@@ -67,9 +67,12 @@ def _run(arguments: list[str]) -> None:
 
         complete(shell, arguments)
         return
-    if not arguments or arguments[0] in ("--help", "-h"):
-        print_overview(everything=arguments[1:2] == ["--all"])
-        return
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        verb = [word for word in arguments[1:] if not word.startswith("-")]
+        if not verb:
+            print_overview(everything=arguments[1:2] == ["--all"])
+            return
+        arguments = [*verb, "--help"]
     if arguments[0].endswith("-completion"):
         from torchsmith.cli.completion import completion
 

@@ -166,7 +166,7 @@ def _unproved(variant: Variant, line: Line, build: LineBuild, catalog: Catalog) 
         backend = catalog.backends[variant.target.version.backend]
         entries.append((backend.title, backend.unproved))
     entries += [(f"fix {name}", catalog.fixes[name].unproved) for name in build.fixes]
-    entries.append(("Triton", triton_mismatch(line, build, catalog)))
+    entries.append((f"torch {line.torch}", triton_mismatch(line, build, catalog)))
     own = {package.name for package in catalog.below(variant.package)}
     for name in catalog.unknown_hashes(line, build):
         if name in own:
@@ -181,7 +181,7 @@ def triton_mismatch(line: Line, build: LineBuild, catalog: Catalog) -> str:
     if pin is None or not pin.triton or in_range(pin.triton, line.triton):
         return ""
     asked = line.triton.removeprefix("==")
-    return f"nixpkgs {pin.name} has {pin.triton}; torch {line.torch} asks for {asked}"
+    return f"builds with Triton {pin.triton}; torch asks for {asked}"
 
 
 class LineState(msgspec.Struct, frozen=True):
@@ -197,11 +197,11 @@ def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState
     builds = [build for build in line.every_build.values() if build.style == "pinned"]
     if builds and all(build.lacks_pin for build in builds):
         command = f"torchsmith line add {line.name} --matrix"
-        return LineState(["a nixpkgs that has it"], [], command)
+        return LineState(["a nixpkgs with this torch"], [], command)
     hashes = {name for build in builds for name in catalog.unknown_hashes(line, build)}
     lacks = [f"the hash of {name} {line.version_of(name)}" for name in catalog.packages if name in hashes]
     tritons = dict.fromkeys(triton_mismatch(line, build, catalog) for build in builds)
-    remarks = [f"Triton: {mismatch}" for mismatch in tritons if mismatch]
+    remarks = [*filter(None, tritons)]
     if claims := [build for build in builds if build.claimed]:
         remarks.append(f"{counted(len(claims), 'build')} never evaluated")
     if lacks:

@@ -126,12 +126,11 @@ def _print_lines(report: LinesReport) -> None:
             write(f"{row.name} also has builds for {', '.join(row.backends)}")
     for row in report.lines:
         if row.lacks:
-            write(f"{row.name} lacks {'; '.join(row.lacks)}: {row.next}")
+            write(f"{row.name} needs {' and '.join(row.lacks)}: {row.next}")
     for row in report.lines:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
-            state = ", once it has that" if row.lacks else " can be built"
-            write(f"{row.name}{state}: {'; '.join(row.remarks)}{step}")
+            write(f"{row.name} {'; '.join(row.remarks)}{step}")
     if report.newest is not None:
         _print_newest(report.newest, report)
 
