@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -14,17 +15,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.building.conftest import MINI, Place
+from tests.building.conftest import MINI, Place, nix_variables
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call, Result
 from torchsmith.building.backends import require_flox
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Invalid
-from torchsmith.core.state import state_folder
+from torchsmith.core.state import WORKSPACE, make_state_folder, state_folder
 from torchsmith.nix.hashes import to_sri
 from torchsmith.publishing.clone import is_address, make_clone, source_of
 from torchsmith.publishing.publish import LOCK, Publisher, by_repository, missing
 from torchsmith.record import Record, VerificationRow, open_record
+from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.build import BuildRequest, build
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.load import open_workspace
 
@@ -34,11 +37,14 @@ SERVER = "https://git.test/"
 
 @pytest.fixture(autouse=True)
 def _flox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "store").mkdir()
+    for name in ("store", "bin"):
+        (tmp_path / name).mkdir()
+    # Of the stand-in: a version manager's python3 takes ten times as long to start.
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
     monkeypatch.setenv("FLOX_STANDIN_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("FLOX_STANDIN_CATALOG", str(tmp_path / "catalog.json"))
     monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", TOKEN)
-    monkeypatch.setenv("PATH", str(STAND_IN.parent), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", f"{STAND_IN.parent}:{tmp_path / 'bin'}", prepend=os.pathsep)
     # The user's own configuration: the server is a folder of this machine.
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.file://{tmp_path}/.insteadOf")
@@ -51,24 +57,66 @@ def catalog(tmp_path: Path) -> list[list[str]]:
     return found
 
 
-@pytest.fixture
-def ready(place: Place, nix_here: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A workspace whose pin is the miniature, by its hash. Built and verified, with a lock file and a remote
-    in each repository; everything is committed, and nothing is pushed yet."""
-    tree = tmp_path / "source"  # as a tarball is called in the store, where the pin's is found by its hash
+@pytest.fixture(scope="session")
+def tree_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The miniature alone, under the name that an archive of it has in the store."""
+    tree = tmp_path_factory.mktemp("tree") / "source"
     shutil.copytree(MINI, tree, ignore=shutil.ignore_patterns("__pycache__"))
+    return tree
+
+
+@pytest.fixture(scope="session")
+def pinned_pattern(_pattern: Path, tree_alone: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A workspace whose pin is the miniature, by its hash."""
+    place = Place(tmp_path_factory.mktemp("pinned") / "workspace")
+    shutil.copytree(_pattern, place.root, symlinks=True)
+    digest = subprocess.check_output(["nix-hash", "--type", "sha256", str(tree_alone)], text=True).strip()
+    (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{to_sri(digest)}"\n')
+    apply(ApplyRequest(workspace=place.root))
+    return place
+
+
+def make_verified(place: Place, tree: Path) -> None:
+    """Build a workspace and record that its builds are right. The store gets the pin's tree, by its hash."""
     fixed = ["nix-store", "--add-fixed", "--recursive", "sha256", str(tree)]
     subprocess.run(fixed, check=True, capture_output=True)
-    digest = subprocess.check_output(["nix-hash", "--type", "sha256", str(tree)], text=True).strip()
-    (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{to_sri(digest)}"\n')
-    assert call(*place.words("apply")).code == 0
-    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
-    assert call(*place.words("build")).code == 0
+    assert build(BuildRequest(workspace=place.root, nixpkgs=(str(tree),))).state == "done"
     record = open_record(place.root)
     for name in (place.torch, place.vision):
         note_verified(record, name)
+
+
+@pytest.fixture(scope="session")
+def verified_pattern(pinned_pattern: Place, tree_alone: Path, _store: Path) -> Place:
+    """The same, built in the store of all tests and verified."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in nix_variables(_store).items():
+            patch.setenv(name, value)
+        make_verified(pinned_pattern, tree_alone)
+    return pinned_pattern
+
+
+def copied(pattern: Place, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A copy of a workspace, with a lock file and a remote in each repository; all is committed."""
+    place = Place(tmp_path / "workspace")
+    shutil.copytree(pattern.root, place.root, symlinks=True)
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
     with_remotes(place, tmp_path)
     commit(place)
+    return place
+
+
+@pytest.fixture
+def ready(
+    verified_pattern: Place, tree_alone: Path, nix_here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """A workspace whose pin is the miniature, by its hash. Built and verified, with a lock file and a remote
+    in each repository; everything is committed, and nothing is pushed yet."""
+    place = copied(verified_pattern, tree_alone, tmp_path, monkeypatch)
+    state = make_state_folder(place.root)
+    own = (state / WORKSPACE).read_bytes()
+    shutil.copytree(state_folder(verified_pattern.root), state, symlinks=True, dirs_exist_ok=True)
+    (state / WORKSPACE).write_bytes(own)
     return place
 
 
@@ -253,8 +301,16 @@ def test_what_head_holds_counts_and_not_what_lies_in_the_work_tree(
 
 @pytest.mark.needs("nix")
 def test_a_result_that_the_store_has_not_as_it_was_built_is_not_published(
-    own_store: Path, pinned: Place, tmp_path: Path, call: Call
+    pinned_pattern: Place,
+    tree_alone: Path,
+    own_store: Path,
+    tmp_path: Path,
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    pinned = copied(pinned_pattern, tree_alone, tmp_path, monkeypatch)
+    make_verified(pinned, tree_alone)
+    commit_all(pinned)
     record = open_record(pinned.root)
     built = record.built(pinned.torch)
     assert built is not None
