@@ -106,18 +106,47 @@ def test_the_commands_of_the_readme_run(clone: Path) -> None:
 
 
 @pytest.mark.needs("nix")
-@pytest.mark.needs("shells")
-@pytest.mark.parametrize("shell", ["dash", "fish"])
-def test_the_commands_of_the_tutorial_run(shell: str, clone: Path) -> None:
+def test_the_commands_of_the_tutorial_run(clone: Path) -> None:
     prefix = ordinary() if shells_may_start(sys.executable) else ()
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         place = Path(shutil.move(clone, f"{folder}/clone"))
         if prefix:  # root gives the clone to the user who reads the tutorial
             for path in (place.parent, place, *place.rglob("*")):
                 os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-        typed(commands("docs/tutorial.md"), place, prefix, shell, GIT_CONFIG_SYSTEM="/dev/null")
+        typed(commands("docs/tutorial.md"), place, prefix, "dash", GIT_CONFIG_SYSTEM="/dev/null")
         results = place.parent.glob(".local/state/torchsmith/workspaces/tutorial-*/results/*")
         assert {result.name.split("-")[0] for result in results} == {"pytorch"}
+
+
+# Notes what it is called with; two names where names are asked for, and a recipe that sed can edit.
+NOTED = """#!/bin/sh
+exec 3>> "$HOME/called"
+printf '%s\\n' "-- $TORCHSMITH_NIXPKGS $NIX_CONF_DIR $NIX_STORE_DIR $NIX_STATE_DIR $NIX_LOG_DIR" "$@" >&3
+case "$*" in
+*--names*) printf 'one\\ntwo\\n' ;;
+apply) mkdir -p build-pytorch/.flox/pkgs && echo 2.10.0 > build-pytorch/.flox/pkgs/one.nix ;;
+esac
+"""
+
+
+@pytest.mark.needs("shells")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_other_shells_call_what_the_one_that_runs_the_tutorial_calls(shell: str, tmp_path: Path) -> None:
+    called = []
+    for one in ("dash", shell):
+        home = tmp_path / one
+        (home / "bin").mkdir(parents=True)
+        (home / "clone").mkdir()
+        (home / "bin/torchsmith").write_text(NOTED)
+        (home / "bin/torchsmith").chmod(0o755)
+        typed(
+            commands("docs/tutorial.md"), home / "clone", shell=one, PATH=f"{home}/bin:{os.environ['PATH']}"
+        )
+        assert (home / "clone/tutorial/build-pytorch/.flox/pkgs/one.nix").read_text() == "2.10.1\n"
+        assert "sandbox = false\nbuild" in (home / "clone/tutorial/nix/nix.conf").read_text()
+        called.append((home / "called").read_text().replace(str(home), "HOME"))
+    assert called[0].count("-- sample HOME/clone/tutorial/nix ") > 10
+    assert called[1] == called[0]
 
 
 @pytest.mark.needs("nix")
