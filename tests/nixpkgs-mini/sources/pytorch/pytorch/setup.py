@@ -30,7 +30,7 @@ def settings() -> dict[str, str]:
 
 
 # Units of plain code, so that a sample is less than all; objects lie where PyTorch's do.
-OPERATIONS = ("Copy", "TensorShape", "Activation", "Loss", "Sorting", "Pooling", "Linear", "Fill", "RNN")
+OPERATIONS = ("Copy", "TensorShape", "Activation", "Loss")
 NATIVE = "CMakeFiles/torch_{}.dir/__/aten/src/ATen/native/"
 
 
