@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,8 @@ def events(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_torch_and_its_companion_are_built_once_and_then_never_again(
-    place: Place, own_store: Path, call: Call
-) -> None:
+@pytest.mark.usefixtures("unbuilt")
+def test_a_torch_and_its_companion_are_built_once_and_then_never_again(place: Place, call: Call) -> None:
     done = call(*place.words("build", "--json"))
     assert done.code == 0, done.err
     ended = [event for event in events(done.out) if event["kind"] == "job-ended"]
@@ -187,30 +187,6 @@ def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: P
     assert "torchsmith build --resume -w" in call(*place.words("runs")).err
 
 
-def test_a_signed_cache_serves_a_machine_that_has_built_nothing(
-    place: Place, own_store: Path, tmp_path: Path, call: Call
-) -> None:
-    secret, public = tmp_path / "secret", tmp_path / "public"
-    subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
-    cache = f"file://{tmp_path}/served"
-    built = call(*place.words("build", place.torch, "--cache", cache, "--sign", str(secret)))
-    assert built.code == 0, built.err
-    for part in ("store", "var"):
-        subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
-        shutil.rmtree(own_store / part)
-    words = place.words("build", place.torch, "--cache", cache, "--sign", str(secret), "--json")
-    plan = json.loads(call(*words, "--dry-run").out)
-    assert (plan["fetched"], plan["jobs"]) == ([place.torch], [])
-    shutil.rmtree(state_folder(place.root))
-    fetched = call(*words)
-    assert fetched.code == 0, fetched.err
-    noted = open_record(place.root).built(place.torch)
-    assert noted is not None, "whoever built it"
-    assert Path(noted.outputs[0]).is_dir()
-    assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(noted.outputs[0])
-    assert why_unverified(open_record(place.root), open_workspace(place.root), place.torch) == ""
-
-
 def served(cache: Path) -> str:
     """The names of all paths that a binary cache on disk holds."""
     return " ".join(file.read_text().split("\n")[0] for file in cache.glob("*.narinfo"))
@@ -354,16 +330,25 @@ def test_verify_looks_at_what_was_built_and_at_what_was_there(place: Place, call
 def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_empty_store(
     place: Place, own_store: Path, tmp_path: Path, call: Call
 ) -> None:
-    cache = f"file://{tmp_path}/served"
-    words = place.words("build", "--cache", cache, "--verify", "--json")
+    signed = ("--cache", f"file://{tmp_path}/served", "--sign", str(tmp_path / "secret"), "--json")
+    words = place.words("build", *signed, "--verify")
     secret, public = tmp_path / "secret", tmp_path / "public"
     subprocess.run(["nix-store", "--generate-binary-cache-key", "k-1", secret, public], check=True)
-    assert call(*words, "--sign", str(secret)).code == 0
+    assert call(*words).code == 0
     for part in ("store", "var"):
         subprocess.run(["chmod", "-R", "u+w", own_store / part], check=True)
         shutil.rmtree(own_store / part)
     shutil.rmtree(state_folder(place.root))
-    fetched = call(*words, "--sign", str(secret))
+    unverified = place.words("build", place.torch, *signed)
+    plan = json.loads(call(*unverified, "--dry-run").out)
+    assert (plan["fetched"], plan["jobs"]) == ([place.torch], [])
+    assert call(*unverified).code == 0
+    with closing(open_record(place.root)) as record:
+        noted = record.built(place.torch)
+        assert noted is not None, "whoever built it"
+        assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(noted.outputs[0])
+        assert why_unverified(record, open_workspace(place.root), place.torch) == ""
+    fetched = call(*words)
     assert fetched.code == 0, fetched.err
     told = events(fetched.out)
     assert not [event for event in told if event["kind"] == "job-started"], "nothing is built"
