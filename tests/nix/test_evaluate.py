@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -473,7 +474,9 @@ def without_repetition(requests: list[EvaluationRequest]) -> list[EvaluationRequ
     return kept
 
 
+@pytest.mark.parametrize("chosen", [without_repetition, pytest.param(list, marks=pytest.mark.long, id="all")])
 def test_every_target_python_and_set_of_the_widest_profile_evaluates_at_its_pin(
+    chosen: Callable[[list[EvaluationRequest]], list[EvaluationRequest]],
     make: Make,  # noqa: F811
     nix: Nix,
 ) -> None:
@@ -482,7 +485,7 @@ def test_every_target_python_and_set_of_the_widest_profile_evaluates_at_its_pin(
     trees = {"default": MINI, workspace.catalog.pins["2017d6d"].rev: MINI / "at-2017d6d"}
     requests = requests_in(root)
     assert len(requests) == len(workspace.matrix.cells)
-    results = evaluate(without_repetition(requests), nix, EvaluationOptions(trees=trees))
+    results = evaluate(chosen(requests), nix, EvaluationOptions(trees=trees))
     # At 2017d6d nobody knows; the miniature takes it to be as its neighbour in time.
     unproved = "pytorch-python313-cuda13_1-sm87-armv8_2"
     assert {one.name: str(one.cause) for one in results if not one.ok and one.name != unproved} == {}
