@@ -110,9 +110,8 @@ removed or changes its meaning raises it, and CHANGELOG.md says how.
 
 `build --json` prints one event per line, as objects without a format. An error is a document too,
 `{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
-[code](exit-codes.md#kinds-of-errors) is stable, the message may change. If a verb fails after its answer, for
-instance because a drawing cannot be written, stdout has the answer alone. Unknown values are null or left
-out."""
+[code](exit-codes.md#kinds-of-errors) is stable, the message may change. Unknown values are null or
+left out."""
 
 
 def main(check: bool) -> int:
