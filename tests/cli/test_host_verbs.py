@@ -6,13 +6,14 @@ import json
 import os
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Call
 from tests.host.machines import corpus
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import PythonVersion, builtin_catalog
 from torchsmith.core.cores import usable_cores
 from torchsmith.host.active import active_python
 
@@ -54,7 +55,7 @@ def test_without_a_workspace_the_answer_makes_one(call: Call, monkeypatch: pytes
     assert result.code == 0
     assert f"flox install acme/{CELL}\n" in result.out
     made = f"torchsmith init mine --cell {CELL} && torchsmith apply -w mine"
-    assert f"build {made} && torchsmith build -w mine {CELL} " in " ".join(result.out.split())
+    assert f"build {made} && torchsmith build -w mine {CELL}" in " ".join(result.out.split())
     assert f"{CELL} (torch 2.10.0; also torchvision, torchaudio)" in result.out
     Path("mine").mkdir()
     assert "torchsmith init mine-2 --cell" in call("pick", "--profile", "wide", *ZEN4).out
@@ -192,18 +193,91 @@ def test_conditions_are_never_left_out_of_an_answer(call: Call, tmp_path: Path) 
         ("-p", "real", *ZEN4),
     ],
 )
-def test_an_answer_has_twelve_lines_and_ends_with_the_wheel(
+def test_an_answer_has_twelve_lines_and_begins_with_the_machine(
     machine: tuple[str, ...], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     report = json.loads(call("pick", *machine, "--json").out)
     lines = call("pick", *machine).out.splitlines()
     assert len(lines) <= 12
-    assert lines[:2] == [report["candidates"], report["machine"]]
+    assert lines[0] == report["machine"]
+    assert lines[-1] == report["candidates"] or len(lines) > 10
     for row in report["choice"] or report["create"]:
         assert any(row["name"] in line for line in lines)
-    assert lines[-1].endswith(report["wheels"][-1]["pip"])
+    assert not any(line.endswith("&&") and following[:3] != "   " for line, following in pairwise(lines))
+    # The wheel comes first if it uses the GPUs.
+    pip = next(at for at, line in enumerate(lines) if line.endswith(report["wheels"][0]["pip"]))
+    assert (pip == 2) is not any(wheel["idle"] for wheel in report["wheels"])
     assert len(call("pick", *machine, "--explain").out.splitlines()) > len(lines)
+
+
+def test_several_builds_have_one_command_and_it_runs(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["PATH"]
+    with_tools(monkeypatch, "nix-build")
+    machine = ("--cpu", "zen4", "--gpu", "8x H100 + L4", "--driver", "580")
+    out = call("pick", *machine).out
+    names = call("pick", *machine, "--names").out.split()
+    assert [name.split("-")[3] for name in names] == ["sm89", "sm90"]
+    init, apply, build = (
+        (" ".join(out.split()).partition("  build ")[0]).split(" build torchsmith ")[-1].split(" && ")
+    )
+    assert init == f"init mine --cell {names[0]} --cell {names[1]}"
+    assert apply == "torchsmith apply -w mine"
+    assert build.startswith(f"torchsmith build -w mine {names[0]} {names[1]}")
+    assert "one for all GPUs" in out
+    monkeypatch.setenv("PATH", path)
+    call(*init.split())
+    assert call("list", "-w", "mine", "--names", "pytorch").out.split() == names
+    amd = call("pick", "--cpu", "zen4", "--gpu", "L4 + MI300X", "--driver", "580").out
+    assert "one for all GPUs" not in amd
+
+
+def test_a_newer_torch_is_one_that_the_driver_runs(call: Call) -> None:
+    report = json.loads(call("pick", *ZEN4, "--json").out)
+    assert [wheel["newer"] for wheel in report["wheels"]] == [f"{NEWEST} needs driver 580 or newer"]
+    assert report["newer"].endswith(" 2.12"), "the lines of 2.13 and later have CUDA 13 alone"
+    newest = json.loads(call("pick", *ZEN4, "--driver", "595.58.03", "--json").out)
+    assert [wheel["newer"] for wheel in newest["wheels"]] == [""]
+
+
+def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
+    text = "Architecture: x86_64\nCPU(s): {}\nModel name: AMD EPYC 9654 96-Core Processor\nFlags: {}\n"
+    flags = "fpu sse2 ssse3 cx16 sse4_1 sse4_2 popcnt avx avx2 fma bmi1 bmi2 f16c movbe lm"
+    for cores in (32, 64):
+        Path("lscpu.txt").write_text(text.format(cores, flags))
+        [row] = json.loads(call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090", "--json").out)["choice"]
+        estimate = builtin_catalog().estimates["pytorch-gpu"]
+        assert row["cost"]["cores"] == cores
+        assert row["cost"]["hours"] * cores == pytest.approx(estimate.hours * estimate.cores)
+    assert "h on its 64 cores" in call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090").out
+    assert "h on this machine's" in call("pick", *ZEN4).out
+
+
+@pytest.mark.parametrize("machine", [("Jetson Orin",), ("--gpu", "Jetson AGX Orin", "--driver", "540.4.0")])
+def test_a_jetson_gets_its_makers_wheel_whatever_the_python_here(
+    machine: tuple[str, ...], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: PythonVersion(3, 13))
+    [wheel] = json.loads(call("pick", *machine, "--json").out)["wheels"]
+    assert "jetson" in wheel["pip"]
+    assert "the Python is 3.10" in wheel["assumptions"]
+    assert wheel["drawbacks"] == []
+    out = call("pick", *machine, "--python", "3.13").out
+    assert "stays idle: no wheel uses it for Python 3.13" in out
+
+
+def test_names_and_pip_of_packages_that_cannot_be_had_say_why(call: Call) -> None:
+    both = call("pick", "RTX 4090", "--package", "torchaudio", "--package", "xformers", "--names")
+    assert (both.code, both.out) == (1, "")
+    assert "torchaudio and xformers" in both.err
+    pair = call("pick", *ZEN4, "--package", "torchvision", "--pip")
+    versions = builtin_catalog().lines["2.14"].versions
+    assert pair.out.startswith(
+        f"pip install torch==2.14.1 torchvision=={versions['torchvision']} --index-url"
+    )
+    none = call("pick", *ZEN4, "--package", "xformers", "--pip")
+    assert none.out.startswith("pip install torch==2.14.1 --index-url")
+    assert "no xformers for it is known" in none.err
 
 
 def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
@@ -211,7 +285,9 @@ def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
     assert "saves over the wheel: code for 5 other GPU architectures (1.1 GB installed)" in out
     assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
-    assert f"torchsmith line add {NEWEST.rpartition('.')[0]}" in out
+    assert f"torchsmith pick --torch {NEWEST.rpartition('.')[0]}" in out
+    older = call("pick", "--cpu", "zen4", "--gpu", "none", "--python", "3.9").out
+    assert "(2.8.0, CPU): the last for Python 3.9" in older
 
 
 @pytest.mark.parametrize(("option", "program"), [("--pip", "pip"), ("--uv", "uv pip")])
@@ -262,7 +338,7 @@ def test_a_windows_machine_gets_its_wheel_and_a_word_on_wsl(call: Call) -> None:
     result = call("pick", "--from", "env.txt")
     assert result.code == 1
     assert "WSL2" in result.out
-    assert result.out.rstrip().endswith(f"torch=={NEWEST} --index-url https://download.pytorch.org/whl/cu130")
+    assert f"torch=={NEWEST} --index-url https://download.pytorch.org/whl/cu130\n" in result.out
 
 
 def test_no_variant_for_a_gpu_is_exit_1_with_the_cure_and_the_gpus_build_first(call: Call) -> None:
@@ -318,8 +394,10 @@ def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
     out = call(
         "pick", "--profile", "real", "--explain", "--cpu", "zen4", "--gpu", "L4", "--driver", "580"
     ).out
-    for cell in json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]:
-        assert cell["name"] in out
+    cells = json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]
+    _, _, others = out.partition("not chosen")
+    hidden = sum(map(int, re.findall(r"and (\d+) more", others)))
+    assert hidden + len(set(re.findall(r"pytorch-python\S+?(?=,|\s)", others))) == len(cells) - 1
     assert re.search("avx512 .* avx2 .*general", out)
     assert re.search("120 code .*12.x", out)
 
@@ -604,8 +682,8 @@ def test_features_of_another_kind_of_cpu_describe_another_machine(
 
 def test_gpus_of_amd_are_counted_and_shown_as_those_of_nvidia_are(call: Call) -> None:
     machine = ("--cpu", "zen4", "--gpu", "2x MI300X + L4")
-    _, second, *_ = call("pick", *machine).out.splitlines()
-    assert "2 x MI300X" in second
+    first, *_ = call("pick", *machine).out.splitlines()
+    assert "2 x MI300X" in first
     rows = [
         line.split()[1]
         for line in call("pick", "--facts", *machine).out.splitlines()
@@ -660,11 +738,12 @@ def test_a_product_is_a_selector_of_list_show_and_pick(call: Call) -> None:
     assert call("pick", "GH200", "--names").out == call("pick", "--gpu", "GH200", "--names").out
 
 
-def test_the_first_line_of_pick_says_whose_variants_are_candidates(call: Call) -> None:
-    assert "all possible builds" in call("pick", *ZEN4).out.splitlines()[0]
-    assert "profile real" in call("pick", "-p", "real", *ZEN4).out.splitlines()[0]
-    call("init", ".", "--cell", "pytorch-python313-cuda12_8-sm89-avx512")
-    assert "torchsmith.toml" in call("pick", *ZEN4).out.splitlines()[0]
+def test_the_answer_says_whose_builds_are_candidates_and_a_workspaces_come_first(call: Call) -> None:
+    assert "own build: " in call("pick", *ZEN4).out
+    assert "build of profile real: " in call("pick", "-p", "real", *ZEN4).out
+    assert "all possible builds" in call("pick", "--cpu", "zen4", "--gpu", "none").out.splitlines()[-1]
+    call("init", ".", "--cell", CELL)
+    assert call("pick", *ZEN4).out.splitlines()[1].startswith(f"build of torchsmith.toml: {CELL} ")
 
 
 def test_cover_says_which_machines_get_an_older_torch_and_what_has_no_estimate(call: Call) -> None:

@@ -240,10 +240,10 @@ def test_the_commands_are_those_that_a_person_types() -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
     assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
     here = Environment(nix=True, flox=False, folder="a b")
-    assert build_commands(variant, here) == {
+    assert build_commands([variant], here) == {
         "build": f"torchsmith apply -w 'a b' && torchsmith build -w 'a b' {variant}"
     }
-    assert build_commands(variant, Environment(nix=False, flox=False, folder=".")) == {
+    assert build_commands([variant], Environment(nix=False, flox=False, folder=".")) == {
         "write": "torchsmith apply"
     }
     assert install_command(variant, "") == ""
@@ -252,11 +252,11 @@ def test_the_commands_are_those_that_a_person_types() -> None:
 def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
     here = Environment(nix=True, flox=True, folder=str(tmp_path))
-    assert build_commands(variant, here).keys() == {"build"}
+    assert build_commands([variant], here).keys() == {"build"}
     recipe = here.recipe(variant)
     recipe.parent.mkdir(parents=True)
     recipe.touch()
-    assert build_commands(variant, here).keys() == {"build", "nix", "flox"}
+    assert build_commands([variant], here).keys() == {"build", "nix", "flox"}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
     if facts.features:
         isas = known_isas(facts.features.value, capability_of(facts).system, catalog)
         yield "runs builds for", ", ".join(isas) or "none of the instruction sets here", facts.features.source
+    if facts.cores:
+        yield "CPUs", str(facts.cores.value), facts.cores.source
     if facts.driver:
         yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
     if facts.gpus:

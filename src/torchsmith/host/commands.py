@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -44,33 +45,27 @@ def install_command(variant: Variant, org: str) -> str:
     return f"flox install {org}/{variant.name}" if org else ""
 
 
-def flox_manifest(variant: Variant, companions: tuple[str, ...], org: str, system: str) -> str:
-    """The consumer's manifest.toml of a cell, ready to paste."""
-    rows = "".join(
-        f'{name.split("-", 1)[0]}.pkg-path = "{org}/{name}"\n' for name in (variant.name, *companions)
-    )
-    return f'version = 1\n\n[install]\n{rows}\n[options]\nsystems = ["{system}"]\n'
-
-
 def build_commands(
-    variant: Variant, here: Environment, *, also: tuple[str, ...] = (), included: bool = True
+    variants: Sequence[Variant], here: Environment, *, also: Iterable[str] = (), included: bool = True
 ) -> dict[str, str]:
-    """How to build a cell here, by the tool that does it; what cannot run here is not among them.
+    """How to build cells of a package together here, by the tool that does it; what cannot run here is not
+    among them.
 
-    `also`: other packages of the cell. `included`: the workspace's matrix has the cell. A recipe that does
-    not exist yet is written first.
+    `also`: other packages of the cells. `included`: the workspace's matrix has the cells. Recipes that do not
+    exist yet are written first.
     """
-    names = (variant.name, *also)
+    own = " ".join(variant.name for variant in variants)
+    names = (*own.split(), *also)
+    recipes = [here.recipe(variant) for variant in variants]
     if here.folder is None or not included:
         where = f" -w {here.spare}"
         cells = " ".join(f"--cell {name}" for name in names)
         write = f"torchsmith init {here.spare} {cells} && torchsmith apply{where}"
     else:
         where = "" if here.folder == "." else f" -w {shell_word(here.folder)}"
-        write = "" if here.recipe(variant).exists() else f"torchsmith apply{where}"
+        write = "" if all(recipe.exists() for recipe in recipes) else f"torchsmith apply{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
-    folder = here.recipe(variant).parents[2]
-    flox = f"flox build -d {shell_word(str(folder))} {variant.name}" if here.flox else ""
+    flox = f"flox build -d {shell_word(str(recipes[0].parents[2]))} {own}" if here.flox else ""
     steps = {}
     if here.nix:
         steps["build"] = f"{write} && {build}" if write else build
@@ -79,7 +74,7 @@ def build_commands(
     elif write:
         steps["write"] = write
     if here.nix and not write:
-        steps["nix"] = f"nix-build {shell_word(str(here.recipe(variant)))}"
+        steps["nix"] = f"nix-build {' '.join(shell_word(str(recipe)) for recipe in recipes)}"
     if here.nix and here.flox and not write:
         steps["flox"] = flox
     return steps

@@ -22,22 +22,24 @@ class Cost(msgspec.Struct, frozen=True):
     build_gb: float = 0.0  # free disk that the largest single build needs
     store_gb: float = 0.0
     not_estimated: tuple[str, ...] = ()  # variants without an estimate
+    stated: bool = False  # the cores are those of a machine that a report describes
 
     def __str__(self) -> str:
         if not self.cores:
             return "not estimated"
         unknown = counted(len(self.not_estimated), "build")
         missing = f"; {unknown} not estimated: {some_of(self.not_estimated)}" if self.not_estimated else ""
-        cores = counted(self.cores, "core")
+        whose = "its" if self.stated else "this machine's"
         return (
-            f"about {self.hours:.1f} h on {cores} with {self.memory_gb:.0f} GB of memory;"
+            f"about {self.hours:.1f} h on {whose} {counted(self.cores, 'core')} with"
+            f" {self.memory_gb:.0f} GB of memory;"
             f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
         )
 
 
-def cost_of(variants: Sequence[Variant], catalog: Catalog) -> Cost:
-    """Return the cost of these variants together, on the cores of this machine."""
-    cores = usable_cores()
+def cost_of(variants: Sequence[Variant], catalog: Catalog, stated: int = 0) -> Cost:
+    """Return the cost of these variants together, on the cores that are stated, else on this machine's."""
+    cores = stated or usable_cores()
     rows = [estimate_of(variant, catalog) for variant in variants]
     known = [row for row in rows if row is not None]
     missing = (variant.name for variant, row in zip(variants, rows, strict=True) if row is None)
@@ -48,4 +50,5 @@ def cost_of(variants: Sequence[Variant], catalog: Catalog) -> Cost:
         build_gb=max((row.build_gb for row in known), default=0.0),
         store_gb=sum((row.store_gb for row in known), 0.0),
         not_estimated=tuple(missing),
+        stated=bool(stated),
     )

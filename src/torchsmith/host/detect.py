@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from torchsmith.core.cores import usable_cores
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.files import read_bytes
 from torchsmith.core.problem import Problem
@@ -50,6 +51,10 @@ class ThisMachine:
         except Problem:
             return None
 
+    def cores(self) -> int:
+        """The cores that programs may use."""
+        return usable_cores()
+
     def glibc(self) -> str | None:
         """The C library's version."""
         try:
@@ -68,6 +73,7 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
         os=_line(machine, "/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         glibc=fact_of(machine.glibc(), "the C library"),
+        cores=Fact(machine.cores(), "the scheduler"),
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))

@@ -92,6 +92,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     cpu_id: Fact[str] | None = None  # vendor/family/model/stepping, or implementer/part
     microarchitecture: Fact[str] | None = None  # a name in cpus.toml
     features: Fact[frozenset[str]] | None = None  # as /proc/cpuinfo spells them
+    cores: Fact[int] | None = None  # that the system shows, as lscpu counts its CPUs
     driver: Fact[DriverVersion] | None = None
     gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
     non_nvidia_gpus: Fact[tuple[str, ...]] | None = (
@@ -114,7 +115,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
 
 _FIRST_WINS = (
     *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "os", "glibc"),
-    *("windows", "instance", "l4t"),
+    *("windows", "instance", "l4t", "cores"),
 )
 _COMPARED = ("system", "cpu_id")  # two values of these mean two machines
 

@@ -127,7 +127,8 @@ class Pick(msgspec.Struct, frozen=True):
     def cost(self, variant: Variant, catalog: Catalog) -> Cost:
         """What building a cell costs, with the other packages that were asked for and what they need."""
         needed = {below.name: below for package in self.stack for below in catalog.below(package)}
-        return cost_of([variant.of(package) for package in needed.values()], catalog)
+        cores = self.facts.cores.value if self.facts.cores else 0
+        return cost_of([variant.of(package) for package in needed.values()], catalog, cores)
 
     @property
     def served(self) -> bool:

@@ -154,8 +154,7 @@ def _check_gpus(
         verdict = gpu_code_runs("cubin", GpuTarget(target.sm), catalog.gpus.get(target.sm), gpu)
         if verdict:
             compatible.append(sm)
-            name = next((name for name, own in host.named if own == sm), sm)
-            case.pro.append(f"your {name} runs code for {target.sm}")
+            case.pro.append(f"your {host.called(sm)} runs code for {target.sm}")
         else:
             refused.append(verdict.reason)
     if not exact and not compatible:

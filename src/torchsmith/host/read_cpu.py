@@ -74,6 +74,7 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
         cpu_name=fact_of("" if name.startswith(NO_NAMES) else name, source),
         cpu_id=fact_of(id_, source),
         features=fact_of(features, source),
+        cores=fact_of(int(cores), source) if (cores := first.get("cpu(s)", "")).isdigit() else None,
         cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )

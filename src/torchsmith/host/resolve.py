@@ -57,10 +57,14 @@ class Capability(msgspec.Struct, frozen=True):
         """The architectures of all of its GPUs, each once."""
         return (*(self.sms or ()), *dict.fromkeys(arch for _, arch in self.targets))
 
+    def called(self, arch: GpuArch) -> str:
+        """The name of a GPU by its architecture; that, if the GPU has none."""
+        return next((name for name, own in (*self.named, *self.targets) if own == arch), str(arch))
+
     def code_for(self, arch: GpuArch) -> str:
         """That a build has code for one of its GPUs."""
-        name = next((name for name, own in (*self.named, *self.targets) if own == arch), "")
-        return f"native code for your {name} ({arch})" if name else f"native code for {arch}"
+        name = self.called(arch)
+        return f"native code for {arch}" if name == arch else f"native code for your {name} ({arch})"
 
 
 def capability_of(facts: HostFacts) -> Capability:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from torchsmith.catalog import Catalog, Gpu, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.facts import Wheel
+from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog.facts import CudaToolkit, Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.catalog.runs import (
@@ -34,6 +34,7 @@ class WheelWish(msgspec.Struct, frozen=True):
     python: PythonVersion | None = None
     torch: str = ""  # a release, or the beginning of one: 2.12
     glibc: str = ""  # the machine's own
+    packages: tuple[str, ...] = ()  # to install beside torch
 
 
 class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     installed_mb: int  # without NVIDIA's own packages
     assumptions: tuple[str, ...]
     drawbacks: tuple[str, ...]
+    idle: tuple[str, ...]  # GPUs that it does not use
+    newer: str  # a newer release that another driver would run, and which; empty: there is none
     unused: int  # GPU architectures that it has code for and the machine does not use
     unproved: str
     source: str
@@ -59,22 +62,35 @@ class _Offer(msgspec.Struct, frozen=True):
     wheel: Wheel
     conditions: tuple[str, ...] = ()
     drawbacks: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
     unused: int = 0
 
-    def report(self) -> WheelOffer:
-        index, (download, installed) = self.wheel.index, self.wheel.sizes_mb
+    def report(self, wish: WheelWish, catalog: Catalog, newer: str) -> WheelOffer:
+        index, torch, (download, installed) = self.wheel.index, self.wheel.torch, self.wheel.sizes_mb
+        # The releases that belong to a torch are those that the wheels on the Python index ask for.
+        versions = next((line.versions for line in catalog.releases if line.torch == torch), {})
+        pairs = [f" {name}=={versions[name]}" for name in wish.packages if name in versions]
+        install = self.wheel.install.replace(f"torch=={torch}", f"torch=={torch}{''.join(pairs)}", 1)
+        drawbacks = [f"no {name} for it is known" for name in wish.packages if name not in versions]
+        known = [name for name, release in catalog.wheel_releases.items() if wish.python in release.pythons]
+        if wish.python and torch == max(known, key=version_key) != max(
+            catalog.wheel_releases, key=version_key
+        ):
+            drawbacks.append(f"the last for Python {wish.python}")
         return WheelOffer(
-            torch=self.wheel.torch,
+            torch=torch,
             cuda=str(index.cuda or ""),
             rocm=index.rocm,
             gpu=index.gpu,
-            pip=f"pip {self.wheel.install}",
-            uv=f"uv pip {self.wheel.install}",
+            pip=f"pip {install}",
+            uv=f"uv pip {install}",
             pythons=self.wheel.pythons,
             download_mb=download,
             installed_mb=installed,
             assumptions=self.conditions,
-            drawbacks=self.drawbacks,
+            drawbacks=(*self.drawbacks, *drawbacks),
+            idle=self.idle,
+            newer=newer,
             unused=self.unused,
             unproved=self.wheel.unproved,
             source=index.source,
@@ -87,20 +103,22 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     None if the machine has a GPU and it is not known which."""
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
+    wish = wish or WheelWish()
     likely = LIKELY.get(host.system)
     assumed = [f"the machine is {likely}"] if likely else []
     candidates = [
         _Offer(wheel, (*assumed, *conditions))
         for wheel in catalog.published_wheels.values()
         if wheel.index.system == (likely or host.system)
-        and (conditions := _conditions(wheel, host, wish or WheelWish())) is not None
+        and (conditions := _conditions(wheel, host, wish)) is not None
     ]
     nvidia = [offer for offer in (_on_nvidia(one, host, catalog) for one in candidates) if offer]
     found = [min(nvidia, key=lambda offer: _nvidia_key(offer, host, catalog))] if nvidia else []
     others = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
     found += [offer for offer in others if offer][:1]
-    found = found or [_on_cpu(one, host) for one in candidates if _for_cpu(one.wheel)][:1]
-    return [offer.report() for offer in found]
+    found = found or [_on_cpu(one, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
+    wheels = [one.wheel for one in candidates]
+    return [one.report(wish, catalog, _needs_driver(one.wheel, wheels, host, catalog)) for one in found]
 
 
 def _conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str] | None:
@@ -115,37 +133,65 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str] | 
     missing = set(wheel.release.needs.get(wheel.index.system, ())) - (host.features or set())
     if missing and host.features is not None and not host.cut:
         return None
-    return [f"the CPU has {', '.join(sorted(missing))}"] if missing else []
+    pythons = () if wish.python else wheel.index.pythons
+    python = [f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []
+    return [*python, f"the CPU has {', '.join(sorted(missing))}"] if missing else python
 
 
 def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     """The offer if the wheel uses every NVIDIA GPU with this driver."""
-    wheel, sms = offer.wheel, host.sms or ()
+    wheel = offer.wheel
     toolkit = catalog.cuda.get(wheel.index.cuda) if wheel.index.cuda else None
-    if toolkit is None or not sms:
+    used = _code_used(wheel, host, catalog)
+    if toolkit is None or not used:
         return None
-    gpus = [gpu for sm in sms if (gpu := catalog.gpus.get(sm) or _retired(sm, catalog))]
-    used = [_code_for(gpu, wheel, catalog) for gpu in gpus]
-    if len(gpus) < len(sms) or None in used:
-        return None
-    drawbacks = [
-        f"{gpu.name} runs code that was compiled for {sm}"
-        for gpu, sm in zip(gpus, used, strict=True)
-        if gpu.sm != sm
-    ]
-    least, _ = drivers_of(toolkit, windows=host.windows)
-    needed, text = driver_condition(max((least, *(gpu.min_driver for gpu in gpus))), gpus, catalog)
+    gpus = [gpu for gpu, _ in used]
+    drawbacks = [f"your {host.called(gpu.sm)} runs its code for {sm}" for gpu, sm in used if gpu.sm != sm]
+    needed, text = driver_condition(_least_driver(toolkit, gpus, host), gpus, catalog)
     if host.driver is not None:
         verdict = driver_runs(toolkit, host.driver, windows=host.windows)
         too_old = any(driver_reaches(host.driver, gpu.min_driver) is False for gpu in gpus)
         too_new = any(driver_ended(host.driver, gpu) for gpu in gpus)
         if isinstance(verdict, RunsNot) or too_old or too_new:
             return None
-        drawbacks += [verdict.reason] if verdict.how == "compatible" else []
+        own = any(gpu.tegra for gpu in gpus) and toolkit.version <= _cuda_of_jetpack(host.driver, catalog)
+        drawbacks += [verdict.reason] if verdict.how == "compatible" and not own else []
     conditions = [text for _, text in host.spoken]
     conditions += [text] if host.driver is None or driver_reaches(host.driver, needed) is None else []
-    unused = len(set(wheel.index.sms) - set(used))
-    return _Offer(wheel, (*offer.conditions, *conditions), tuple(drawbacks), unused)
+    unused = len(set(wheel.index.sms) - {sm for _, sm in used})
+    return _Offer(wheel, (*offer.conditions, *conditions), tuple(drawbacks), unused=unused)
+
+
+def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
+    """Every NVIDIA GPU with the architecture whose code it runs; empty if the wheel lacks code for one."""
+    gpus = [gpu for sm in host.sms or () if (gpu := catalog.gpus.get(sm) or _retired(sm, catalog))]
+    used = [(gpu, sm) for gpu in gpus if (sm := _code_for(gpu, wheel, catalog))]
+    return used if len(used) == len(host.sms or ()) else []
+
+
+def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -> DriverVersion:
+    """The oldest driver that runs a CUDA release on these GPUs."""
+    return max((drivers_of(toolkit, windows=host.windows)[0], *(gpu.min_driver for gpu in gpus)))
+
+
+def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
+    """The CUDA release that a Jetson's driver came with; 0.0 if the catalog does not know it."""
+    packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(driver.parts[0]))
+    return CudaVersion.parse(next((pack.cuda for pack in packs), "0.0"))
+
+
+def _needs_driver(offered: Wheel, wheels: Iterable[Wheel], host: Capability, catalog: Catalog) -> str:
+    """The newest release with code for the machine's GPUs, if it is newer than what is offered, and the
+    driver without which it does not run."""
+    needed: dict[str, list[DriverVersion]] = {}
+    for wheel in wheels:
+        gpus = [gpu for gpu, _ in _code_used(wheel, host, catalog) if not gpu.tegra]
+        if gpus and wheel.index.cuda and version_key(wheel.torch) > version_key(offered.torch):
+            driver = _least_driver(catalog.cuda[wheel.index.cuda], gpus, host)
+            if host.driver is None or driver_reaches(host.driver, driver) is False:
+                needed.setdefault(wheel.torch, []).append(driver)
+    torch = max(needed, key=version_key, default="")
+    return f"{torch} needs driver {min(needed[torch])} or newer" if torch else ""
 
 
 def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[object, ...]:
@@ -232,14 +278,17 @@ def _for_cpu(wheel: Wheel) -> bool:
     return not (wheel.index.cuda or wheel.index.rocm or wheel.index.parts)
 
 
-def _on_cpu(offer: _Offer, host: Capability) -> _Offer:
-    idle = ", ".join(_idle(host))
+def _on_cpu(offer: _Offer, host: Capability, wish: WheelWish, catalog: Catalog) -> _Offer:
+    idle = tuple(_idle(host))
     by = f" with driver {host.driver}" if host.driver else ""
-    drawbacks = (f"{idle} stays idle: no wheel uses it{by}",) if idle else ()
-    return _Offer(offer.wheel, offer.conditions, drawbacks)
+    if idle and wish.python:
+        others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
+        by = by if any(wheel.idle for wheel in others) else f" for Python {wish.python}"
+    drawbacks = (f"{', '.join(idle)} stays idle: no wheel uses it{by}",) if idle else ()
+    return _Offer(offer.wheel, offer.conditions, drawbacks, idle)
 
 
 def _idle(host: Capability) -> Iterator[str]:
-    yield from map(str, host.sms or ())
+    yield from map(host.called, host.sms or ())
     if not (host.system or "").endswith("-darwin"):
         yield from host.non_nvidia_gpus

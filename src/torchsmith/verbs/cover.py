@@ -123,7 +123,7 @@ def cover(request: CoverRequest) -> CoverReport:
         ),
         builds={cell.name: cell.line for cell in model.with_companions(chosen)},
         packages=[package.name for package in model.packages],
-        create=build_commands(Variant.parse(missing[0], catalog), here, also=missing[1:], included=False)
+        create=build_commands([Variant.parse(missing[0], catalog)], here, also=missing[1:], included=False)
         if missing
         else {},
         curve=model.curve(request.curve) if request.curve else (),

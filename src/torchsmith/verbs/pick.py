@@ -10,16 +10,16 @@ from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from torchsmith.catalog import Catalog, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
 from torchsmith.catalog.axes import BadValue
-from torchsmith.catalog.ranges import is_release, version_key
+from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import columns, command, command_lines, exit_if, print_json, warn, write
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
-from torchsmith.core.text import counted
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
 from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on
@@ -81,7 +81,8 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
     torch: str  # the release
     assumptions: Sequence[str]  # what must be true for it that is not known
     cost: Cost  # of building it
-    commands: dict[str, str]  # what installs and builds it, by tool; only those that can run here
+    # By tool what installs it, and of the first row what builds all rows together; only what can run here.
+    commands: dict[str, str]
     gpus: Sequence[str] = ()
     compiled_for: Sequence[str] = ()
     idle: Sequence[str] = ()  # GPUs that it leaves idle: it runs on the CPU alone
@@ -97,6 +98,8 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     FORMAT: ClassVar = 5
     host: HostFacts
     candidates: str  # whose matrix they are from
+    matrix: str  # the same in a word or two; empty: all possible builds
+    in_workspace: bool  # it is a torchsmith.toml
     machine: str  # in a line
     gpus_known: bool
     served: bool  # a build runs here, and every GPU has one that uses it
@@ -114,16 +117,9 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     impossible: Sequence[CandidateRow]  # what would suit and cannot be built
     create: Sequence[BuildRow]
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
-    newer: str  # the command that adds a newer torch than the choice has; empty: there is none
+    newer: str  # the command that says what a newer torch that runs here lacks; empty: there is none
     not_chosen: Sequence[CandidateRow]  # with --explain
     no_tools: bool  # neither Nix nor Flox is installed
-
-
-def _whose(opened: Workspace, profile: str | None) -> str:
-    """Which builds are candidates, in words."""
-    if opened.root:
-        return f"the builds of {opened.source.name}"
-    return f"profile {profile}" if profile else "all possible builds (no torchsmith.toml here)"
 
 
 def pick(request: PickRequest | None = None) -> PickReport:
@@ -164,11 +160,22 @@ def pick(request: PickRequest | None = None) -> PickReport:
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
         missing = [*why_none(request.torch, request.python, catalog)]
-    choice = [_chosen(assigned, answer, catalog, here) for assigned in answer.choice.variants]
+    assigned = answer.choice.variants
+    choice = [_chosen(one, answer, catalog, here) for one in assigned]
+    create = [_create(fit, answer, opened) for fit in answer.wanted]
+    # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
+    flox = any(_by_flox(one.fit, catalog) for one in assigned)
+    tools = msgspec.structs.replace(here, nix=here.nix and not flox)
+    _add_commands(choice, [one.fit for one in assigned], answer, tools, included=True)
+    _add_commands(create, answer.wanted, answer, here, included=False)
     wheels = _wheels(answer, python, request, catalog)
+    matrix = opened.source.name if opened.root else f"profile {request.profile}" if request.profile else ""
+    whose = f"the builds of {matrix}" if matrix else "all possible builds (no torchsmith.toml here)"
     return PickReport(
         host=answer.facts,
-        candidates=f"candidates: {_whose(opened, request.profile)}",
+        candidates=f"candidates: {whose}",
+        matrix=matrix,
+        in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
         served=answer.served,
@@ -184,9 +191,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
         missing=missing,
         nearest=nearest,
         impossible=impossible,
-        create=[_create(fit, answer, here, opened) for fit in answer.wanted],
+        create=create,
         wheels=wheels,
-        newer=_newer(choice, wheels, catalog),
+        newer=_newer(answer, catalog),
         not_chosen=[*_not_chosen(answer, catalog)] if request.explain else (),
         no_tools=not here.nix and not here.flox,
     )
@@ -213,30 +220,39 @@ def _python(text: str) -> PythonVersion:
 def _wheels(
     answer: host.Pick, python: PythonVersion | None, request: PickRequest, catalog: Catalog
 ) -> list[WheelOffer]:
-    """The wheels that run; the active environment's Python counts if there are any for it."""
+    """The wheels that run; the active environment's Python counts if one for it uses the GPU."""
     glibc = answer.facts.glibc.value if answer.facts.glibc else ""
-    wish = WheelWish(python, request.torch, glibc)
+    packages = tuple(name for name in request.package if name != catalog.torch.name)
+    wish = WheelWish(python, request.torch, glibc, packages)
     found = wheels_for(answer.host, catalog, wish)
-    if found or request.python:
+    if request.python or (found and not any(wheel.idle for wheel in found)):
         return found
-    return wheels_for(answer.host, catalog, msgspec.structs.replace(wish, python=None))
+    others = wheels_for(answer.host, catalog, msgspec.structs.replace(wish, python=None))
+    return others if not found or not any(wheel.idle for wheel in others) else found
 
 
-def _newer(choice: Sequence[BuildRow], wheels: Sequence[WheelOffer], catalog: Catalog) -> str:
-    """The command that adds the newest torch, if neither a build nor the catalog has a nixpkgs for it."""
-    newest = max((line.torch for line in catalog.releases), key=version_key, default="")
-    newest = max((newest, *(wheel.torch for wheel in wheels)), key=version_key)
-    newest = ".".join(newest.split(".")[:2])
-    built = any(is_release(row.torch, newest) for row in choice)
-    return "" if built else f"torchsmith line add {newest}"
+def _newer(answer: host.Pick, catalog: Catalog) -> str:
+    """The command that says what the newest torch that runs here lacks, if it is newer than what is chosen."""
+    chosen = [catalog.lines[one.fit.cell.line] for one in answer.choice.variants if one.fit.cell.line]
+    machine, sms = answer.host, answer.host.sms or ()
+    for line in catalog.releases if chosen else ():
+        toolkits = [
+            catalog.cuda[cuda] for text in line.cuda if (cuda := CudaVersion.parse(text)) in catalog.cuda
+        ]
+        runs = not sms or any(
+            all(map(toolkit.compiles, sms)) and (not machine.driver or driver_runs(toolkit, machine.driver))
+            for toolkit in toolkits
+        )
+        if line in chosen:
+            return ""
+        if runs:
+            return f"torchsmith pick --torch {line.name}"
+    return ""
 
 
 def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: Environment) -> BuildRow:
     fit, variant = assigned.fit, assigned.fit.variant
     line = catalog.lines.get(fit.cell.line)
-    build = line.build_for(variant.toolkit) if line else None
-    # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
-    tools = msgspec.structs.replace(here, nix=False) if build and build.style == "flox" else here
     install = install_command(variant, here.org)
     companions = tuple(name for name in answer.companions if name.endswith(variant.cell))
     return BuildRow(
@@ -249,19 +265,39 @@ def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: 
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(variant, catalog),
         companions=companions,
-        commands=({"install": install} if install else {})
-        | build_commands(variant, tools, also=answer.also(variant)),
+        commands={"install": install} if install else {},
         audit=_audit_findings(here.recipe(variant), here),
     )
 
 
-def _create(fit: Compatible, answer: host.Pick, here: Environment, opened: Workspace) -> BuildRow:
+def _by_flox(fit: Compatible, catalog: Catalog) -> bool:
+    line = catalog.lines.get(fit.cell.line)
+    build = line.build_for(fit.variant.toolkit) if line else None
+    return build is not None and build.style == "flox"
+
+
+def _add_commands(
+    rows: Sequence[BuildRow],
+    fits: Sequence[Compatible],
+    answer: host.Pick,
+    here: Environment,
+    *,
+    included: bool,
+) -> None:
+    """Give the first row the commands that build all of them together."""
+    variants = [fit.variant for fit in fits]
+    also = [name for variant in variants for name in answer.also(variant)]
+    if rows:
+        rows[0].commands.update(build_commands(variants, here, also=also, included=included))
+
+
+def _create(fit: Compatible, answer: host.Pick, opened: Workspace) -> BuildRow:
     return BuildRow(
         name=fit.variant.name,
         torch=opened.catalog.lines[fit.cell.line].torch,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(fit.variant, opened.catalog),
-        commands=build_commands(fit.variant, here, also=answer.also(fit.variant), included=False),
+        commands={},
         file=opened.adds(fit.variant),
     )
 
@@ -321,8 +357,13 @@ def run(
     if pip or uv:
         for wheel in report.wheels[:1]:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            for text in (*(f"provided that {text}" for text in wheel.assumptions), *wheel.drawbacks):
-                warn(f"note: {text}")
+            for text in (
+                *(f"provided that {text}" for text in wheel.assumptions),
+                *wheel.drawbacks,
+                wheel.newer,
+            ):
+                if text:
+                    warn(f"note: {text}")
         if not report.wheels:
             wanted = f" of torch {request.torch}" if request.torch else ""
             wanted += f" for Python {request.python}" if request.python else ""
@@ -331,6 +372,8 @@ def run(
         return
     if names:
         sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))
+        for text in _why_missing(report) if not report.served else ():
+            warn(text)
     elif json:
         print_json(report, sort=True)
     else:
@@ -340,7 +383,8 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """A line of the answer; those of the highest rank are left out first, conditions (1) never."""
+    """A line of the answer, or a command of several; those of the highest rank are left out first, conditions
+    (1) never."""
 
     text: str
     style: str = ""
@@ -349,21 +393,24 @@ class AnswerLine:
 
 
 def _print_report(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, the builds with their commands, and PyTorch's wheels."""
-    first = [AnswerLine(report.candidates, "dim"), AnswerLine(report.machine, "dim")]
-    lines = [*first, *_build_lines(report, everything=everything)]
+    """Print the machine, PyTorch's wheels, and the builds with their commands; those of a workspace, and what
+    uses a GPU that the wheels leave idle, come before the wheels."""
     wheels = [*_wheel_lines(report, everything=everything)]
-    shown = lines
-    while not everything and len(shown) + len(wheels) > ROOM:
-        place, last = max(enumerate(shown), key=lambda row: (row[1].rank, row[0]))
+    builds = [*_build_lines(report, everything=everything)]
+    builds_first = report.in_workspace or any(wheel.idle for wheel in report.wheels)
+    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if builds_first else wheels + builds)]
+    lines.append(AnswerLine(report.candidates, "dim", rank=5))
+    while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
+        place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
         if last.rank < LEAST_DROPPED:
             break
-        shown = [*shown[:place], *shown[place + 1 :]]
-    for line in (*shown, *wheels):
+        del lines[place]
+    for line in lines:
         write(line.text, line.style, wrap=line.wrap)
     if everything:
         write(f"for {report.workload} use: {report.workload_why}", "dim")
-        rows = [(row.name, row.why) for row in report.not_chosen]
+        reasons = grouped((row.why, row.name) for row in report.not_chosen)
+        rows = [(some_of(names, FEW), why) for why, names in reasons.items()]
         columns([[("not chosen", "cyan"), ("why", "cyan")], *rows])
     notes = [note for note in report.host.notes if report.choice or not note.gpu]
     few = notes if everything or len(notes) <= FEW else notes[: FEW - 1]
@@ -394,7 +441,7 @@ def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
     if report.served:
         yield from _missing_lines(report)
     if report.newer and report.choice:
-        yield AnswerLine(f"newer torch, in a workspace: {report.newer}", rank=5)
+        yield AnswerLine(f"newer torch, and what it lacks: {report.newer}", rank=5)
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
         yield AnswerLine(text, "yellow", rank=2)
@@ -402,12 +449,13 @@ def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
 
 def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
     several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
-    first = chosen == report.choice[0]
+    first, last = chosen == report.choice[0], chosen == report.choice[-1]
     also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
     words = [f"torch {chosen.torch}"] * bool(chosen.torch) + [f"also {also}"] * bool(also)
     release = f" ({'; '.join(words)})" if words else ""
     conditions = f"provided that {'; '.join(chosen.assumptions)}" if chosen.assumptions else ""
-    headline = f"{chosen.name}{several}{release}"
+    heading = f"build of {report.matrix}" if report.matrix else "own build"
+    headline = f"{heading}{several}: {chosen.name}{release}"
     yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
     if chosen.idle:
         yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow", rank=1)
@@ -417,32 +465,41 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
         yield AnswerLine(f"  {conditions}", "yellow", rank=1)
     for text in chosen.audit:
         yield AnswerLine(f"  audit: {text}", "yellow", rank=1)
+    if not last:
+        return
     wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
-    if wheel:
+    if wheel and first:
         size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
         others = counted(wheel.unused, "other GPU architecture")
         yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
     if report.bundled:
         yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
-    yield AnswerLine(f"  to build: {chosen.cost}", rank=3)
+    each = "" if first else ", each"
+    yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
     second = bool(chosen.idle and report.create)  # another build would use the GPU
-    short = {
-        name: text for name, text in chosen.commands.items() if everything or name not in ("nix", "flox")
+    commands = {
+        name: text
+        for row in report.choice
+        for name, text in row.commands.items()
+        if everything or name not in ("nix", "flox")
     }
-    yield from _commands(short, rank=4 if second else 0 if first else 2)
+    yield from _commands(commands, rank=4 if second else 0)
+
+
+def _why_missing(report: PickReport) -> Iterator[str]:
+    """Yield what is not served and why, and what would suit and cannot be built."""
+    yield from report.missing
+    yield from (f"nearest: {row.name}: {row.why}" for row in report.nearest)
+    yield from (f"{row.name} cannot be built: {row.why}" for row in report.impossible)
 
 
 def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
     """Yield what is not served, the nearest builds, and what to make."""
-    for text in report.missing:
+    for text in _why_missing(report):
         yield AnswerLine(text, "yellow", rank=1)
-    for row in report.nearest:
-        yield AnswerLine(f"nearest: {row.name}: {row.why}", rank=1)
-    for row in report.impossible:
-        yield AnswerLine(f"{row.name} cannot be built: {row.why}", "yellow", rank=2)
     better = "would be compiled for this GPU" if report.served else "would run here"
     for wanted in report.create:
-        yield AnswerLine(f"{wanted.name} {better}", "bold green")
+        yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
         if wanted.assumptions:
             yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
         yield AnswerLine(f"  to build: {wanted.cost}", rank=3)
@@ -450,21 +507,26 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
             then = command("apply", workspace=Path(wanted.file).parent)
             add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
             yield AnswerLine(add)
+    for wanted in report.create[:1]:
         yield from _commands(wanted.commands, rank=2 if wanted.file else 0)
 
 
 def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
     for wheel in report.wheels:
         kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
-        conditions = f" provided that {'; '.join(wheel.assumptions)}" if wheel.assumptions else ""
-        yield AnswerLine(f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'}):{conditions}", "bold")
-        for text in wheel.drawbacks if everything else ():
-            yield AnswerLine(f"  {text}")
+        texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
+        alone = len(report.wheels) == 1 and not wheel.idle
+        texts += ["one for all GPUs"] if len(report.choice) > 1 and alone else []
+        about = "; ".join((*wheel.drawbacks, *texts))
+        headline = f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'})"
+        yield AnswerLine(f"{headline}: {about}" if about else headline, "bold")
         if everything and wheel.unproved:
             yield AnswerLine(f"  {wheel.unproved}", "yellow")
         yield from _commands({"pip": wheel.pip})
+        if wheel.newer:
+            yield AnswerLine(f"  {wheel.newer}", rank=3)
 
 
 def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
-    for text in command_lines(commands):
-        yield AnswerLine(text, rank=rank, wrap=False)
+    for label, text in commands.items():
+        yield AnswerLine("\n".join(command_lines({label: text})), rank=rank, wrap=False)

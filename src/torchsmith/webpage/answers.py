@@ -204,4 +204,4 @@ def _commands(own: Iterable[Cell], here: Environment) -> list[str]:
     cell = next(iter(own), None)
     if cell is None:
         return []
-    return [command.replace(cell.name, "{name}") for command in build_commands(cell.variant, here).values()]
+    return [command.replace(cell.name, "{name}") for command in build_commands([cell.variant], here).values()]
