@@ -232,7 +232,7 @@ def _wheels(
 
 
 def _newer(answer: host.Pick, catalog: Catalog) -> str:
-    """The command that says what the newest torch that runs here lacks, if it is newer than what is chosen."""
+    """The command that says what the newest torch that runs here lacks; empty if that is chosen."""
     chosen = [catalog.lines[one.fit.cell.line] for one in answer.choice.variants if one.fit.cell.line]
     machine, sms = answer.host, answer.host.sms or ()
     for line in catalog.releases if chosen else ():
