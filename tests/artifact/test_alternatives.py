@@ -35,6 +35,13 @@ def test_without_a_variant_each_library_is_told_for_itself(wheel: Path) -> None:
     }
 
 
+def test_a_gpu_is_judged_by_each_of_the_libraries_that_replace_each_other(wheel: Path) -> None:
+    report = verify(wheel, None, CATALOG)
+    found = {service.sm: service for service in report.services}
+    assert found["sm80"].libraries == {"native": 1, "no": 2}
+    assert (found["sm89"].serving, found["sm60"].serving) == (1, 0)
+
+
 def test_with_one_the_library_of_its_cuda_is_judged_alone(wheel: Path) -> None:
     right = judged(wheel, "bitsandbytes-python313-cuda12_8-sm90-avx2")
     assert (check(right, "gpu").status, list(right.gpu_by_library)) == (

@@ -277,11 +277,11 @@ def mac(folder: Path, library: bytes) -> Path:
         (elves.macho(inside=elves.metallib()), set()),
         (elves.macho(), set()),  # its shaders are compiled when it runs
         (elves.macho(inside=elves.metallib(system=0x82)), {"gpu"}),
-        (elves.macho(cpu=0x01000007), {"machine"}),
+        (elves.macho(cpu=0x01000007), {"system", "architecture"}),
         (elves.macho(platform=2), {"intact"}),
         (elves.macho()[:40], {"intact"}),
-        (elves.Library().build(), {"machine"}),
-        (elves.hip_library(BOTH), {"machine", "gpu"}),
+        (elves.Library().build(), {"system", "architecture"}),
+        (elves.hip_library(BOTH), {"system", "architecture", "gpu"}),
     ],
 )
 def test_a_build_for_a_mac_is_judged_by_its_libraries_and_metal_s(
@@ -297,7 +297,7 @@ def test_a_build_for_a_mac_is_judged_by_its_libraries_and_metal_s(
 )
 def test_a_build_for_a_mac_is_refused_under_every_other_name(name: str, tmp_path: Path) -> None:
     report = judged(mac(tmp_path, elves.macho(inside=elves.metallib())), name)
-    assert "wrong" in {found.status for found in report.checks if found.id == "machine"}
+    assert "wrong" in {found.status for found in report.checks if found.id in ("machine", "system")}
 
 
 @settings(max_examples=100)

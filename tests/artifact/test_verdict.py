@@ -62,7 +62,8 @@ def service(report: Report, sm: str) -> Service:
 
 
 def native(report: Report) -> list[str]:
-    return [str(service.sm) for service in report.services if service.verdict == "native"]
+    """The GPUs that need to compile nothing."""
+    return [service.sm for service in report.services if service.verdict in ("native", "compatible")]
 
 
 def test_a_build_for_its_gpu_is_right(tmp_path: Path) -> None:
@@ -79,6 +80,27 @@ def test_code_for_another_gpu_of_the_generation_runs_but_breaks_the_promise(tmp_
     assert "sm89" in native(report)
     assert check(report, "gpu").status == "wrong"
     assert not service(report, "sm89").exact
+
+
+def test_a_gpu_with_code_of_its_own_in_few_containers_runs_compatible_code(tmp_path: Path) -> None:
+    """PyTorch's wheels have code for sm89 in 3 of 568 containers."""
+    few, rest = [elves.entry(86), elves.entry(89)], [elves.entry(86)]
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(few, *[rest] * 9)})
+    report = judged(path, "pytorch-python313-cuda13_0-sm89-avx2")
+    found = service(report, "sm89")
+    assert (found.verdict, found.native, found.compatible, found.by) == ("compatible", 1, 9, ("sm86",))
+    assert service(report, "sm86").verdict == "native"
+    assert "1 of 10 containers have native code for sm89" in check(report, "gpu").text
+    assert not [found for found in report.checks if found.id == "waste"], "a 4090 runs what is for sm86"
+
+
+def test_code_for_one_maker_is_not_missed_in_libraries_for_another(tmp_path: Path) -> None:
+    hip = elves.hip_library(elves.bundle("gfx942"))
+    path = site(
+        tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90)]), "torch/lib/libtorch_hip.so": hip}
+    )
+    report = verify(path, None, CATALOG)
+    assert (service(report, "sm90").verdict, service(report, "gfx942").verdict) == ("native", "native")
 
 
 def test_code_for_another_gpu_does_not_run(tmp_path: Path) -> None:
@@ -136,7 +158,7 @@ def test_code_for_other_targets_is_waste_in_bytes(tmp_path: Path) -> None:
     ]
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(entries)})
     waste = check(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "waste")
-    assert re.fullmatch("3 MiB of 3 MiB .*: 80, 90", waste.text)
+    assert re.fullmatch("3 MiB of 3 MiB .*: sm80, sm90", waste.text)
 
 
 def test_gpu_code_in_a_cpu_build_is_wrong(tmp_path: Path) -> None:

@@ -24,12 +24,6 @@ HARMLESS = (  # options that choose no instructions beyond the set
 )
 NO_RECORD = "this build does not record its flags"
 
-GROUP_TITLES: dict[CodeGroup, str] = {
-    "own": "its own functions",
-    "shared": "functions shared with dispatched units",
-    "unnamed": "code without names",
-}
-
 
 def combined(build: Inspection) -> CpuCode | None:
     """The CPU code of all own libraries together; None if none was read."""
@@ -103,7 +97,7 @@ def flags_check(lines: Sequence[RecordedLine], isa: Isa, *, torch: bool) -> Chec
         return Check("flags", "wrong", text, "NVCC_APPEND_FLAGS=-Xcompiler=... passes them")
     parts = [f"{isa.title} in {len(exact)} of {counted(len(lines), 'recorded command line')}"]
     overrides = len(lines) - len(exact) - len(hosts)
-    parts += [f"{overrides} units' own overrides"] if overrides else []
+    parts += [counted(overrides, "unit's own override", "units' own overrides")] if overrides else []
     parts += [counted(len(hosts), "CUDA host line")] if hosts else []
     hint = "objects without a record are not covered: assembly, LTO, static MAGMA and NCCL"
     return Check("flags", "right", "; ".join(parts), hint)

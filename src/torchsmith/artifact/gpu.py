@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
-from torchsmith.artifact.container import CodeEntry, CodeKind, Container
+from torchsmith.artifact.container import CodeKind, Container
 from torchsmith.artifact.fatbin import RELOCATABLE
 from torchsmith.artifact.known import known
 from torchsmith.catalog import Catalog, Gpu, GpuTarget
 from torchsmith.catalog.axes import CodeTarget, NamedTarget
-from torchsmith.catalog.facts import Gfx
-from torchsmith.catalog.runs import Code, Runs, gfx_code_runs, gpu_code_runs
-from torchsmith.core.text import grouped
+from torchsmith.catalog.facts import Gfx, RetiredGpu
+from torchsmith.catalog.runs import Code, RunsNot, gfx_code_runs, gpu_code_runs
 
-MACHINE_CODE = (CodeKind.CUBIN, CodeKind.HSACO)
 RUNNABLE = (CodeKind.CUBIN, CodeKind.PTX)  # of NVIDIA's kinds
 CodeKey = tuple[CodeKind, CodeTarget]
-GpuVerdict = Literal["native", "jit", "partly", "no"]
+AnyGpu = Gpu | RetiredGpu | Gfx
+Support = Literal["none", "jit", "compatible", "native"]  # the best last
+SUPPORTS: tuple[Support, ...] = get_args(Support)
+GpuVerdict = Literal["native", "compatible", "jit", "partly", "no"]
+MOSTLY = 0.75  # of the containers; with fewer of its own a GPU runs compatible code
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,6 @@ class TargetRow:
     stray: bool  # only in some containers, in every library that has it
 
 
-P = TypeVar("P", TargetRow, CodeEntry)
-
-
 @dataclass(frozen=True, slots=True)
 class GpuCode:
     """The GPU code of some libraries."""
@@ -48,19 +47,34 @@ class GpuCode:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """How a GPU is served: containers that run at once, by compiling first, and not."""
+    """How a GPU is served: the containers with code for it, with compatible code, with code that is compiled
+    first, and with none."""
 
     sm: str  # or another maker's architecture
     title: str
     native: int
+    compatible: int
     jit: int
     none: int
     verdict: GpuVerdict
-    exact: bool  # every container holds code made for this very GPU
+    by: tuple[str, ...]  # the targets of compatible code and of what is compiled
+    libraries: dict[GpuVerdict, int] = field(
+        default_factory=dict
+    )  # verdicts, if libraries replace each other
 
     @property
     def total(self) -> int:
-        return self.native + self.jit + self.none
+        return self.native + self.compatible + self.jit + self.none
+
+    @property
+    def exact(self) -> bool:
+        """Whether every container has code made for this very GPU."""
+        return 0 < self.native == self.total
+
+    @property
+    def serving(self) -> int:
+        """How many of the libraries that replace each other run on it."""
+        return sum(count for verdict, count in self.libraries.items() if verdict not in ("partly", "no"))
 
 
 def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
@@ -121,24 +135,25 @@ def launched(containers: Iterable[Container]) -> list[Container]:
 
 
 def services(
-    libraries: Iterable[Iterable[Container]], gpus: Iterable[Gpu | Gfx], catalog: Catalog
+    libraries: Iterable[Iterable[Container]],
+    gpus: Iterable[AnyGpu],
+    catalog: Catalog,
+    *,
+    alternatives: bool = False,
 ) -> list[Service]:
-    """How each GPU is served: as well as by the library that serves it worst."""
+    """How each GPU is served by the libraries with code for its maker's; `alternatives`: one is loaded."""
     parts = [alike(part) for part in map(launched, libraries) if part]
-    return [_worst([service_of(part, gpu, catalog) for part in parts], gpu) for gpu in gpus]
+    found = []
+    for gpu in gpus:
+        mine = [part for part in parts if any(of_maker(target, gpu) for keys in part for _, target in keys)]
+        each = Counter(service_of(part, gpu, catalog).verdict for part in mine) if alternatives else {}
+        found.append(replace(service_of(sum(mine, Counter()), gpu, catalog), libraries=dict(each)))
+    return found
 
 
-def _worst(parts: list[Service], gpu: Gpu | Gfx) -> Service:
-    verdicts = {part.verdict for part in parts}
-    if len(verdicts) == 1:
-        verdict = verdicts.pop()
-    elif not verdicts:
-        verdict = "no"
-    else:
-        verdict = "jit" if verdicts == {"native", "jit"} else "partly"
-    native, jit, none = (sum(getattr(part, name) for part in parts) for name in ("native", "jit", "none"))
-    exact = bool(parts) and all(part.exact for part in parts)
-    return Service(gpu.name, gpu.title, native, jit, none, verdict, exact)
+def of_maker(target: CodeTarget, gpu: AnyGpu) -> bool:
+    """Whether code is for GPUs of the same maker."""
+    return isinstance(target, NamedTarget) is isinstance(gpu, Gfx)
 
 
 def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
@@ -146,48 +161,58 @@ def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
     return Counter(frozenset([(entry.kind, entry.target) for entry in part.entries]) for part in containers)
 
 
-def service_of(containers: Counter[frozenset[CodeKey]], gpu: Gpu | Gfx, catalog: Catalog) -> Service:
-    """How a GPU is served by the containers of one library."""
-    counts = {"native": 0, "jit": 0, "none": 0}
-    own = 0
+def service_of(containers: Counter[frozenset[CodeKey]], gpu: AnyGpu, catalog: Catalog) -> Service:
+    """How a GPU is served by some containers: each by the best of its code."""
+    counts: Counter[Support] = Counter()
+    by: dict[CodeTarget, None] = {}
     for codes, count in containers.items():
-        supports = {support_of(*code, gpu, catalog) for code in codes}
-        counts["native" if "native" in supports else "jit" if "jit" in supports else "none"] += count
-        own += count * any(kind in MACHINE_CODE and target.arch == gpu.name for kind, target in codes)
+        ranked = ((support_of(kind, target, gpu, catalog), target) for kind, target in codes)
+        support, best = max(ranked, key=lambda row: (SUPPORTS.index(row[0]), _number(row[1])))
+        counts[support] += count
+        if support in ("compatible", "jit"):
+            by[best] = None
     total = containers.total()
-    if counts["none"] == total:
-        verdict: GpuVerdict = "no"
-    elif counts["native"] == total:
-        verdict = "native"
-    else:
-        verdict = "partly" if counts["none"] else "jit"
-    exact = own == total
-    return Service(gpu.name, gpu.title, counts["native"], counts["jit"], counts["none"], verdict, exact)
+    verdict: GpuVerdict = "native" if counts["native"] >= MOSTLY * total else "compatible"
+    if counts["none"]:
+        verdict = "partly"
+    elif counts["jit"]:
+        verdict = "jit"
+    return Service(
+        sm=gpu.name,
+        title=gpu.title,
+        native=counts["native"],
+        compatible=counts["compatible"],
+        jit=counts["jit"],
+        none=counts["none"],
+        verdict="no" if counts["none"] == total else verdict,
+        by=tuple(map(target_name, sorted(by, key=_number))),
+    )
 
 
-def support_of(kind: CodeKind, target: CodeTarget, gpu: Gpu | Gfx, catalog: Catalog) -> str:
-    """How a GPU takes a piece of code: native, jit or none."""
+def support_of(kind: CodeKind, target: CodeTarget, gpu: AnyGpu, catalog: Catalog) -> Support:
+    """How a GPU takes a piece of code."""
+    if not of_maker(target, gpu):
+        return "none"
+    at_once: Support = "native" if target.arch == gpu.name else "compatible"
     if isinstance(target, NamedTarget):
-        jit = kind == CodeKind.SPIRV and isinstance(gpu, Gfx)
         fits = kind == CodeKind.HSACO and isinstance(gpu, Gfx) and gfx_code_runs(target, gpu)
-        return "jit" if jit else "native" if fits else "none"
-    if not isinstance(target, GpuTarget) or kind not in RUNNABLE or isinstance(gpu, Gfx):
+        return "jit" if kind == CodeKind.SPIRV else at_once if fits else "none"
+    if kind not in RUNNABLE or not isinstance(target, GpuTarget) or isinstance(gpu, Gfx):
         return "none"
     code: Code = "cubin" if kind == CodeKind.CUBIN else "ptx"
     verdict = gpu_code_runs(code, target, catalog.gpus.get(target.sm), gpu)
-    return verdict.how if isinstance(verdict, Runs) else "none"
+    return "none" if isinstance(verdict, RunsNot) else "jit" if verdict.how == "jit" else at_once
 
 
-def chosen_code(pieces: Iterable[P], gpu: Gpu | Gfx, catalog: Catalog) -> list[P]:
-    """The pieces that a GPU takes: machine code made for it, else the closest, else what it compiles."""
-    ranked = grouped(
-        ((support == "native", piece.target.arch == gpu.name, _number(piece.target)), piece)
-        for piece in pieces
-        if (support := support_of(piece.kind, piece.target, gpu, catalog)) != "none"
-    )
-    return ranked[max(ranked)] if ranked else []
+def target_name(target: CodeTarget) -> str:
+    """A target as people call it: sm90a, gfx90a."""
+    return f"sm{target}" if isinstance(target, GpuTarget) else str(target)
 
 
-def waste(code: GpuCode, arch: str) -> int:
-    """Bytes of code for other targets than this one; all of them for a build without a GPU."""
-    return sum(row.size for row in code.rows if row.target.arch != arch)
+def waste(code: GpuCode, service: Service) -> list[TargetRow]:
+    """The code that a GPU does not take: what is neither for it nor what it runs in the place of that."""
+    return [
+        row
+        for row in code.rows
+        if row.target.arch != service.sm and target_name(row.target) not in service.by
+    ]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
-from torchsmith.artifact.cpu import CodeGroup
-from torchsmith.artifact.cpu_promise import GROUP_TITLES, combined
+from torchsmith.artifact.cpu import CodeGroup, CpuCode
+from torchsmith.artifact.cpu_promise import combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
-from torchsmith.artifact.gpu import Service, TargetRow, gpu_code, services, target_names
+from torchsmith.artifact.gpu import AnyGpu, Service, TargetRow, gpu_code, services, target_names
 from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.recorded import Mark
 from torchsmith.artifact.verdict import check_build, line_in
 from torchsmith.catalog import Catalog, Line
 from torchsmith.catalog.axes import NamedTarget
+from torchsmith.catalog.ranges import version_key
 from torchsmith.matrix.variant import Variant
 
 
@@ -41,7 +43,6 @@ class KindRow:
     """CPU code of one kind."""
 
     kind: CodeGroup
-    title: str
     functions: int
     undecoded: int
     functions_by_feature: dict[str, int]
@@ -51,6 +52,7 @@ class KindRow:
 class CpuSummary:
     """The features that the CPU code needs, and how much of it was read."""
 
+    text: str  # which CPUs run it, in a sentence
     complete: bool  # all functions outside dispatch were read
     features: tuple[str, ...]  # of its own functions, beyond the oldest CPU
     kinds: tuple[KindRow, ...]
@@ -106,13 +108,14 @@ def verify(
     cpu: bool = True,
     derivation: str = "",
     line: Line | None = None,
+    gpus: Sequence[AnyGpu] = (),
 ) -> Report:
     """Look at an artifact and judge it; `derivation` is the one that built it and `line` the one that it is
-    built with, if they are known."""
+    built with, if they are known. How it serves `gpus` is reported, by default all of its platform."""
     package = variant.package if variant else None
     build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
     build.derivation = derivation_flags(Path(derivation)) if derivation else ""
-    return report_of(build, variant, catalog, line or line_in(path, catalog))
+    return report_of(build, variant, catalog, line or line_in(path, catalog), gpus)
 
 
 def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
@@ -129,21 +132,17 @@ def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
 
 
 def report_of(
-    build: Inspection, variant: Variant | None, catalog: Catalog, line: Line | None = None
+    build: Inspection,
+    variant: Variant | None,
+    catalog: Catalog,
+    line: Line | None = None,
+    gpus: Sequence[AnyGpu] = (),
 ) -> Report:
     """An inspection and its verdict, put together."""
     checks = check_build(build, variant, catalog, line)
     code = gpu_code(library.containers for library in build.own)
     own = sum(library.size for library in build.own)
     bundled = sum(library.size for library in build.libraries if library.role != "own")
-    machine = build.machine or ""
-    nvidia = [
-        gpu
-        for gpu in catalog.gpus.values()
-        if any(platform.startswith(machine) for platform in gpu.platforms)
-    ]
-    makers = {isinstance(row.target, NamedTarget) for row in code.rows if row.kind != CodeKind.METALLIB}
-    here = [*(nvidia if False in makers else ()), *(catalog.gfx.values() if True in makers else ())]
     return Report(
         path=build.path,
         kind=build.kind,
@@ -151,7 +150,7 @@ def report_of(
         ok=passed(checks),
         verified=variant is not None and proved(checks),
         checks=tuple(checks),
-        machine=machine,
+        machine=build.machine or "",
         versions={str(package): version for package, version in build.versions.items()} | build.foreign,
         cuda=_releases(build, "cuda"),
         releases={
@@ -164,7 +163,7 @@ def report_of(
         magma=_first(library.magma for library in build.own),
         gpu=code.rows,
         containers=code.containers,
-        services=tuple(services((library.containers for library in build.own), here, catalog)),
+        services=tuple(_services(build, code.rows, gpus, catalog)),
         cpu=_cpu_summary(build, catalog),
         sizes=Sizes(code.size, own - code.size, bundled, build.other_bytes),
         libraries={library.name: library.size for library in build.libraries},
@@ -183,9 +182,27 @@ def report_of(
     )
 
 
+def _services(
+    build: Inspection, rows: Iterable[TargetRow], gpus: Sequence[AnyGpu], catalog: Catalog
+) -> list[Service]:
+    """How some GPUs are served, or those of its platform and of makers for which there is code."""
+    makers = {isinstance(row.target, NamedTarget) for row in rows if row.kind != CodeKind.METALLIB}
+    here = [
+        gpu
+        for gpu in catalog.gpus.values()
+        if False in makers and any(place.startswith(build.machine or "") for place in gpu.platforms)
+    ]
+    listed = gpus or [*here, *(catalog.gfx.values() if True in makers else ())]
+    containers = (library.containers for library in build.own)
+    return services(containers, listed, catalog, alternatives=bool(build.alternatives))
+
+
 def _releases(build: Inspection, backend: str) -> str:
     stated = [toolkit.release for toolkit in build.toolkits if toolkit.backend == backend]
-    return ", ".join(map(str, stated[:1] if build.known else stated))
+    one = build.known and not build.alternatives
+    return ", ".join(
+        map(str, stated[:1] if one else sorted(stated, key=lambda release: version_key(str(release))))
+    )
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -196,18 +213,40 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     code = combined(build)
     if code is None:
         return None
+    enough = _enough(code.machine, code.features, catalog)
     return CpuSummary(
+        text="; ".join(_cpu_text(build, code, catalog.isas[enough].title if enough else "")),
         complete=code.complete,
         features=tuple(sorted(code.features)),
         kinds=tuple(
-            KindRow(kind, title, tally.functions, tally.undecoded, dict(sorted(tally.having.items())))
-            for kind, title in GROUP_TITLES.items()
+            KindRow(kind, tally.functions, tally.undecoded, dict(sorted(tally.having.items())))
+            for kind in get_args(CodeGroup)
             if (tally := code.groups.get(kind))
         ),
         dispatched=code.dispatched,
-        enough=_enough(code.machine, code.features, catalog),
+        enough=enough,
         stripped=tuple(name for name, cpu in build.cpu_code.items() if cpu.stripped),
     )
+
+
+def _cpu_text(build: Inspection, code: CpuCode, enough: str) -> Iterator[str]:
+    """Which CPUs run its code, and what of it is not known."""
+    used = ", ".join(sorted(code.features))
+    if used and any(library.package and library.package.chooses for library in build.own):
+        yield f"unknown: some of its code uses {used}, and it asks the CPU at run time which code to use"
+    elif used:
+        yield f"needs {enough or used}"
+    elif unnamed := ", ".join(sorted(code.group("unnamed").features)):
+        yield f"unknown: code without names uses {unnamed}"
+    elif code.complete:
+        yield f"runs on any {code.machine}"
+    if code.dispatched:
+        kernels = (name.replace("AVX512", "AVX-512").replace("_", " ") for name in code.dispatched)
+        yield f"faster kernels for {' and '.join(kernels)}"
+    if shared := ", ".join(sorted(code.group("shared").features - code.features)):
+        yield f"{shared} in functions that may belong to these kernels"
+    if not code.complete:
+        yield "not all of its functions could be read"
 
 
 def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> str:
@@ -266,7 +305,9 @@ def compare(this: Report, other: Report) -> Comparison:
 
 
 def _served(report: Report) -> list[str]:
-    return [f"{service.sm}" for service in report.services if service.verdict in ("native", "jit")]
+    return [
+        f"{service.sm}" for service in report.services if service.verdict in ("native", "compatible", "jit")
+    ]
 
 
 def _differences(this: Report, other: Report) -> list[str]:
@@ -286,7 +327,11 @@ def _differences(this: Report, other: Report) -> list[str]:
         },
         "code outside dispatch": (_needs(this), _needs(other)),
     }
-    return [f"{name}: {mine}, against {theirs}" for name, (mine, theirs) in pairs.items() if mine != theirs]
+    return [
+        f"{name}: {mine or 'not stated'}, against {theirs or 'not stated'}"
+        for name, (mine, theirs) in pairs.items()
+        if mine != theirs
+    ]
 
 
 def _needs(report: Report) -> str:

@@ -12,7 +12,16 @@ from msgspec.structs import replace
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu_promise import cpu_promise
-from torchsmith.artifact.gpu import Service, alike, gpu_code, launched, service_of, waste
+from torchsmith.artifact.gpu import (
+    Service,
+    alike,
+    gpu_code,
+    launched,
+    service_of,
+    services,
+    target_name,
+    waste,
+)
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
@@ -104,7 +113,7 @@ def _intact(build: Inspection) -> Iterator[Check]:
     if len(machines) > 1:
         foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in build.own))
         names = [library.name for library in build.own if library.machine == foreign]
-        yield Check("machine", "wrong", f"{', '.join(names[:3])} is for {foreign}, the rest is not")
+        yield Check("architecture", "wrong", f"{', '.join(names[:3])} is for {foreign}, the rest is not")
 
 
 def _for_mac(variant: Variant, catalog: Catalog) -> bool:
@@ -119,14 +128,14 @@ def _system(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[C
     foreign = [library.name for library in libraries if bool(library.system) is not mac]
     wanted = "macOS" if mac else "Linux"
     if foreign:
-        yield Check("machine", "wrong", f"{some_of(foreign, 3)} is not for {wanted}, which the name promises")
+        yield Check("system", "wrong", f"{some_of(foreign, 3)} is not for {wanted}, which the name promises")
     elif mac and libraries:
         other = [library.name for library in libraries if library.machine != "aarch64"]
         if other:
-            yield Check("machine", "wrong", f"{some_of(other, 3)} is not for Apple silicon")
+            yield Check("system", "wrong", f"{some_of(other, 3)} is not for Apple silicon")
         else:
             oldest = ", ".join(sorted({library.system for library in libraries}))
-            yield Check("machine", "right", f"{len(libraries)} libraries for Apple silicon ({oldest})")
+            yield Check("system", "right", f"{len(libraries)} libraries for Apple silicon ({oldest})")
 
 
 def _metal(build: Inspection) -> Iterator[Check]:
@@ -310,12 +319,12 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
     yield from _by_library(build, gpu, backend, catalog)
     if variant.sm is None:
         yield from _bundled_gpu_code(build, gpu, catalog)
-    spare = waste(code, gpu.name)
-    if spare:
-        others = dict.fromkeys(str(row.target) for row in code.rows if row.target.arch != gpu.name)
-        amount = f"{megabytes(spare)} of {megabytes(code.size)} of GPU code are for others"
-        hint = f"a build for {gpu.name} alone leaves them out"
-        yield Check("waste", "note", f"{amount}: {', '.join(others)}", hint)
+    [service] = services((library.containers for library in build.own), [gpu], catalog)
+    if spare := waste(code, service):
+        others = dict.fromkeys(target_name(row.target) for row in spare)
+        size = megabytes(sum(row.size for row in spare))
+        text = f"{size} of {megabytes(code.size)} of GPU code are for others: {', '.join(others)}"
+        yield Check("waste", "note", text, f"a build for {gpu.name} alone leaves them out")
 
 
 def _empty_gpu_code(build: Inspection) -> Iterator[Check]:
@@ -354,17 +363,18 @@ def _bundled_gpu_code(build: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> It
     but ROCm's may be loaded and of no use."""
     for library in build.libraries:
         containers = launched(library.containers) if library.role != "own" else []
-        if containers and service_of(alike(containers), gpu, catalog).verdict != "native":
+        if containers and service_of(alike(containers), gpu, catalog).verdict not in ("native", "compatible"):
             text = f"bundled {library.name} lacks code for {gpu.name}; whether it is used is not known"
             yield Check("gpu", "unjudged", text)
 
 
 def _served(service: Service, library: str, backend: GpuBackend) -> Check | None:
     """What is wrong with a library's code for a GPU."""
-    if service.exact and service.verdict == "native":
+    if service.exact:
         return None
-    if service.verdict == "native":
-        text = f"runs on {service.sm}, but its code was compiled for another GPU of the same generation"
+    if service.verdict in ("native", "compatible"):
+        text = f"{service.native} of {service.total} containers have native code for {service.sm},"
+        text += f" which runs the others by code for {', '.join(service.by)}"
         hint = f"{backend.variable or 'TORCH_CUDA_ARCH_LIST'} did not arrive, or named another target"
     elif service.verdict == "jit":
         only = f"{service.jit} of {service.total} containers have only code to be compiled"

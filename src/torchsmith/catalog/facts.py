@@ -61,6 +61,14 @@ class RetiredGpu(Entry, frozen=True, kw_only=True):
     last_driver: DriverVersion | None = None
     tegra: bool = False
 
+    @property
+    def name(self) -> str:
+        return str(self.sm)
+
+    @property
+    def title(self) -> str:
+        return self.generation
+
 
 class Gfx(Entry, frozen=True, kw_only=True):
     """A target of AMD's GPUs, as LLVM names it, and the products that have it."""

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from torchsmith.catalog.axes import DriverVersion, GpuTarget, NamedTarget
-from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa
+from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa, RetiredGpu
 
 Code = Literal["cubin", "ptx"]
 
@@ -35,7 +35,7 @@ class RunsNot(msgspec.Struct, frozen=True):
 Verdict = Runs | RunsNot
 
 
-def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu) -> Verdict:
+def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu | RetiredGpu) -> Verdict:
     """Whether code for `target` runs on `gpu`; `built_for` is the catalog's entry of the target's SM."""
     name, needed, older = f"sm{target}", target.sm.capability, f"{gpu.name} is older"
     if target.form == "a":

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.check import Check, megabytes
-from torchsmith.artifact.report import Comparison, CpuSummary, KindRow, Report
+from torchsmith.artifact.gpu import AnyGpu, GpuVerdict, Service, of_maker, target_name
+from torchsmith.artifact.report import Comparison, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import derivation_of, find_build
+from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
-from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Problem
-from torchsmith.core.text import counted
+from torchsmith.core.problem import Invalid, Problem
+from torchsmith.core.text import counted, grouped
+from torchsmith.host.resolve import resolve
+from torchsmith.host.stated import stated_facts
 from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.publishing.verified import verdict_of
 from torchsmith.record import open_record
@@ -30,11 +34,12 @@ from torchsmith.workspace.load import open_workspace
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
 MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
-WAYS = {
-    "native": "run natively",
-    "jit": "compile at first start",
-    "partly": "are served in part",
-    "no": "cannot",
+WAYS: dict[GpuVerdict, str] = {
+    "native": "native code for",
+    "compatible": "compatible code for",
+    "jit": "compiled at first start for",
+    "partly": "in part for",
+    "no": "no code for",
 }
 
 
@@ -51,17 +56,35 @@ class VerifyRequest(Request):
         ),
     ]
     variant: VariantOption = None
+    gpu: Annotated[
+        Sequence[str],
+        Option(
+            "Answer whether it has code for this GPU, by name or architecture: 'RTX 4090', sm90, gfx942.",
+            complete=complete_gpus,
+        ),
+    ] = ()
     no_cpu: Annotated[bool, Option("Skip the CPU code (faster).")] = False
     workspace: WorkspaceOption = None
     against: Annotated[Path | None, Option("Another artifact, to show what this one saves.")] = None
 
 
-class VerifyReport(msgspec.Struct, frozen=True):
-    """What a build contains, checked against its name, and compared with another build."""
+class GpuAnswer(msgspec.Struct, frozen=True):
+    """Whether a build runs on a GPU."""
 
-    FORMAT: ClassVar[int] = 2
+    gpu: str  # as it was asked for
+    sm: str  # or another maker's architecture
+    runs: bool
+    why: str
+
+
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What a build contains, checked against its name, and compared with another build; with `--gpu`, whether
+    it runs on these GPUs."""
+
+    FORMAT: ClassVar[int] = 3
     report: Report
     comparison: Comparison | None = None
+    gpus: Sequence[GpuAnswer] = ()
 
 
 def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
@@ -75,20 +98,89 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     promise = promised(request.variant or found.cell, path, opened.catalog)
     derivation = derivation_of(path, request.variant or found.name, opened)
     against = find_build(or_sample(request.against, "build"), opened).path if request.against else None
-    cpu, catalog, other = not request.no_cpu, opened.catalog, None
+    catalog, other = opened.catalog, None
+    asked = _asked(request.gpu, catalog) if request.gpu else []
+    cpu = not request.no_cpu and (promise is not None or not asked)
     name = opened.line_of(promise) if promise is not None and opened.root is not None else None
     line = catalog.lines[name] if name else None
     with reporter.progress() as progress:
-        report = artifact.verify(path, promise, catalog, progress, cpu=cpu, derivation=derivation, line=line)
+        report = artifact.verify(
+            path,
+            promise,
+            catalog,
+            progress,
+            cpu=cpu,
+            derivation=derivation,
+            line=line,
+            gpus=[gpu.arch for gpu in asked],
+        )
         if against is not None:
             other = artifact.verify(against, None, catalog, progress, cpu=cpu)
-    complete = found.name and not request.variant and not request.no_cpu
+    complete = found.name and not (request.variant or request.no_cpu or asked)
     if complete and opened.root is not None:
         try:
             _record(report, found.name, opened.root)
         except Problem as problem:
             reporter.note(f"the verdict was not recorded: {problem.message}")
-    return VerifyReport(report, artifact.compare(report, other) if other else None)
+    answers = [_answer(gpu, service, report) for gpu, service in zip(asked, report.services, strict=False)]
+    return VerifyReport(report, artifact.compare(report, other) if other else None, answers)
+
+
+class AskedGpu(NamedTuple):
+    """A GPU that a person names."""
+
+    name: str
+    arch: AnyGpu
+    system: str  # of its machine, if that is the only one; empty: any
+
+
+def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
+    """The GPUs that are named, as `pick` understands them. Raises NotKnown, and Invalid if there is none."""
+    asked = {}
+    for name in names:
+        facts = resolve(stated_facts(catalog, "the command line", gpu=name), catalog)
+        system = facts.system.value if facts.system else ""
+        targets = facts.targets.value if facts.targets else {}
+        archs: dict[str, AnyGpu | None] = {
+            gpu.label: catalog.gpus.get(gpu.sm.value) or catalog.retired.get(gpu.sm.value) if gpu.sm else None
+            for gpu in (facts.gpus.value if facts.gpus else ())
+        }
+        others = facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
+        archs |= {label: catalog.gfx.get(targets.get(label, "")) for label in others}
+        for label, arch in (archs or {name: None}).items():
+            if arch is None:
+                hint = "give a product or an architecture: 'RTX 4090', sm89, gfx942"
+                raise Invalid(f"{label} is not a GPU of NVIDIA or AMD that the catalog knows", hint=hint)
+            asked[label] = AskedGpu(label, arch, system)
+    return [*asked.values()]
+
+
+def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
+    """Whether a GPU runs all GPU code of a build, or all of a library of those that replace each other."""
+    code = ", ".join(service.by)
+    libraries = f" in {service.serving} of {_libraries(service)}" if service.libraries else ""
+    runs = service.verdict not in ("partly", "no") or service.serving > 0
+    machine = gpu.system.partition("-")[0]
+    if machine and report.machine and machine != report.machine:
+        runs, why = False, f"its libraries are for {report.machine}, the GPU's machine is {machine}"
+    elif not report.gpu:
+        why = "it has no GPU code"
+    elif service.verdict == "no":
+        same = [row.target for row in report.gpu if of_maker(row.target, gpu.arch)]
+        targets = dict.fromkeys(map(target_name, same or [row.target for row in report.gpu]))
+        why = f"its code is for {', '.join(targets)}"
+    elif not runs:
+        why = f"only {service.total - service.none} of {service.total} containers have code for it"
+    elif service.verdict == "jit":
+        why = f"compiled by the driver at the first start from code for {code}"
+    else:
+        why = (f"by code for {code}" if service.compatible > service.native else "native code") + libraries
+    return GpuAnswer(gpu.name, service.sm, runs, why)
+
+
+def _libraries(service: Service) -> str:
+    """How many libraries replace each other."""
+    return f"{sum(service.libraries.values())} {'ROCm' if service.sm.startswith('gfx') else 'CUDA'} libraries"
 
 
 def _record(report: Report, name: str, root: Path) -> None:
@@ -109,10 +201,20 @@ def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
     """
     verified = verify(request, Terminal())
     report = verified.report
-    answer(verified, _print_verified, as_json=json)
-    if report.ok and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
+    answer(verified, _print_gpus if verified.gpus else _print_verified, as_json=json)
+    if report.ok and not verified.gpus and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
         next_step("test", str(request.path), workspace=request.workspace, why="run it on this machine")
-    exit_if(not report.ok)
+    exit_if(not (report.ok and all(gpu.runs for gpu in verified.gpus)))
+
+
+def _print_gpus(verified: VerifyReport) -> None:
+    """Print a line for each GPU that was asked for, and what is wrong."""
+    for gpu in verified.gpus:
+        name = gpu.gpu if gpu.gpu == gpu.sm else f"{gpu.gpu} ({gpu.sm})"
+        write(f"{name}: {'yes,' if gpu.runs else 'no:'} {gpu.why}", "green" if gpu.runs else "red")
+    print_checks([check for check in verified.report.checks if check.status == "wrong"])
+    if verified.comparison:
+        _print_comparison(verified.comparison)
 
 
 def _print_verified(verified: VerifyReport) -> None:
@@ -134,43 +236,48 @@ def _print_verified(verified: VerifyReport) -> None:
 
 
 def _rows(report: Report) -> list[tuple[str, str]]:
-    magma = report.magma or "none" if report.gpu else ""
-    versions = ", ".join(f"{package} {version}" for package, version in report.versions.items())
-    rows = [
-        ("versions", versions),
+    elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
+    return [
+        ("versions", ", ".join(f"{package} {version}" for package, version in report.versions.items())),
         *report.releases.items(),
         ("Python", report.python),
         ("architecture", report.machine),
         ("BLAS", report.blas),
-        ("MAGMA", magma),
+        ("MAGMA", report.magma),
         ("size", _sizes(report)),
+        *_gpu_rows(report.services),
+        ("CPU", report.cpu.text if report.cpu else ""),
+        ("from other packages", ", ".join(elsewhere)),
     ]
+
+
+def _gpu_rows(services: Sequence[Service]) -> Iterator[tuple[str, str]]:
+    """A row for each way in which GPUs of one maker are served."""
     for verdict, title in WAYS.items():
-        names = [f"{service.sm}" for service in report.services if service.verdict == verdict]
-        rows.append((f"GPUs that {title}", ", ".join(names)))
-    cpu = report.cpu
-    if cpu:
-        needs = ", ".join(cpu.features) + (f" (within {cpu.enough})" if cpu.features and cpu.enough else "")
-        rows += [
-            ("outside dispatch", needs or (f"any {report.machine} CPU" if _any_cpu(cpu) else "")),
-            ("dispatched for", ", ".join(cpu.dispatched)),
-            *((f"in {row.title}", _found(row)) for row in cpu.kinds),
-            ("not all", "functions overlap, and not all were read" if not cpu.complete else ""),
-            ("stripped", ", ".join(cpu.stripped)),
-        ]
-    elsewhere = [need.name for need in report.needs if need.found == "elsewhere"]
-    return [*rows, ("from other packages", ", ".join(elsewhere))]
+        for amd in (False, True):
+            row = [
+                service
+                for service in services
+                if service.verdict == verdict and service.sm.startswith("gfx") is amd
+            ]
+            names = [
+                (_manner(gpu), gpu.sm if amd else f"{gpu.sm} ({gpu.title.partition(',')[0]})") for gpu in row
+            ]
+            yield title, "; ".join(f"{', '.join(alike)}{how}" for how, alike in grouped(names).items())
 
 
-def _any_cpu(cpu: CpuSummary) -> bool:
-    """Return whether all code that was read runs on every CPU."""
-    return cpu.complete and not any(row.functions_by_feature for row in cpu.kinds)
-
-
-def _found(row: KindRow) -> str:
-    uses = ", ".join(f"{feature} in {count}" for feature, count in row.functions_by_feature.items())
-    undecoded = f"; {row.undecoded} not decoded" if row.undecoded else ""
-    return counted(row.functions, "function") + (f": {uses}" if uses else "") + undecoded
+def _manner(service: Service) -> str:
+    """By which code, and in how many libraries or containers, a GPU is served."""
+    how = f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
+    if service.libraries and service.verdict == "jit":
+        how += f", native in {service.libraries.get('native', 0)} of {_libraries(service)}"
+    elif service.libraries and service.verdict == "partly":
+        how += f" in {service.serving} of {_libraries(service)}"
+    elif service.libraries and service.verdict != "no":
+        how += f", in all {_libraries(service)}"
+    elif service.verdict == "partly":
+        how += f" in {service.total - service.none} of {service.total} containers"
+    return how
 
 
 def _sizes(report: Report) -> str:
@@ -205,7 +312,8 @@ def print_checks(checks: Sequence[Check], indent: str = "") -> None:
 
 def _verdict(report: Report) -> tuple[str, str]:
     if not report.ok:
-        return f"wrong: {report.variant or report.path}", "bold red"
+        faults = counted(sum(check.status == "wrong" for check in report.checks), "fault")
+        return f"{faults} found" + (f": it is not {report.variant}" if report.variant else ""), "bold red"
     if report.variant and not report.verified:
         unjudged = ", ".join(check.id for check in report.checks if check.status == "unjudged")
         return f"not verified: no fault found, but not everything could be checked ({unjudged})", "yellow"
