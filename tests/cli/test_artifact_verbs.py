@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,9 @@ def test_a_comparison_is_printed_part_by_part(call: Call, tmp_path: Path) -> Non
         (["verify", "result", "--variant", "pytorch-sm120"], 2, "bad-name", "pytorch-sm120"),
         (["verify", "result", "--variant", "pytorch-python313-cpu-avx9"], 2, "not-known", "avx9"),
         (["verify", "result", "--variant", "pytorch-python313-cuda13_0-sm99-avx2"], 2, "not-known", "sm99"),
-        (["verify", "bad.whl"], 1, "damaged", "bad.whl"),
+        (["verify", "text.whl"], 2, "invalid", "it is text"),
+        (["verify", "bad.whl"], 1, "damaged", "cut off"),
+        (["verify", "wheels"], 2, "invalid", "torchsmith verify wheels/a.whl"),
         (["test", "missing"], 2, "not-found", "missing"),
         (["test", "empty"], 2, "invalid", "empty"),
         (["test", "result", "--python", "/nowhere/python3"], 2, "invalid", "/nowhere/python3"),
@@ -90,7 +93,10 @@ def test_a_wrong_request_gets_a_message_and_its_exit_code(
     standin.build(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("no library\n")
-    (tmp_path / "bad.whl").write_text("no wheel\n")
+    (tmp_path / "text.whl").write_text("no wheel\n")
+    (tmp_path / "bad.whl").write_bytes(b"PK\3\4 and no table")
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/a.whl").touch()
     result = call(*words)
     assert (result.code, result.error) == (code, error)
     assert named in result.err
@@ -103,6 +109,7 @@ def test_a_run_prints_every_step_and_writes_junit(
     result = call("test", str(standin.build(tmp_path)), "--junit", "out/results.xml")
     assert result.code == 0
     assert {"✓", "–"} <= {line.split()[0] for line in result.out.splitlines() if line.strip()}
+    assert "in float32, " in result.out
     assert "<testsuite" in Path("out/results.xml").read_text()
 
 
@@ -112,3 +119,23 @@ def test_a_run_that_is_not_the_variant_fails(call: Call, tmp_path: Path) -> None
     steps = {row["step"]: row["outcome"] for row in json.loads(result.out)["results"]}
     assert steps.pop("CUDA release") == "failed"
     assert "passed" in steps.values()
+
+
+def test_a_folder_that_cannot_be_read_is_said_to_be_unreadable(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("torchsmith.artifact.contents.os.listdir", refuse)  # root may read any folder
+    result = call("verify", str(tmp_path))
+    assert (result.code, result.error) == (2, "cannot-read")
+    assert "Permission denied" in result.err
+
+
+def test_a_companion_without_torch_is_said_to_need_one(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/__init__.py").touch()
+    result = call("test", str(tmp_path), "--python", sys.executable)
+    assert result.code == 1
+    assert "TorchVision needs a torch beside it" in result.out

@@ -21,6 +21,7 @@ from typing import IO, Literal, get_args
 from torchsmith.artifact.known import Owners, Role
 from torchsmith.artifact.source import (
     CHUNK,
+    EXPECTED,
     MOST_RATIO,
     MOST_UNPACKED,
     Damaged,
@@ -31,7 +32,7 @@ from torchsmith.artifact.source import (
     resolve_below,
 )
 from torchsmith.catalog import Package
-from torchsmith.core.problem import CannotRead, MissingRequirement, Problem, TooLarge
+from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Problem, TooLarge
 from torchsmith.core.text import printable
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
@@ -80,6 +81,7 @@ class Contents:
     libraries: list[Item] = field(default_factory=list)
     gpu_files: list[Item] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    wheels: list[str] = field(default_factory=list)
     other_bytes: int = 0
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)  # what was left out
@@ -91,6 +93,8 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
     """The files at a path. Raises CannotRead, Damaged, Invalid, TooLarge."""
     try:
         status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            os.listdir(path)
     except OSError as error:
         place = f" (a link to {path.readlink()})" if path.is_symlink() else ""
         raise CannotRead(f"cannot read {printable(f'{path}{place}')}: {error.strerror}") from error
@@ -211,6 +215,8 @@ def _add(contents: Contents, item: Item, read: Callable[[int], bytes], *, counte
         return
     if kind == "gpu":
         contents.gpu_files.append(item)
+    elif name.endswith(".whl"):
+        contents.wheels.append(name)
     contents.places[PurePosixPath(name).name] = item.place
     contents.other_bytes += item.size if counted else 0
 
@@ -254,6 +260,10 @@ class _Bounded(io.FileIO):
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """An open wheel. Raises Damaged."""
     with _Bounded(open_regular(path)) as file:
+        beginning = os.pread(file.fileno(), MAGIC_BYTES, 0)
+        if beginning.isascii() and not beginning.startswith(b"PK") and b"\0" not in beginning:
+            what = "it is text" if beginning.strip() else "it is empty"
+            raise Invalid(f"{printable(str(path))} is not a wheel: {what}", hint=EXPECTED)
         try:
             archive = zipfile.ZipFile(file)
         except (*UNREADABLE, OSError) as error:

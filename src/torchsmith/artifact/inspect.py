@@ -33,6 +33,7 @@ from torchsmith.artifact.recorded import RecordedLine, recorded_lines
 from torchsmith.artifact.source import EXPECTED, Damaged, above_store, resolve_below
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
+from torchsmith.core.text import shell_word, some_of
 
 Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
 LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
@@ -160,10 +161,10 @@ def inspect(
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries
         gpu_files = _gpu_files(contents, package, recognised)
         if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
-            raise Invalid(
-                f"{path} holds no library of {package.title if package else 'any known package'}",
-                hint=EXPECTED,
-            )
+            whose = package.title if package else "any known package"
+            wheels = some_of([shell_word(str(path / name)) for name in sorted(contents.wheels)], 3)
+            hint = f"it holds wheels: torchsmith verify {wheels}" if wheels else EXPECTED
+            raise Invalid(f"{path} holds no library of {whose}", hint=hint)
         libraries = []
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:

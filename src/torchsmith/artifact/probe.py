@@ -56,7 +56,7 @@ def flat(value: Any) -> list[float]:
     return [number for part in value for number in flat(part)] if isinstance(value, list) else [float(value)]
 
 
-def close(got: Any, want: Any, limit: float) -> str:
+def close(got: Any, want: Any, limit: float) -> float:
     """The largest error of all elements, by the largest number; AssertionError for one above the limit."""
     actual, wanted = flat(got.cpu().tolist()), flat(want)
     if len(actual) != len(wanted):
@@ -69,7 +69,7 @@ def close(got: Any, want: Any, limit: float) -> str:
             off = f"{error:.2g} of the largest, more than {limit:g}"
             raise AssertionError(f"number {place} is {value:.9g} and should be {right:.9g}: off by {off}")
         worst = max(worst, error)
-    return f"relative error {worst:.1g}"
+    return worst
 
 
 # The largest errors in float32 and float64 that pass: several times those of stock wheels (docs/verify.md),
@@ -92,15 +92,16 @@ def in_both(
 ) -> str:
     """An operation in both floating-point types, against numbers that no torch computed."""
     errors = []
-    for dtype, limit in zip((torch.float32, torch.float64), LIMITS[name], strict=True):
-        if dtype is torch.float64 and device == "mps":
+    for kind, limit in zip(("float32", "float64"), LIMITS[name], strict=True):
+        if kind == "float64" and device == "mps":
             continue  # Metal has no such numbers
+        dtype = getattr(torch, kind)
 
         def tensor(values: Any, dtype: Any = dtype) -> Any:
             return torch.tensor(values, dtype=dtype).to(device)
 
-        errors.append(close(action(tensor), want, limit))
-    return ", ".join(errors)
+        errors.append(f"{close(action(tensor), want, limit):.1g} in {kind}")
+    return f"relative error {', '.join(errors)}"
 
 
 def product(left: Grid, right: Grid) -> Grid:
@@ -382,7 +383,7 @@ class Probe:
     def apple_gpu(self, torch: Any, companions: list[dict[str, Any]]) -> None:
         """The GPU of a Mac, in a build that has Metal."""
         if not has_metal(torch):
-            self.skip("GPU", "a build for the CPU alone")
+            self.skip("GPU", "this torch computes on the CPU alone")
         elif not self.step("find GPUs", torch.mps.device_count):
             self.skip("GPU", "no GPU that Metal can see on this machine")
         else:

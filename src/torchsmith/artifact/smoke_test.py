@@ -160,10 +160,11 @@ def interpret(
     facts = next((event for event in events if isinstance(event, BuildFacts)), None)
     files = [event.file for event in events if isinstance(event, ImportedModule)]
     gpus = [event for event in events if isinstance(event, Device)]
-    results = [_result(event, catalog) for event in events if isinstance(event, End)]
+    packages = _under_test(interpreter, variant, catalog)
+    results = [_result(event, packages, catalog) for event in events if isinstance(event, End)]
     if not events or not isinstance(events[-1], Done):
         results.append(_ending(events, done, catalog))
-    own = {_module(package) for package in _under_test(interpreter, variant, catalog)}
+    own = {_module(package) for package in packages}
     drivers = [_driver(event.file, here) for event in events if isinstance(event, LoadedDriver)]
     results += [*drivers, *_place(path, files, own), *_promises(facts, gpus, variant, catalog)]
     return SmokeTest(
@@ -197,8 +198,11 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def _result(event: End, catalog: Catalog) -> StepResult:
+def _result(event: End, packages: Sequence[Package], catalog: Catalog) -> StepResult:
     hint = explain(event.detail, catalog) if event.status == "failed" else ""
+    if hint and event.step == "import torch" and not any(package.is_torch for package in packages):
+        names = " and ".join(package.title for package in packages)
+        hint = f"{names} needs a torch beside it: --python names a Python that has one"
     return StepResult(event.step, event.status, event.detail, hint, event.seconds)
 
 

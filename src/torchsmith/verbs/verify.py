@@ -202,8 +202,11 @@ def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
     verified = verify(request, Terminal())
     report = verified.report
     answer(verified, _print_gpus if verified.gpus else _print_verified, as_json=json)
-    if report.ok and not verified.gpus and Path(report.path).is_dir() and not in_own_store(Path(report.path)):
-        next_step("test", str(request.path), workspace=request.workspace, why="run it on this machine")
+    folder = Path(report.path)
+    if report.ok and not verified.gpus and folder.is_dir() and not in_own_store(folder):
+        alone = "pytorch" not in report.versions and not (folder / "nix-support").is_dir()
+        why = "run it on this machine" + (", with a torch beside it" if alone else "")
+        next_step("test", str(request.path), workspace=request.workspace, why=why)
     exit_if(not (report.ok and all(gpu.runs for gpu in verified.gpus)))
 
 
