@@ -633,3 +633,18 @@ def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
     library = Library("x.so", "own", 1, package, tmp_path / "x.so", links=links)
     (need,) = needs_of([library], (), installed=True, local=False)
     assert need.found == state
+
+
+@pytest.mark.parametrize("kind", ["folder", "wheel"])
+def test_progress_is_counted_within_a_file(kind: str, tmp_path: Path) -> None:
+    functions = {f"_ZN2at{len(name)}{name}Ev": b"\x90" * 4000 for name in ("one", "three", "seven")}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(functions)})
+    if kind == "wheel":
+        path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("torch/lib/libtorch_cpu.so", elves.code_library(functions))
+    seen: list[tuple[int, int]] = []
+    verify(path, None, CATALOG, lambda name, done, total: seen.append((done, total)))
+    within = {done for done, total in seen if 0 < done < total}
+    assert len(within) > 3, seen
+    assert seen == sorted(seen)

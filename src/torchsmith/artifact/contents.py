@@ -26,10 +26,12 @@ from torchsmith.artifact.source import (
     MOST_UNPACKED,
     Damaged,
     FileSlice,
+    Seen,
     above_store,
     open_file,
     open_regular,
     resolve_below,
+    unseen,
 )
 from torchsmith.catalog import Package
 from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Problem, TooLarge
@@ -66,7 +68,7 @@ class Item:
 
     name: str
     size: int
-    open: Callable[[], AbstractContextManager[FileSlice]]
+    open: Callable[..., AbstractContextManager[FileSlice]]  # with what counts the bytes that are read
     place: Path | None = None  # where it is on disk, links resolved
     by_content: bool = False  # its name does not say that it is a library
 
@@ -280,17 +282,19 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[FileSlice]:
+def _open_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, seen: Seen = unseen
+) -> Iterator[FileSlice]:
     """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
     _refuse_bomb(member)
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
-        stored = _in_place(archive.fp.fileno(), member)
+        stored = replace(_in_place(archive.fp.fileno(), member), seen=seen)
         _check_sum(stored, member)
         yield stored
         return
     with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
-        size = _unpack(archive, member, unpacked)
-        yield FileSlice(unpacked.fileno(), 0, size)
+        size = _unpack(archive, member, unpacked, seen)
+        yield FileSlice(unpacked.fileno(), 0, size, seen)
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
@@ -341,7 +345,7 @@ def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
         raise Damaged("it cannot be unpacked: its checksum does not match")
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> int:
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes], seen: Seen = unseen) -> int:
     """Copy a member out, never more than it claims. Returns its size; raises Damaged, MissingRequirement."""
     done = 0
     for chunk in _unpacked(archive, member):
@@ -351,6 +355,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]
         try:
             target.write(chunk)
             target.flush()
+            seen(len(chunk))
         except OSError as error:
             raise MissingRequirement(
                 f"cannot unpack {printable(member.filename)}: {error.strerror}",

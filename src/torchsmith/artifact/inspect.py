@@ -30,7 +30,7 @@ from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
-from torchsmith.artifact.source import EXPECTED, Damaged, above_store, resolve_below
+from torchsmith.artifact.source import EXPECTED, Damaged, Seen, above_store, resolve_below, unseen
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 from torchsmith.core.text import shell_word, some_of
@@ -168,11 +168,11 @@ def inspect(
         libraries = []
         total, done = sum(item.size for item, _ in items), 0
         for item, role in items:
-            progress(item.name, done, total)
+            counter = _Counter(progress, item, done, total, 2 if contents.kind == "wheel" else 1)
             owner = contents.owners.package_of(item.name)
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
-            _inspect_library(library, item, spaces)
+            _inspect_library(library, item, spaces, counter.count)
             if item.by_content and library.program:
                 continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
@@ -267,10 +267,26 @@ def _check_unread(contents: Contents, read: Collection[str]) -> None:
                 contents.faults.append(f"{item.name}: {fault.message}")
 
 
-def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None) -> None:
+@dataclass
+class _Counter:
+    """Progress within a file; a member of a wheel is passed over twice, to unpack and to read it."""
+
+    progress: Progress
+    item: Item
+    before: int
+    total: int
+    passes: int
+    read: int = 0
+
+    def count(self, size: int) -> None:
+        self.read += size
+        self.progress(self.item.name, self.before + min(self.read // self.passes, self.item.size), self.total)
+
+
+def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, seen: Seen = unseen) -> None:
     """One library; what is wrong with it is a fault of it, not the end of the look."""
     try:
-        with item.open() as source:
+        with item.open(seen) as source:
             if is_macho(source):
                 library.machine, library.system = read_macho(source)
                 library.containers = list(scan(source, {METALLIB: metallib}))

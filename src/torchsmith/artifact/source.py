@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,13 @@ class Damaged(Problem):
     exit = Exit.CHECK_FAILED
 
 
+def unseen(size: int) -> None:
+    """No progress to count."""
+
+
+Seen = Callable[[int], None]
+
+
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """`size` bytes of an open file from `start`; reads never leave them."""
@@ -35,10 +42,11 @@ class FileSlice:
     handle: int
     start: int
     size: int
+    seen: Seen = unseen  # called with the bytes of each read
 
     def part(self, at: int, size: int) -> FileSlice:
         """`size` bytes from a place on."""
-        return FileSlice(self.handle, self.start + at, size)
+        return FileSlice(self.handle, self.start + at, size, self.seen)
 
     def read(self, at: int, length: int) -> bytes:
         """Exactly these bytes. Raises Damaged if they are outside or the file ends before them."""
@@ -51,6 +59,7 @@ class FileSlice:
                 if not more:
                     raise Damaged(f"the file ends at {at + len(data):#x}, while it was being read")
                 data += more
+            self.seen(length)
             return data
         except OSError as error:
             raise Damaged(f"its bytes at {at:#x} cannot be read: {error.strerror}") from error
@@ -73,11 +82,11 @@ def _places(block: bytes, text: bytes) -> Iterator[int]:
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[FileSlice]:
+def open_file(path: Path, seen: Seen = unseen) -> Iterator[FileSlice]:
     """A regular file as a source; a pipe, a device or a folder is refused without reading it."""
     handle = open_regular(path)
     try:
-        yield FileSlice(handle, 0, os.fstat(handle).st_size)
+        yield FileSlice(handle, 0, os.fstat(handle).st_size, seen)
     finally:
         os.close(handle)
 
