@@ -100,16 +100,52 @@ def test_a_recipe_that_cannot_be_parsed_is_listed_and_the_others_are_taken_in(tm
         assert [skipped.name for skipped in derived.left_out] == [names[1]]
 
 
-def test_the_hint_names_the_line_that_most_recipes_are_of(tmp_path: Path) -> None:
+def test_a_recipe_without_a_release_is_left_out_with_the_line_of_most_others(tmp_path: Path) -> None:
     names = [f"pytorch-python313-cuda12_9-{sm}-avx2" for sm in ("sm90", "sm100", "sm120")]
     repo = repository(tmp_path / "build-pytorch", *names, manner="pin-that-nobody-knows")
     for name in names[:2]:
         recipe = repo / f".flox/pkgs/{name}.nix"
         recipe.write_text("# torchsmith: line 2.10\n" + recipe.read_text())
-    with pytest.raises(Problem) as caught:
-        derive_workspace([repo])
-    assert "1 recipe," in caught.value.message
-    assert "--line 2.10," in caught.value.hint
+    derived = derive_workspace([repo])
+    assert {cell.name for cell in derived.cells} == set(names[:2])
+    [left] = derived.left_out
+    assert left.name == names[2]
+    assert "--line 2.10," in left.why
+
+
+def test_a_recipe_whose_torch_lacks_its_build_is_asked_for_at_the_line_of_the_others(tmp_path: Path) -> None:
+    names = [f"pytorch-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm100", "sm120", "sm70")]
+    repo = repository(tmp_path / "build-pytorch", *names)
+    for name in names[2:]:
+        recipe = repo / f".flox/pkgs/{name}.nix"
+        recipe.write_text(
+            recipe.read_text().replace(CATALOG.pins["6a030d5"].rev, CATALOG.pins["fe5e41d"].rev)
+        )
+    stated = repo / f".flox/pkgs/{names[2].replace('avx2', 'avx512')}.nix"  # what its owner says counts
+    stated.write_text("# torchsmith: line 2.8\n" + (repo / f".flox/pkgs/{names[2]}.nix").read_text())
+    derived = derive_workspace([repo])
+    write_derived(derived)
+    assert derived.moved == {names[2]: "2.8 -> 2.9"}
+    assert {one.name for one in derived.left_out} == {names[3], stated.stem}
+    planned = {Path(one.path).stem: one for one in plan_workspace(tmp_path).changes if one.recipe}
+    assert planned[names[2]].kind == "rewrite"
+
+
+def test_every_recipe_is_a_build_or_left_out_and_libraries_are_neither(tmp_path: Path) -> None:
+    name = "pytorch-python313-cuda12_9-sm90-avx2"
+    repo = repository(tmp_path / "build-pytorch", name, f"{name}-magma")
+    (library := repo / ".flox/pkgs/lib/fixups.nix").parent.mkdir()
+    for path, text in ((library, "{ }: import ./sizes.nix\n"), (library.with_name("sizes.nix"), "{ }\n")):
+        path.write_text(text)
+    library.with_name("unused.nix").write_text("{ }\n")
+    recipe = repo / f".flox/pkgs/{name}.nix"
+    recipe.write_text(recipe.read_text().rstrip() + " // import ./lib/fixups.nix { } # ./lib/unused.nix\n")
+    derived = derive_workspace([repo])
+    write_derived(derived)
+    assert {one.name for one in derived.left_out} == {f"{name}-magma", "unused"}
+    assert derived.recipes == len(derived.cells) + len(derived.left_out)
+    codes = {Path(one.path).stem: one.code for one in plan_workspace(tmp_path).changes}
+    assert (codes["fixups"], codes["sizes"], codes["unused"]) == ("imported", "imported", "not-wanted-valid")
 
 
 def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ ReasonCode = Literal[
     "not-wanted",  # no longer in torchsmith.toml
     "not-wanted-broken",
     "not-wanted-valid",
+    "imported",  # a library of recipes
     "impossible",  # torchsmith cannot generate it
 ]
 COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end

@@ -27,6 +27,7 @@ from torchsmith.workspace.subject import Subject
 
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 MAX_LEVELS = 4  # below a folder, at which repositories are searched
+IMPORTED = re.compile(r"(?<![\w./-])\.{1,2}/[\w./+-]+")
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -356,6 +357,18 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         own = [entry for entry in entries if not entry.is_symlink()]
     return sorted(own, key=lambda entry: entry.name, reverse=True)
+
+
+def libraries(recipes: Sequence[RecipeFile]) -> set[Path]:
+    """Those of the files below a .flox/pkgs that are no builds by their names, and that others import."""
+    unnamed = {os.path.normpath(recipe.path): recipe.path for recipe in recipes if recipe.variant is None}
+    imports = (
+        os.path.normpath(recipe.path.parent / path)
+        for recipe in (recipes if unnamed else ())
+        for line in (recipe.text or "").splitlines()
+        for path in IMPORTED.findall(line.partition("#")[0])
+    )
+    return {unnamed[path] for path in imports if path in unnamed}
 
 
 def root_of(path: Path) -> Path:

@@ -22,7 +22,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, Phase, ReasonCode
-from torchsmith.workspace.checkout import PKGS, RecipeFile, package_paths, recipes_in
+from torchsmith.workspace.checkout import PKGS, RecipeFile, libraries, package_paths, recipes_in
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
@@ -88,6 +88,15 @@ class _Reconciler:
         return {file.path: file for file in self.repo.files}
 
     @cached_property
+    def _recipes(self) -> list[RecipeFile]:
+        return recipes_in(self.root / self.repo.name, self.workspace)
+
+    @cached_property
+    def libraries(self) -> set[Path]:
+        """Files that are no builds, and that recipes import."""
+        return libraries(self._recipes)
+
+    @cached_property
     def extra(self) -> dict[str, RecipeFile]:
         """Recipes that exist under a path that is not wanted."""
         folder = self.root / self.repo.name
@@ -95,10 +104,7 @@ class _Reconciler:
         names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
         if all(f"{self.repo.name}/{PKGS}{name}" in self.wanted for name in names):
             return {}
-        recipes = {
-            recipe.path.relative_to(self.root).as_posix(): recipe
-            for recipe in recipes_in(folder, self.workspace)
-        }
+        recipes = {recipe.path.relative_to(self.root).as_posix(): recipe for recipe in self._recipes}
         return {path: recipe for path, recipe in recipes.items() if path not in self.wanted}
 
     def changes(self) -> Iterator[Change]:
@@ -265,6 +271,8 @@ class _Reconciler:
 
     def _stays(self, change: Change, recipe: RecipeFile) -> Change:
         """A valid recipe that is not in torchsmith.toml, and what to do about it."""
+        if recipe.path in self.libraries:
+            return replace(change, why="imported by recipes", code="imported")
         catalog = self.workspace.catalog
         impossible = why_not_generated(recipe.variant, catalog, recipe.release) if recipe.variant else ""
         if impossible:

@@ -25,22 +25,22 @@ from torchsmith.core.problem import (
     Conflict,
     Empty,
     Exists,
-    Incomplete,
     Invalid,
     NotFound,
     NotKnown,
     Problem,
     did_you_mean,
 )
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import grouped
 from torchsmith.core.toml_edit import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
-from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover
+from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover, libraries
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace, read_as
+from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
 
 OLD_PROFILE = "plan"  # still works, and is no longer offered
@@ -192,9 +192,8 @@ class Derived:
     left_out: tuple[UnusedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that are not where ours would be
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # if all recipes are at another nixpkgs
-    elsewhere: Mapping[str, int] = field(
-        default_factory=dict
-    )  # recipes whose nixpkgs is not kept, by a description
+    elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept
+    moved: Mapping[str, str] = field(default_factory=dict)  # "2.8 -> 2.10", by build: see _cells
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
@@ -205,54 +204,64 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     repositories = [repo for repo in (checkout.repositories if checkout else ()) if repo.recipes]
     root = _root([repo.root for repo in repositories] or repos)
     catalog = load_catalog(root / "catalog")
-    recipes = [recipe for repository in repositories for recipe in repository.recipes]
-    cells, left = _cells(recipes, catalog, line)
+    recipes = [
+        recipe
+        for repository, imported in ((one, libraries(one.recipes)) for one in repositories)
+        for recipe in repository.recipes
+        if recipe.path not in imported
+    ]
+    cells, left, moved = _cells(recipes, catalog, line)
     if not cells:
         reasons = Counter(skipped.why for skipped in left).most_common(MAX_REASONS)
         raise Empty(
-            f"no recipe in {', '.join(map(str, repos))} names a build that torchsmith makes",
+            f"no recipe in {', '.join(map(str, repos))} can be taken in",
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
             or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
         )
     pins, elsewhere = _pins(recipes, cells, catalog, root / "catalog")
     if pins:
         # What can be is decided by the nixpkgs that the workspace will have, as every later verb does.
-        cells, left = _cells(recipes, load_catalog(root / "catalog", {"lines": lines_text(pins)}), line)
+        catalog = load_catalog(root / "catalog", {"lines": lines_text(pins)})
+        cells, left, moved = _cells(recipes, catalog, line)
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
-    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
+    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere, moved)
 
 
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
-) -> tuple[dict[str, Cell], list[UnusedRecipe]]:
-    """What recipes are builds of, by name, and what could not be taken in."""
+) -> tuple[dict[str, Cell], list[UnusedRecipe], dict[str, str]]:
+    """What recipes are builds of, by name; what could not be taken in; and by the name of its build, that the
+    line that the code of a recipe shows cannot build it, and which one is asked for."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
-    if silent := [recipe for recipe, result in results if result is None]:
-        stated = Counter(result.line for _, result in results if isinstance(result, Cell))
-        usual = stated.most_common(1)[0][0] if stated else "LINE"
-        raise Incomplete(
-            f"no torch release is stated in {counted(len(silent), 'recipe')}, such as {silent[0].attr}",
-            hint=f"say it: --line {usual}, or a comment # torchsmith: line {usual} in each",
-        )
+    results.sort(key=lambda result: not result[0].canonical)  # which of two names of a build is kept
     cells: dict[str, Cell] = {}
-    for _, result in results:
-        if isinstance(result, Cell):
-            cells.setdefault(result.name, result)
-    lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
     left: list[UnusedRecipe] = []
     for recipe, result in results:
-        if not isinstance(result, UnusedRecipe):
+        if isinstance(result, Cell) and cells.setdefault(result.name, result) is not result:
+            left.append(UnusedRecipe(recipe.attr, recipe.path, f"{result.name} is the same build"))
+    lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
+    usual = next((name for name, _ in Counter(cell.line for cell in cells.values()).most_common(1)), None)
+    moved: dict[str, str] = {}
+    for recipe, result in results:
+        if isinstance(result, Cell):
             continue
-        # A companion that its own line does not build is one of its torch's line.
-        torchs = recipe.variant and lines.get(recipe.variant.stack)
-        other = _cell(recipe, catalog, torchs, stated=False) if torchs else None
-        if isinstance(other, Cell):
-            cells.setdefault(other.name, other)
-        else:
+        # A companion that its own line does not build is one of its torch's line. A name says which build it
+        # is: if the torch of its nixpkgs cannot be that, it is one of the line that most recipes are of.
+        shown = stated_release(recipe.variant, catalog, recipe.text or "", None) is None and recipe.release
+        other = (recipe.variant and lines.get(recipe.variant.stack)) or (usual if shown else None)
+        again = _cell(recipe, catalog, other, stated=False) if other else result
+        if isinstance(again, Cell):
+            cells.setdefault(again.name, again)
+            if shown and again.line != shown:
+                moved[again.name] = f"{shown} -> {again.line}"
+        elif isinstance(result, UnusedRecipe):
             left.append(result)
-    return cells, left
+        else:
+            say = f"--line {usual or 'LINE'}, or a comment # torchsmith: line {usual or 'LINE'} in it"
+            left.append(UnusedRecipe(recipe.attr, recipe.path, f"no torch release is stated: {say}"))
+    return cells, left, moved
 
 
 def write_derived(derived: Derived, *, force: bool = False) -> None:
