@@ -189,6 +189,28 @@ def test_a_copy_that_is_made_is_named(tmp_path: Path, call: Call, monkeypatch: p
     assert report["copies"][0] in call("apply", "--adopt", "all").err
 
 
+def test_a_plan_and_its_next_step_say_what_the_same_options_write(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two broken recipes can be replaced, and one is not in torchsmith.toml."""
+    other, gone = RIGHT.replace("sm90", "sm120"), RIGHT.replace("sm90", "sm100")
+    repo = repository(tmp_path / "build-pytorch", RIGHT, other, gone, change=('"9.0"', '"8.9"'))
+    monkeypatch.chdir(tmp_path)
+    assert call("init", ".", "--cell", RIGHT, "--cell", other).code == 0
+    assert call("apply", "--no-git").code == 1
+    every = call("plan")
+    assert ", 3 skipped;" in every.out.splitlines()[-1]
+    assert "next: torchsmith apply --adopt all   # replaces 2 and deletes 1 of the files" in every.err
+    assert "+++" not in call("plan", "--diff").out
+    path = repo.relative_to(tmp_path) / f".flox/pkgs/{RIGHT}.nix"
+    one = call("plan", "--adopt", path)
+    assert f"next: torchsmith apply --adopt {path}\n" in one.err
+    assert "skip " not in one.out
+    assert "recipes: 1 to change, 4 up to date, 2 skipped;" in one.out.splitlines()[-1]
+    diff = call("plan", "--adopt", path, "--diff").out.splitlines()
+    assert [line for line in diff if line.startswith("+++")] == [f"+++ b/{path}"]
+
+
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

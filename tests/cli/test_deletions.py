@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.core.problem import Refused
+from torchsmith.core.problem import Incomplete, Refused
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
 
@@ -61,8 +61,8 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
 def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: Call) -> None:
     words = ("apply", "-w", str(smaller))
     refused = call(*words, "--json")
-    assert (refused.code, refused.error) == (1, "refused")
-    assert "recipes: 1 to delete, 1 to keep" in " ".join(refused.err.split())
+    assert (refused.code, refused.error) == (2, "incomplete")
+    assert "recipes: 1 to delete, 1 up to date" in " ".join(refused.err.split())
     assert (smaller / GONE).is_file()
     told = call(*words, "--yes", "--json")
     assert told.code == 0
@@ -74,8 +74,11 @@ def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: 
 def test_on_a_terminal_it_asks(answer: str, code: int, there: bool, smaller: Path) -> None:
     ended, shown = answered(answer, "apply", "-w", str(smaller))
     assert ended == code
-    before = " ".join(shown.partition("[y/N]")[0].split())  # a terminal breaks lines
-    assert before.index("1 to delete") < before.index(Path(GONE).name)  # counts first
+    before, _, after = (
+        " ".join(part.split()) for part in shown.partition("[y/N]")
+    )  # a terminal breaks lines
+    assert before.index(Path(GONE).name) < before.index("1 to delete")  # what is asked is beside the counts
+    assert ("nothing was written" in after) is there
     assert (smaller / GONE).is_file() is there
 
 
@@ -86,8 +89,10 @@ def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
 
 
 def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Incomplete):
         apply(ApplyRequest(workspace=smaller))
+    with pytest.raises(Refused):
+        apply(ApplyRequest(workspace=smaller), confirm=lambda report: False)
     shown: list[ChangeReport] = []
 
     def agree(report: ChangeReport) -> bool:

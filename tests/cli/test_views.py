@@ -51,6 +51,24 @@ def test_files_that_are_alike_share_a_line_unless_all_are_asked_for(
     assert capsys.readouterr().out.count(".nix\n") == (9 if verbose else 0)
 
 
+def test_files_with_different_reasons_share_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(name: str, why: str) -> Change:
+        return Change("rewrite", name, why, recipe=True, skipped=True, rules=("TS012",), code="broken")
+
+    changes = [broken("a", "broken: x"), broken("b", "broken: y"), broken("c", "broken: x")]
+    changes += [Change("rewrite", f"t{n}", f"its text changes: +{n} -1 lines", code="text") for n in (1, 2)]
+    changes += [Change("replace", f"r{n}", f"old-{n}.nix: an old name", code="old-name") for n in (1, 2)]
+    print_changes(ChangeReport(Path("w"), False, changes))
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for name, why in (
+        ("skip    a and 1 more", "would rewrite (needs --adopt): broken: x"),
+        ("skip    b", "would rewrite (needs --adopt): broken: y"),
+        ("rewrite t1 and 1 more", "its text changes"),
+        ("replace r1 and 1 more", "an old name"),
+    ):
+        assert lines[lines.index(name) + 1] == why
+
+
 def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     files = [Change("rewrite", "catalog/lines.toml"), Change("delete", "catalog/packages.toml")]
     for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):

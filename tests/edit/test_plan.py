@@ -301,7 +301,7 @@ def test_counts_of_recipes_and_other_files_are_those_of_the_list(drifted: Path, 
     toml = drifted / "torchsmith.toml"
     toml.write_text(toml.read_text() + 'cudatoolkit = ["13.0"]\n')
     lines = call("apply", "--dry-run", "-w", drifted).out.splitlines()
-    others = int(re.findall(r"other files: (\d+) to create", lines[0])[0])
+    others = int(re.findall(r"other files: (\d+) to create", lines[-1])[0])
     listed = lines[lines.index("Everything else") :]
     created = [
         int(line.split()[-2]) + 1 for line in listed if line.startswith("  create") and " more" in line

@@ -151,7 +151,7 @@ def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.Captu
     print_changes(ChangeReport(Path(), True, (), narrowed=gpus), write_stderr)
     told = " ".join(capsys.readouterr().err.split())
     assert "3 recipes" in told
-    assert "2 times" in told
+    assert "each of 2 GPUs" in told
     assert 'narrow = "torch"' in told
     assert not narrowed_gpus([Change("rewrite", "b.nix", before=line, after=line, recipe=True)])
     assert not narrowed_gpus([Change("create", "b.nix", after=line, recipe=True)])

@@ -12,7 +12,7 @@ from torchsmith.cli.console import exit_if, next_build, next_step, write_stderr
 from torchsmith.cli.options import WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Option
-from torchsmith.core.problem import Conflict, Refused
+from torchsmith.core.problem import Conflict, Incomplete, Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan import (
     ChangeReport,
@@ -21,6 +21,7 @@ from torchsmith.verbs.plan import (
     end_of_plan,
     print_changes,
     print_report,
+    suggest_adoption,
 )
 from torchsmith.workspace.load import open_workspace
 
@@ -41,11 +42,10 @@ class ApplyRequest(PlanRequest):
     wait: WaitOption = 0.0
 
 
-def apply(
-    request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm = lambda report: False
-) -> ChangeReport:
+def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
-    Refused if files would be deleted, unless the request says `yes` or `confirm` agrees."""
+    Incomplete if files would be deleted and the request does not say `yes`, Refused if `confirm` does not
+    agree."""
     from torchsmith.workspace import git
     from torchsmith.workspace.journal import writing
     from torchsmith.workspace.write import commit_changes, require_clean, write_changes
@@ -64,13 +64,9 @@ def apply(
         plan, report = request.planned()
         if request.commit and not request.allow_dirty:
             require_clean(writer.root, plan.repos)
-        deleted = [change.path for change in report.pending if change.kind == "delete"]
-        if deleted and not request.yes and not confirm(report):
-            count = counted(len(deleted), "file")
-            raise Refused(
-                f"{count} would be deleted, such as {deleted[0]}: nothing was written",
-                hint="--yes deletes without asking; --dry-run lists what would be done",
-            )
+        deletes = any(change.kind == "delete" for change in report.pending)
+        if deletes and not request.yes and not (confirm or _not_agreed)(report):
+            raise Refused("nothing was written")
         if request.commit:
             commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)
         else:
@@ -83,25 +79,22 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     """Write what [bold]plan[/bold] shows: recipes, Flox files and README pages for each package.
 
     Only files that torchsmith wrote and that were not edited since are replaced and deleted, unless
-    [bold]--adopt[/bold] names others. It asks before it deletes files, and refuses to without a terminal.
-    With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean; an interrupted run
-    resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold] nothing is written. The
-    exit code is 1 when a file that torchsmith does not manage should change, or with [bold]--check[/bold]
-    when any file should.
+    [bold]--adopt[/bold] names others. It asks before it deletes files; without a terminal it needs
+    [bold]--yes[/bold]. With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean;
+    an interrupted run resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold]
+    nothing is written. The exit code is 1 when a file that torchsmith does not manage should change, or with
+    [bold]--check[/bold] when any file should.
     """
     from torchsmith.cli.reporter import Terminal
 
     if view.diff or view.check:
         request = replace(request, dry_run=True)
-    report = apply(request, Terminal(), _may_delete)
-    print_report(report, view)
+    report = apply(request, Terminal(), lambda report: _may_delete(report, request))
+    print_report(report, view, request)
     if request.dry_run:
-        end_of_plan(report, request.workspace, check=view.check)
+        end_of_plan(report, request, check=view.check)
         return
-    if report.skipped:
-        why = f"replaces {counted(len(report.skipped), 'file')} that torchsmith does not manage"
-        commit = ("--commit",) if request.commit else ()
-        next_step("apply", "--adopt", "all", *commit, workspace=request.workspace, why=why)
+    suggest_adoption(report, request, *["--commit"] * request.commit)
     exit_if(report.skipped)
     if warned := sum(bool(change.warnings) for change in report.changes):
         why = f"{counted(warned, 'recipe')} kept with warnings"
@@ -109,13 +102,22 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     next_build(workspace=request.workspace)
 
 
-def _may_delete(report: ChangeReport) -> bool:
-    """Show the changes, and ask whether files may be deleted; no without a terminal."""
+def _not_agreed(report: ChangeReport) -> bool:
+    """Raise Incomplete: nobody can be asked."""
+    deleted = [change.path for change in report.pending if change.kind == "delete"]
+    raise Incomplete(
+        f"{counted(len(deleted), 'file')} would be deleted, such as {deleted[0]}: nothing was written",
+        hint="--yes deletes without asking; --dry-run lists what would be done",
+    )
+
+
+def _may_delete(report: ChangeReport, request: ApplyRequest) -> bool:
+    """Show the changes, and ask whether files may be deleted. Raises Incomplete without a terminal."""
     import sys
 
-    print_changes(report, write_stderr)
+    print_changes(report, write_stderr, skipped=not request.adopts_paths)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
+        return _not_agreed(report)
     count = sum(change.kind == "delete" for change in report.pending)
     sys.stderr.write(f"Delete {counted(count, 'file')}? [y/N] ")
     sys.stderr.flush()

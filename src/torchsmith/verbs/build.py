@@ -238,9 +238,9 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
 
 def _print_sums(plan: BuildPlan, line: Printer) -> None:
     if plan.builds_below:
-        counts = f"{plan.own_builds} of {counted(plan.builds_below, 'build')}"
-        are = "is" if plan.own_builds == 1 else "are"
-        line(f"{counts} below {are} this workspace's own; the public cache of nixpkgs can have the others")
+        below = counted(plan.builds_below, "dependency", "dependencies")
+        public = f"the public cache of nixpkgs can have {plan.builds_below - plan.own_builds}"
+        line(f"{below}: {plan.own_builds} are built for this workspace, {public}")
     costs = list(plan.expected.values())
     if cached := sum(cost.cached_seconds for cost in costs):
         line(f"a compile cache saves {duration(cached)} of that, if all builders share one")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -15,7 +16,7 @@ from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_jso
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
-from torchsmith.workspace.change import PHASES, Change
+from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ STYLES = {
     "keep": "dim",
 }
 COUNTED = {"create": "create", "rewrite": "change", "replace": "change", "delete": "delete", "keep": "keep"}
+BY_PATH: tuple[ReasonCode, ...] = ("not-text", "not-wanted")  # all does not take these over
+DETAILED: tuple[ReasonCode, ...] = ("text", "old-name", "same-package", "stand-in", "redundant")
 DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "kept"}
 
 
@@ -53,6 +56,19 @@ class PlanRequest(Request):
         bool,
         Option("Write README, BUILD_MATRIX, ALIGNMENT and build notes despite pages = false."),
     ] = False
+
+    @property
+    def words(self) -> list[str]:
+        """The options that say which files, to give again."""
+        given = {"--profile": [self.profile] if self.profile else [], "--only": self.only}
+        pairs = [(option, value) for option, values in given.items() for value in values]
+        pairs += [("--adopt", value) for value in self.adopt]
+        return [word for pair in pairs for word in pair] + ["--pages"] * self.pages
+
+    @property
+    def adopts_paths(self) -> bool:
+        """Whether some files are taken over, and not all."""
+        return bool(self.adopt) and ALL not in self.adopt
 
     def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
         """The plan of the workspace, and the report of it."""
@@ -115,48 +131,61 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     [bold]--check[/bold] the exit code is 1 when a file should change.
     """
     report = plan(request)
-    if print_report(report, view):
-        next_step("plan", "--verbose", workspace=request.workspace, why="every file")
+    if print_report(report, view, request):
+        next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
     for pin, line in report.unhashed.items():
         words = ("line", "update", line, "--rev", pin)
         next_step(*words, workspace=request.workspace, why=f"records the hash of nixpkgs {pin}")
-    end_of_plan(report, request.workspace, check=view.check)
+    end_of_plan(report, request, check=view.check)
 
 
-def end_of_plan(report: ChangeReport, workspace: Path | None, *, check: bool) -> None:
+def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> None:
     """Suggest what to do after a plan; with `check`, exit 1 if a file should change."""
     if not check and report.pending:
-        next_step("apply", workspace=workspace)
-    elif not check and report.skipped:
-        next_step("apply", "--adopt", "all", workspace=workspace)
+        next_step("apply", *request.words, workspace=request.workspace)
+    elif not check:
+        suggest_adoption(report, request)
     exit_if(check and (report.pending or report.skipped))
 
 
-def print_report(report: ChangeReport, view: ChangeView) -> bool:
+def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) -> None:
+    """Suggest to take over what was skipped, with the number of files that this replaces and deletes."""
+    taken = Counter(COUNTED[change.kind] for change in report.skipped if change.code not in BY_PATH)
+    if taken:
+        does = {"change": "replaces", "delete": "deletes"}
+        counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
+        why = f"{counts} of the files that torchsmith does not manage"
+        given = replace(request, adopt=("all",)).words
+        next_step("apply", *given, *words, workspace=request.workspace, why=why)
+
+
+def print_report(report: ChangeReport, view: ChangeView, request: PlanRequest) -> bool:
     """Print a report as JSON, as diffs or as a list. Returns whether --verbose would name more files."""
+    line = write_stderr if report.written or view.diff else write
     if view.json:
         print_json(report)
     elif view.diff:
-        sys.stdout.writelines(change.diff() for change in report.changes)
+        sys.stdout.writelines(change.diff() for change in report.pending)
+        line(_summary(report))
     else:
-        return print_changes(report, write_stderr if report.written else write, verbose=view.verbose)
+        return print_changes(report, line, verbose=view.verbose, skipped=not request.adopts_paths)
     return False
 
 
-def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool = False) -> bool:
-    """Print the counts, then for each phase what is done to which files, and why; with `verbose` every file.
-    Returns whether --verbose would name more files."""
+def print_changes(
+    report: ChangeReport, line: Printer = write, *, verbose: bool = False, skipped: bool = True
+) -> bool:
+    """Print for each phase what is done to which files, and why, then the counts; with `verbose` every file,
+    and without `skipped` none that is skipped. Returns whether --verbose would name more files."""
     stream = sys.stdout if line is write else sys.stderr
-    line(f"{report.root}: {_summary(report)}")
-    more = False
+    shown = [change for change in report.changes if verbose or skipped or not change.skipped]
+    more = len(shown) < len(report.changes)
     for phase in PHASES:
-        changes = [
-            change for change in report.changes if change.phase == phase and change.code != "up-to-date"
-        ]
+        changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
         if changes:
             line(f"{phase[0].upper()}{phase[1:]}", "bold")
         alike = grouped(
-            ((_label(change), change.recipe, change.code, _why(change) if verbose else change.rules), change)
+            ((_label(change), change.recipe, change.code, _shared_why(change, verbose=verbose)), change)
             for change in changes
         )
         for (label, *_), group in alike.items():
@@ -165,31 +194,34 @@ def print_changes(report: ChangeReport, line: Printer = write, *, verbose: bool 
             for name in names if verbose else [some_of(names)]:
                 line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
             if label != "create":
-                line(f"          {_why(group[0])}", "dim", hang=0)
+                line(f"          {_in_common([_why(change) for change in group])}", "dim", hang=0)
     _print_narrowed(report.narrowed, line)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
     for commit in report.commits:
         line(f"{commit.repo}: committed {commit.revision} {commit.message}")
+    line(_summary(report))
     return more
 
 
 def _summary(report: ChangeReport) -> str:
-    """`recipes: 3 to create, 1 to delete, 40 to keep; other files: 5 to create`, or what was done."""
+    """`w: recipes: 3 to create, 1 to delete, 40 up to date; other files: 5 to create`, or what was done."""
     parts = []
     for title, recipe in (("recipes", True), ("other files", False)):
         changes = [change for change in report.changes if change.recipe is recipe]
+        same = sum(change.code == "up-to-date" for change in changes)
+        skipped = sum(change.skipped for change in changes)
         counts = Counter(COUNTED[change.kind] for change in changes if not change.skipped)
+        counts["keep"] -= same
         shares = [
             f"{counts[kind]} {done if report.written else f'to {kind}'}"
             for kind, done in DONE.items()
             if counts[kind]
         ]
-        if skipped := sum(change.skipped for change in changes):
-            shares.append(f"{skipped} skipped")
+        shares += [f"{same} up to date"] * bool(same) + [f"{skipped} skipped"] * bool(skipped)
         if shares:
             parts.append(f"{title}: {', '.join(shares)}")
-    return "; ".join(parts)
+    return f"{report.root}: {'; '.join(parts)}"
 
 
 def _label(change: Change) -> str:
@@ -202,13 +234,25 @@ def _why(change: Change) -> str:
     return f"would {change.kind} (needs --adopt): {change.why}"
 
 
+def _shared_why(change: Change, *, verbose: bool) -> str:
+    """What files that share a line have in common; empty for reasons that differ in names and numbers."""
+    return "" if change.code in DETAILED and not (change.rules or verbose) else _why(change)
+
+
+def _in_common(reasons: Sequence[str]) -> str:
+    """The words with which all reasons begin, or else end: a reason itself if it is the only one."""
+    words = [reason.split(" ") for reason in reasons]
+    start = [same[0] for same in takewhile(lambda same: len(set(same)) == 1, zip(*words, strict=False))]
+    if start:
+        return " ".join(start).rstrip(":;,")
+    ends = zip(*(reversed(line) for line in words), strict=False)
+    return " ".join([same[0] for same in takewhile(lambda same: len(set(same)) == 1, ends)][::-1])
+
+
 def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:
     """Print what it costs that recipes pass their GPU to nixpkgs now: every derivation changes."""
     if gpus:
-        line(
-            f"{counted(len(gpus), 'recipe')} become other derivations: MAGMA, NCCL and OpenCV are built for"
-            f" each GPU alone, {counted(len(set(gpus)), 'time')} instead of once",
-            "yellow",
-        )
+        again = f"MAGMA, NCCL and OpenCV are built again, once for each of {counted(len(set(gpus)), 'GPU')}"
+        line(f"{counted(len(gpus), 'recipe')} now for one GPU each: {again}", "yellow")
         hint = 'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all'
         line(hint, "yellow")

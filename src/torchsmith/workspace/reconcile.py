@@ -183,7 +183,7 @@ class _Reconciler:
         if self.check is None:
             return replace(change, skipped=not taken)
         if not change.recipe:
-            why += f" and it may contain more than ours; --adopt {change.path} replaces it"
+            why += ", and it may contain more than ours; --adopt PATH replaces it"
             return replace(change, kind="keep", why=why, before=None, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
