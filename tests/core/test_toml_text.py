@@ -5,9 +5,12 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchsmith.core.problem import Invalid
+from torchsmith.core.toml import read_table
 from torchsmith.core.toml_edit import Inline, table_text
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -52,6 +55,12 @@ isa = ["avx2"]
 pin = "6a030d5"
 """
     )
+
+
+@pytest.mark.parametrize("value", ['"x', "'x", '"""x', "'x\n'"])
+def test_a_string_without_its_end_is_called_so(value: str) -> None:
+    with pytest.raises(Invalid, match="unclosed string"):
+        read_table(f"format = 1\na = {value}\nb = 2\n", "x.toml")
 
 
 def test_a_long_list_has_a_line_for_each_value() -> None:

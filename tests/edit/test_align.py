@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,18 @@ def test_what_align_creates_is_kept_by_apply(tmp_path: Path) -> None:
     changes = reconcile(opened, wanted_repos(opened))
     assert not [change for change in changes if change.pending and change.recipe]
     assert align_repositories((tmp_path,)).missing == 0
+
+
+def test_what_align_creates_is_known_to_git(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    apply(ApplyRequest(workspace=tmp_path, commit=True))
+    names = sorted(path.name for path in (tmp_path / "build-torchvision/.flox/pkgs").iterdir())
+    (gone := tmp_path / "build-torchvision/.flox/pkgs" / names[0]).unlink()
+    git = ("git", "-C", str(gone.parent))
+    subprocess.run((*git, "commit", "-aqm", "without"), check=True)
+    assert call("align", tmp_path, "--create").code == 0
+    status = subprocess.run((*git, "status", "--porcelain", "."), check=True, capture_output=True, text=True)
+    assert status.stdout.split() == ["A", f".flox/pkgs/{gone.name}"]
 
 
 def test_what_the_workspace_excludes_is_not_created(tmp_path: Path) -> None:

@@ -230,6 +230,25 @@ def test_the_hash_of_a_known_pin_is_learned_by_the_command_that_plan_names(
     assert f'sha256 = "{recorded}"' in recipe
 
 
+def test_a_hash_that_cannot_be_recorded_is_an_error(place: Path, world: World, call: Call) -> None:
+    file = place / "torchsmith.toml"
+    file.write_text(file.read_text().replace(world.archive, "http://127.0.0.1:1/{rev}.tar.gz"))
+    words = ("line", "update", "2.10", "-w", place, "--rev", "6a030d5")
+    failed = call(*words)
+    assert (failed.code, failed.error) == (3, "missing-requirement")
+    assert "the hash of nixpkgs 6a030d5 could not be recorded" in failed.err
+    assert not (place / "catalog").exists()
+    assert call(*words, "--sha256", "0" * 52).code == 0
+
+
+def test_a_name_that_is_no_release_is_refused_before_the_network_is_asked(place: Path, call: Call) -> None:
+    file = place / "torchsmith.toml"
+    file.write_text(file.read_text().partition("[sources]")[0])
+    refused = call("line", "add", "foo", "-w", place)
+    assert (refused.code, refused.error) == (2, "invalid")
+    assert "such as 2.13" in refused.err
+
+
 def test_a_download_that_is_killed_leaves_nothing_half_written(
     place: Path, world: World, tmp_path: Path
 ) -> None:

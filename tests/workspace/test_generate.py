@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Exit, NotFound, Problem, Refused
 from torchsmith.core.state import state_folder
 from torchsmith.recipe.header import owner_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
+from torchsmith.workspace.journal import held
 
 SMALL = """
 format = 1
@@ -196,14 +199,45 @@ def test_only_writes_what_the_selector_picks_and_deletes_nothing(root: Path) -> 
 
 def test_commit_makes_one_commit_for_each_phase_in_each_repository(root: Path) -> None:
     report = run(root, commit=True)
-    assert [(commit.repo, commit.message.partition(":")[0]) for commit in report.commits] == [
-        (repo, phase)
+    assert [
+        (commit.repo, re.findall(r"recipes for GPUs on x86|files", commit.message))
+        for commit in report.commits
+    ] == [
+        (repo, [phase])
         for repo in ("build-pytorch", "build-torchvision")
-        for phase in ("GPU on x86", "Everything else")
+        for phase in ("recipes for GPUs on x86", "files")
     ]
+    assert report.new_repos == ["build-pytorch", "build-torchvision"]
     assert "pytorch-python313-cuda13_0-sm90-avx2" in git(root / "build-pytorch", "log", "--format=%B")
     assert git(root / "build-pytorch", "status", "--porcelain") == ""
-    assert run(root, commit=True).commits == ()
+    assert not run(root, commit=True).commits
+
+
+def test_a_commit_needs_a_branch(root: Path) -> None:
+    run(root, commit=True)
+    git(root / "build-pytorch", "checkout", "--quiet", "--detach")
+    (root / "torchsmith.toml").write_text(SMALL.replace('"avx2", "avx512"', '"avx2"'))
+    with pytest.raises(Refused, match="build-pytorch switch BRANCH"):
+        run(root, commit=True, yes=True)
+    assert git(root / "build-pytorch", "status", "--porcelain") == ""
+    git(root / "build-pytorch", "switch", "--quiet", "main")
+    assert run(root, commit=True, yes=True).new_repos == []
+
+
+def test_libraries_of_recipes_are_not_ignored(root: Path) -> None:
+    run(root)
+    paths = [".flox/pkgs/lib/x.nix", ".flox/lib/x", ".flox/run/x"]
+    ignored = [
+        subprocess.run(("git", "-C", root / "build-pytorch", "check-ignore", "-q", path)) for path in paths
+    ]
+    assert [done.returncode for done in ignored] == [1, 0, 0]
+
+
+def test_a_workspace_that_is_in_use_says_how_to_wait(root: Path, call: Call) -> None:
+    with held(root):
+        busy = call("apply", "-w", root)
+    assert (busy.code, busy.error) == (3, "busy")
+    assert "--wait 60" in busy.err
 
 
 def test_options_that_contradict_each_other_are_refused(root: Path) -> None:

@@ -185,7 +185,7 @@ def cache_dir() -> Path:
 
 
 @contextmanager
-def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[None]:
+def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0, hint: str = "") -> Iterator[None]:
     """Hold the lock file `path`; a Problem names `what` when another process has it."""
     with _opened(path) as file:
         deadline = time.monotonic() + wait_seconds
@@ -198,7 +198,7 @@ def exclusive(path: Path, *, what: str, wait_seconds: float = 0.0) -> Iterator[N
                     holder = file.read().strip() or "unknown"
                     raise Busy(
                         f"{what} is in use by another torchsmith (process {holder})",
-                        hint="wait for it to end, then run the command again",
+                        hint=hint or "wait for it to end, then run the command again",
                     ) from None
                 time.sleep(0.05)
         file.seek(0)

@@ -33,6 +33,9 @@ TOML_TYPES = {
     "float": "a number",
     "bool": "true or false",
 }
+UNCLOSED = re.compile(
+    r"(Illegal|Found invalid) character '\\n'|Unterminated string|Expected \"'\""
+)  # tomllib's
 MAX_LIST = 10_000  # a thousand times more than needed, and still read in seconds
 
 
@@ -206,6 +209,8 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
     else:
         message = message.removesuffix(" (at end of document)")
         where = Where(file, text.count("\n") + 1)
+    if UNCLOSED.fullmatch(message):
+        message = "unclosed string"
     if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
         return Invalid(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)

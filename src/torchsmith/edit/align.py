@@ -17,6 +17,7 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.text import products_of
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
+from torchsmith.workspace import git
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import (
     PKGS,
@@ -175,6 +176,10 @@ def _create(
         changes[:0] = [_matrix_edit(workspace, new, _not_wanted(columns, workspace))] if new else []
     homes = (workspace.home if workspace else root_of(Path(change.path)) for change in changes)
     write_apart(list(zip(homes, changes, strict=True)), "align --create")
+    for column in columns:
+        added = [str(path.relative_to(column.root)) for path in made if path.is_relative_to(column.root)]
+        if added and git.is_kept(column.root):
+            git.add(column.root, added)
     return list(made), not_written
 
 

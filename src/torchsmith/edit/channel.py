@@ -11,7 +11,7 @@ import msgspec
 
 from torchsmith.catalog import Line, Pin
 from torchsmith.catalog.ranges import is_release
-from torchsmith.core.problem import Incomplete, MissingRequirement, NotFound
+from torchsmith.core.problem import Incomplete, Invalid, MissingRequirement, NotFound
 from torchsmith.edit.pin import Move, find_pin, pin_at, probed
 from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix.channel import ARCHIVE, GIT_REMOTE, REVISION, download, head_of
@@ -58,6 +58,9 @@ class Channel:
         files, instead of a download. Raises NotFound if the channel has another torch."""
         catalog = self.workspace.catalog
         if move.rev or tree or not (move.torch and move.line):
+            if not (move.rev or move.torch or name[:1].isdigit()):
+                hint = "such as 2.13; a line of another name needs --torch or --rev"
+                raise Invalid(f"{name!r} is not a torch release", hint=hint)
             stated, move = move, self._filled(move, tree)
             pin, _ = pin_at(move, catalog)
             if not stated.rev and not stated.torch and name[:1].isdigit():
@@ -81,7 +84,9 @@ class Channel:
             return move
         catalog, stated = self.workspace.catalog, move
         line = find_line(catalog, move.line)
-        move = self._filled(move, tree)
+        known = find_pin(move.rev, catalog)
+        at_it = known is not None and known.name in {build.pin for build in line.every_build.values()}
+        move = self._filled(move, tree, records=at_it and not (move.torch or move.sha256))
         pin, _ = pin_at(move, catalog)
         if move.torch or not pin.torch or line.flavor:
             return move
@@ -97,11 +102,12 @@ class Channel:
             hint = f"torchsmith line add {minor(torch)} adds that one; --rev names an older or newer nixpkgs"
             raise NotFound(f"{self.name} has torch {torch}, not {name}", hint=hint)
 
-    def _filled(self, move: Move, tree: Path | None) -> Move:
+    def _filled(self, move: Move, tree: Path | None, *, records: bool = False) -> Move:
         """The move with the revision of its nixpkgs and what that has, from a tree or a download; without Nix
-        or a tree it stays unknown."""
+        or a tree it stays unknown. Raises MissingRequirement if nothing but its hash is asked for, which
+        `records` says, and it cannot be downloaded."""
         if tree is None:
-            move, tree = self._downloaded(move)
+            move, tree = self._downloaded(move, records=records)
         elif not move.rev:
             raise Incomplete("--nixpkgs needs --rev", hint="--rev says which revision the tree is of")
         move = self._probed(move, tree)
@@ -117,7 +123,7 @@ class Channel:
             self.note(problem.message)
             return move
 
-    def _downloaded(self, move: Move) -> tuple[Move, Path | None]:
+    def _downloaded(self, move: Move, *, records: bool = False) -> tuple[Move, Path | None]:
         """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or
         of the newest one. A stated revision that cannot be downloaded stays unknown."""
         known = find_pin(move.rev, self.workspace.catalog)
@@ -140,6 +146,9 @@ class Channel:
                 )
         except MissingRequirement as problem:
             if not move.rev:
+                raise
+            if records:
+                problem.message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
                 raise
             self.note(problem.message)
             return move, None

@@ -71,8 +71,8 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
             commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)
         else:
             write_changes(writer, plan.repos, plan.changes, add=request.git)
-    commits, copies = tuple(writer.commits), tuple(writer.copies)
-    return msgspec.structs.replace(report, written=True, commits=commits, copies=copies)
+    made = {"commits": writer.commits, "copies": writer.copies, "new_repos": sorted(writer.new_repos)}
+    return msgspec.structs.replace(report, written=True, **made)
 
 
 def run(*, request: ApplyRequest, view: ChangeView) -> None:

@@ -103,6 +103,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     narrowed: Sequence[str] = ()  # the GPU of each recipe that passes it to nixpkgs now and did not before
     unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
+    new_repos: Sequence[str] = ()  # folders that became git repositories
 
     @property
     def pending(self) -> list[Change]:
@@ -198,6 +199,8 @@ def print_changes(
     _print_narrowed(report.narrowed, line)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
+    if report.new_repos:
+        line(f"now git repositories: {', '.join(report.new_repos)}")
     for commit in report.commits:
         line(f"{commit.repo}: committed {commit.revision} {commit.message}")
     line(_summary(report))

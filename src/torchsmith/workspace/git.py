@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.core.git import find_place, git
-from torchsmith.core.problem import Failed, MissingRequirement, NotFound, Problem
+from torchsmith.core.problem import Failed, MissingRequirement, NotFound, Problem, Refused
 from torchsmith.core.process import Finished, find
 from torchsmith.core.secrets import redactor
+from torchsmith.core.text import shell_word
 
 MIN_PACKED_FILES = 50  # that are added at once
 MAX_LOCK_TRIES = 50
@@ -38,6 +39,13 @@ def require_committer(folder: Path) -> None:
     if not git(folder, "var", "GIT_COMMITTER_IDENT").ok:
         hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
         raise MissingRequirement(f"no git identity to commit with in {folder}", hint=hint)
+
+
+def require_branch(folder: Path) -> None:
+    """Raise Refused if a commit in a folder would be on no branch."""
+    if is_kept(folder) and not git(folder, "symbolic-ref", "--quiet", "HEAD").ok:
+        hint = f"git -C {shell_word(str(folder))} switch BRANCH, then run the command again"
+        raise Refused(f"{folder} has no branch checked out: a commit would be on none", hint=hint)
 
 
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:

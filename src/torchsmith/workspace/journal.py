@@ -78,6 +78,7 @@ class Writer:
     recovered: str = ""
     commits: list[Commit] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)  # of files of others that git does not hold
+    new_repos: list[str] = field(default_factory=list)  # folders that became git repositories
 
     @property
     def _file(self) -> Path:
@@ -162,6 +163,7 @@ class Writer:
         folder = os.path.join(self.root, step.repo)
         if not git.is_kept(Path(folder)):
             git.init(Path(folder))
+            self.new_repos.append(step.repo)
         gone = {path for path in step.add if not os.path.lexists(f"{folder}/{path}")}
         # git add refuses a file that is gone and that it never knew.
         gone -= git.known_files(Path(folder)) if gone else set()
@@ -236,8 +238,9 @@ class Writer:
 
 
 @contextmanager
-def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold a workspace, and leave it as it is. Raises CannotWrite if it may not be written."""
+def held(root: Path, wait_seconds: float | None = None) -> Iterator[None]:
+    """Hold a workspace, and leave it as it is; a verb without --wait gives no `wait_seconds`. Raises
+    CannotWrite if it may not be written."""
     folder = root / IN_WORKSPACE
     try:
         folder.mkdir(exist_ok=True)
@@ -246,12 +249,13 @@ def held(root: Path, wait_seconds: float = 0.0) -> Iterator[None]:
                 _write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
     except OSError as error:
         raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
-    with exclusive(folder / "lock", what=f"workspace {root}", wait_seconds=wait_seconds):
+    hint = "" if wait_seconds is None else "--wait 60 waits up to a minute for it to end"
+    with exclusive(folder / "lock", what=f"workspace {root}", wait_seconds=wait_seconds or 0.0, hint=hint):
         yield
 
 
 @contextmanager
-def writing(root: Path, verb: str, wait_seconds: float = 0.0) -> Iterator[Writer]:
+def writing(root: Path, verb: str, wait_seconds: float | None = None) -> Iterator[Writer]:
     """Hold a workspace for writing; what a stopped run left is finished or undone first."""
     with held(root, wait_seconds):
         writer = Writer(root, verb)

@@ -21,7 +21,8 @@ from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.settings import Settings
 
-GITIGNORE = "run/\ncache/\nlib/\nlog/\n"
+# What Flox writes there, with a slash in front: without, lib/ ignores the libraries of recipes in pkgs/lib.
+GITIGNORE = "/run/\n/cache/\n/lib/\n/log/\n"
 MANIFEST = """\
 # A Flox environment that builds packages: every recipe below .flox/pkgs is one and needs no entry here.
 version = 1

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.core.files import text_or_none
 from torchsmith.core.problem import Empty, Refused
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
-from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind
+from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
 from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace
@@ -19,6 +20,11 @@ from torchsmith.workspace.reconcile import copies, phase_of
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
 CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
+FOR: dict[Phase, str] = {
+    "GPU on x86": " for GPUs on x86",
+    "GPU on ARM": " for GPUs on ARM",
+    "CPU only": " for CPUs",
+}
 DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
 
 
@@ -74,6 +80,7 @@ def commit_changes(
     pending = [change for change in changes if change.pending]
     for folder in (root / repo.name for repo in repos if pending):
         git.require_committer(folder if folder.is_dir() else root)
+        git.require_branch(folder if folder.is_dir() else root)
     for repo in repos:
         mine = [change for change in pending if change.path.startswith(f"{repo.name}/")]
         mine += _uncommitted(workspace, repo)
@@ -81,7 +88,7 @@ def commit_changes(
         batches = [by_phase[phase] for phase in PHASES if phase in by_phase]
         for batch in [[change] for change in mine] if per_file else batches:
             paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
-            message = _message(batch, per_file=per_file)
+            message = _message(repo.name, batch, per_file=per_file)
             step = GitStep(repo=repo.name, add=paths, commit=paths, message=message)
             writer.write([*copies(root, batch), *batch], [step])
 
@@ -131,11 +138,14 @@ def _status(folder: Path) -> dict[str, str]:
     return git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else {}
 
 
-def _message(changes: Sequence[Change], *, per_file: bool) -> str:
-    first = changes[0]
+def _message(repo: str, changes: Sequence[Change], *, per_file: bool) -> str:
+    """`build-pytorch: create 36 recipes for GPUs on x86 (torchsmith)`, and each file with its reason."""
+    first, names = changes[0], [Path(change.path).name for change in changes]
     if per_file:
-        return f"{first.kind.capitalize()} {Path(first.path).name}\n\n{first.why}\n"
-    counts = {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
-    actions = ", ".join(f"{kind} {counted(count, 'file')}" for kind, count in counts.items() if count)
-    body = [f"- {change.kind} {Path(change.path).name}: {change.why}" for change in changes]
-    return f"{first.phase[0].upper()}{first.phase[1:]}: {actions}\n\n" + "\n".join(body) + "\n"
+        return f"{repo}: {first.kind} {names[0]} (torchsmith)\n\n{first.why}\n"
+    counts = Counter(change.kind for change in changes)
+    thing = "recipe" if all(change.recipe for change in changes) else "file"
+    actions = ", ".join(f"{kind} {counted(counts[kind], thing)}" for kind in KINDS if counts[kind])
+    what = FOR.get(first.phase) or f": {some_of(names, 2)}"
+    body = [f"- {change.kind} {name}: {change.why}" for change, name in zip(changes, names, strict=True)]
+    return f"{repo}: {actions}{what} (torchsmith)\n\n" + "\n".join(body) + "\n"
