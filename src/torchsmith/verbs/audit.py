@@ -43,6 +43,7 @@ WRITERS = {
     "sarif": reports.as_sarif,
     "github": reports.as_github,
 }
+UNKNOWN_RELEASE = "TS210"  # which other rules need
 FILES_NAMED = 3  # of a group
 FEW, MANY = 4, 20  # rules and findings that need no table
 Format = Literal["table", "json", "sarif", "github"]
@@ -193,7 +194,7 @@ def _print_report(
     report: AuditReport, request: AuditRequest, *, format: str, notes: bool, verbose: bool
 ) -> None:
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
-    hidden = 0 if notes else len(report.of(Severity.NOTE))
+    hidden = [] if notes else report.of(Severity.NOTE)
     report = report.printable if notes else report.printable.without(Severity.NOTE)
     if format == "json":
         print_json(report)
@@ -206,7 +207,10 @@ def _print_report(
             for group in reports.alike(report.findings):
                 _print_group(group)
             _print_rules(report)
-        write(reports.summary(report, hidden))
+        write(reports.summary(report, len(hidden)))
+        if unknown := [finding.where.file for finding in hidden if finding.rule == UNKNOWN_RELEASE]:
+            where = some_of(unknown, FILES_NAMED)
+            write(f"some rules did not run in {where}: the torch release is not known (--notes)", "yellow")
         _print_next(report, request.paths, request.workspace)
 
 

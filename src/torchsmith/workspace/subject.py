@@ -128,6 +128,12 @@ class Subject:
     def overrides_of(self, *packages: str) -> Iterator[Override]:
         return (override for package, override in self.overrides if package in packages)
 
+    def version_given(self, *packages: str) -> str:
+        """The version that overrides state for a package; empty if none does."""
+        given = (override.arguments.get("version") for override in self.overrides_of(*packages))
+        versions = [version.value for version in given if version is not None]
+        return versions[-1] if versions and isinstance(versions[-1], str) else ""
+
     @cached_property
     def _torch_expressions(self) -> list[str]:
         """The expressions that are passed as torch."""
@@ -209,8 +215,12 @@ class Subject:
 
     @property
     def _named_in_code(self) -> list[Line]:
+        """The lines whose torch it builds from a source of its own, else those whose versions it names."""
         package = self.variant.package.name if self.variant else ""
         lines = [line for line in self.catalog.lines.values() if line.torch and not line.flavor]
+        given = self.version_given("torch", "pytorch")
+        if built := [line for line in lines if line.torch == given]:
+            return built
         marks = [(line, (line.torch, line.version_of(package), f"{line.prefix}-")) for line in lines]
         code = self.code
         return [

@@ -82,7 +82,7 @@ def prose_names_the_release(subject: Subject, line: Line, variant: Variant) -> I
             right = claim.value == str(variant.python)
         else:
             package, _, release = claim.value.partition(" ")
-            built = [_built(subject, line, package), _stated(subject, package)]  # which may contradict
+            built = [_built(subject, line, package), _given(subject, package)]  # which may contradict
             wanted = [version_key(version) for version in built if version]
             named = version_key(release)
             right = not built[0] or any(version[: len(named)] == named for version in wanted)
@@ -98,15 +98,11 @@ def _built(subject: Subject, line: Line, package: str) -> str:
     if not subject.imports_readable:
         return ""
     pin = subject.imported_pin
-    return _stated(subject, package) or (pin.versions.get(package, "") if pin else "")
+    return _given(subject, package) or (pin.versions.get(package, "") if pin else "")
 
 
-def _stated(subject: Subject, package: str) -> str:
-    """The release that an override gives a package; empty if none does."""
-    package = "torch" if package == TORCH else package
-    overrides = (override.arguments for override in subject.overrides_of(package))
-    versions = [arguments["version"].value for arguments in overrides if "version" in arguments]
-    return versions[-1] if versions and isinstance(versions[-1], str) else ""
+def _given(subject: Subject, package: str) -> str:
+    return subject.version_given("torch" if package == TORCH else package)
 
 
 @rule("TS605", "false hardware claim", sure=LIKELY)

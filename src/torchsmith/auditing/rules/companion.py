@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, Defect, convention, rewrite, rule
+from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, Defect, convention, rule
 from torchsmith.auditing.rules.expressions import PYTHON_SET
-from torchsmith.catalog import Line
+from torchsmith.catalog import Line, Package
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Bound, Located, Override, Value
 from torchsmith.workspace.subject import Subject
@@ -24,8 +24,9 @@ def _own(subject: Subject, kind: str) -> list[Override]:
 @rule("TS701", "companion that is not the pair of its torch", unless=("not_companion", "flavored"))
 def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Iterator[Defect]:
     """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
-    wheels ask for no other. A source asks for no release, and another one may well work (torchvision 0.24 and
-    0.25 have the same operators in C++): in recipes of other hands it is a note."""
+    wheels ask for no other. The release that belongs to another torch than the recipe builds is an error.
+    A release that is the pair of no known torch, or the one that the pin has beside an overridden torch, may
+    well work: in recipes of other hands it is a note."""
     package = variant.package
     wanted = line.version_of(package.name)
     if not wanted:
@@ -36,13 +37,26 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
     versions = list(filter(None, stated))
     for version in versions:
         if isinstance(version.value, str) and version.value != wanted:
-            message = f"{package} {version.value} is not the pair of torch {line.torch}, which is {wanted}"
-            yield Defect(message, version.span, fix=rewrite(version.span, wanted), sure=convention(subject))
+            other, this = other_torch(subject, package, version.value), f"torch {line.torch}"
+            message = f"{package} {version.value} is not the pair of {this}"
+            if other:
+                message = f"{package} {version.value} belongs to torch {other}; this recipe builds {this}"
+            hint, sure = f"the pair of {this} is {package} {wanted}", None if other else convention(subject)
+            yield Defect(message, version.span, hint=hint, sure=sure)
     # The pairs of nixpkgs itself, each with a recipe of its own, are not a mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.imports_readable and not apart and native not in ("", None, wanted):
         message = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"
         yield Defect(message, hint="give it the version and src of its pair", sure=convention(subject))
+
+
+def other_torch(subject: Subject, package: Package, version: str) -> str:
+    """The torch that a release of a companion is the pair of, if the recipe builds another one; empty if it
+    does not say which it builds, or if the release is not known."""
+    built = subject.version_given("torch", "pytorch")
+    pairs = {line.version_of(package.name): line.torch for line in subject.catalog.lines.values()}
+    pair = pairs.get(version, "")
+    return pair if built not in ("", pair) else ""
 
 
 @rule("TS702", "companion built with another torch", unless=("not_companion",))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.rules.companion import other_torch
 from torchsmith.catalog import Line, LineBuild, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
@@ -204,7 +205,10 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
         yield Defect(f"fetches from {owner.value}, not from {right}", owner.span, severity=WARNING)
     if package and rev and isinstance(rev.value, str) and not variant.flavor and "$" not in rev.value:
         right = _right_tag(package, line)
-        if rev.value != right and line.torch:
+        version = subject.version_given(package.attr)
+        stated = package.upstream is not None and rev.value == package.upstream.tag_of(version)
+        told = stated and bool(other_torch(subject, package, version))  # TS701 does
+        if rev.value != right and line.torch and not told:
             text = subject.whole.syntax.data[rev.span.start : rev.span.end]
             fix = rewrite(rev.span, right) if b"${" not in text else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)

@@ -1,0 +1,54 @@
+"""Recipes that a maintainer wrote by hand: what is wrong is named at its cause, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tools.mutations.harness import findings_of
+from tools.rule_examples import NAME, VISION, right_texts
+from torchsmith.auditing.finding import Finding, Severity
+
+THEIRS = Path("theirs")  # a folder without a torchsmith.toml: our conventions do not bind it
+OF_TORCH, OF_VISION = (right_texts()[name].partition("\n")[2] for name in (NAME, VISION))
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def found(name: str, text: str, *rules: str) -> list[Finding]:
+    return [one for one in findings_of(name, text, THEIRS) if one.rule.startswith(rules)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            [('version = "0.25.0"', 'version = "0.24.1"'), ("v0.25.0", "v${version}")],
+            "torchvision 0.24.1 belongs to torch 2.9.1; this recipe builds torch 2.10.0",
+        ),
+        (
+            [('version = "2.10.0"', 'version = "2.9.1"')],
+            "torchvision 0.25.0 belongs to torch 2.10.0; this recipe builds torch 2.9.1",
+        ),
+    ],
+)
+def test_a_companion_of_another_torch_is_one_error(changes: list[tuple[str, str]], message: str) -> None:
+    text = changed(OF_VISION, *changes).replace("pytorch210-", "torch-")
+    [finding] = found(VISION, text, "TS701", "TS905")
+    assert (finding.message, finding.severity) == (message, Severity.ERROR)
+    assert 'version = "0.2' in finding.source
+    assert found(VISION, text.replace("broken = false;", ""), "TS306", "TS803"), "rules of the release run"
+
+
+def test_rules_that_did_not_run_are_said(tmp_path: Path, call: Call) -> None:
+    text = changed(OF_TORCH, ("2.10.0", "2.77.0")).replace("pytorch210-", "torch-")
+    for recipe, said in ((text, True), (OF_TORCH, False)):
+        (tmp_path / f"{NAME}.nix").write_text(recipe)
+        assert ("some rules did not run" in call("audit", ".", cwd=tmp_path).out) is said
