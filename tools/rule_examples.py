@@ -87,6 +87,7 @@ def _shown(lines: list[str]) -> str:
     return textwrap.dedent("\n".join(line for line in lines if line.strip()))
 
 
+VERSION = "export PYTORCH_BUILD_VERSION=${oldAttrs.version}"
 # A right recipe and the mistake that a rule finds in it: rule, recipe, right text, wrong text.
 CHANGES: list[tuple[str, str, str, str]] = [
     (
@@ -105,8 +106,13 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS301", NAME, "(final: prev: { cudaPackages = final.cudaPackages_13_0; })", ""),
     ("TS303", NAME, "overlays = [", "overlays = [ (final: prev: { magma = prev.magma; })"),
     ("TS304", NAME, "final.cudaPackages_13_0;", "final.cudaPackages_12_8;"),
-    ("TS305", NAME, "export CFLAGS", "export USE_MAGMA=0\n        export CFLAGS"),
-    ("TS306", NAME, "broken = false;", ""),
+    ("TS305", NAME, VERSION, f"{VERSION}\n          export USE_MAGMA=0"),
+    (
+        "TS306",
+        NAME,
+        "broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer",
+        "",
+    ),
     ("TS308", NAME, "patches = [ ];", ""),
     ("TS401", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'),
     ("TS402", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"'),
@@ -129,7 +135,7 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS503", NAME, "${toString cpuFlags}", "-march=native"),
     ("TS504", "pytorch-python313-cuda13_0-sm120-avx", "export USE_FBGEMM=0", ""),
     ("TS505", NAME, 'platforms = [ "x86_64-linux" ]', 'platforms = [ "aarch64-linux" ]'),
-    ("TS506", NAME, "export CFLAGS", "export USE_CUDNN=0\n        export CFLAGS"),
+    ("TS506", NAME, VERSION, f"{VERSION}\n          export USE_CUDNN=0"),
     ("TS508", NAME, " -frecord-gcc-switches", ""),
     ("TS508", NAME, " -Xcompiler=-fmessage-length=10002", ""),
     ("TS601", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, SM90."),

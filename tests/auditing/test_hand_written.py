@@ -52,3 +52,49 @@ def test_rules_that_did_not_run_are_said(tmp_path: Path, call: Call) -> None:
     for recipe, said in ((text, True), (OF_TORCH, False)):
         (tmp_path / f"{NAME}.nix").write_text(recipe)
         assert ("some rules did not run" in call("audit", ".", cwd=tmp_path).out) is said
+
+
+NOT_BROKEN = "broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer"
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity"),
+    [
+        ([], Severity.ERROR),
+        ([("allowUnfree = true;", "allowUnfree = true; allowBrokenPredicate = p: true;")], Severity.WARNING),
+        ([("(final: prev: { cudaPackages = final.cudaPackages_13_0; })", "")], Severity.WARNING),
+        ([("meta = oldAttrs.meta // {", "meta = {")], Severity.WARNING),
+    ],
+    ids=["certain", "broken packages are allowed", "CUDA is the pin's", "meta is another"],
+)
+def test_a_torch_that_nix_refuses_is_an_error(changes: list[tuple[str, str]], severity: Severity) -> None:
+    [finding] = found(NAME, changed(OF_TORCH, (NOT_BROKEN, ""), *changes), "TS306")
+    assert finding.severity is severity
+    assert finding.message == "the pin marks torch as broken with CUDA 13: Nix refuses to evaluate it"
+    assert finding.hint == "add broken = false to meta of torch"
+
+
+@pytest.mark.parametrize("name", ["magma", "magma-cuda", "magmaCuda", "linearAlgebra"])
+def test_magma_is_found_whatever_it_is_called(name: str) -> None:
+    text = f"""{{ python3Packages, pkgs, openblas }}:
+let {name} = pkgs.magma.override {{ cudaSupport = true; }}; inputs = [ openblas {name} ];
+in python3Packages.buildPythonPackage {{ pname = "torch"; buildInputs = inputs; }}"""
+    assert not found(NAME, text, "TS305")
+    assert found(NAME, text.replace("inputs;", "[ openblas ];"), "TS305")
+
+
+SET = "gpuTargets = [ gpuArchSM ];"
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ([("passthru // {", 'passthru // { gpuArch = "120";')], []),
+        ([('gpuArchSM = "12.0";', 'gpuArchSM = "12.0"; gpuArch = "sm_120";')], []),
+        ([('gpuArchSM = "12.0";', 'gpuArchSM = "sm_120";')], ["gpuArchSM is written sm_120, it takes 12.0"]),
+        ([(SET, 'gpuTargets = [ "sm_120" ];')], ["gpuTargets is written sm_120, it takes 12.0"]),
+    ],
+    ids=["what nothing reads", "what no target is", "a variable and its uses", "a target"],
+)
+def test_a_wrong_notation_is_one_finding(changes: list[tuple[str, str]], at: list[str]) -> None:
+    assert [one.message for one in found(NAME, changed(OF_TORCH, *changes), "TS402")] == at

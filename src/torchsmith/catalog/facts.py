@@ -390,6 +390,8 @@ class Fix(Entry, frozen=True, kw_only=True):
     cuda: str = ""
     pins: tuple[str, ...] = ()  # until 0.5; recipes ask the nixpkgs itself
     overlay: str = ""  # the package that its overlay changes, if it is one
+    add: str = ""  # what a recipe adds
+    refused: bool = False  # whether nixpkgs refuses to evaluate the package without it
     signs: tuple[str, ...] = ()  # patterns that a recipe's code has when it has the fix
     patches: Mapping[str, Patch] = {}
 

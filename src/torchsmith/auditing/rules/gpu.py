@@ -42,8 +42,7 @@ def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     it is named after."""
     variables = gpu_variables(subject)
     for mention in _mentions(subject):
-        text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
-        if mention.spelling != "variable" and variables.intersection(re.findall(r"\w+", text)):
+        if mention.spelling != "variable" and variables & _words(subject, mention):
             continue  # the variable is where it goes wrong
         for value in mention.values:
             target = gpu_target(value)
@@ -71,22 +70,33 @@ def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> Findi
 def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
     Architecture Name"."""
-    fixes: dict[str, FindingFix] = {}  # by the variable, whose uses they fix too
-    for mention in sorted(_mentions(subject), key=lambda mention: mention.spelling != "variable"):
-        for value in mention.values if mention.spelling != "cmake-list" else ():  # which takes 120
-            target = gpu_target(value)
-            if target and not DOTTED.fullmatch(value):
-                own = gpu.sm.capability
-                right = own if own.startswith(f"{value}.") else target.sm.capability
-                message = f"{mention.name} is written {value}, it takes {right}"
-                fix = _rewrite(subject, mention, value, right)
-                if fix:
-                    fixes[mention.name] = fix
-                text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
-                used = (fixes[word] for word in re.findall(r"\w+", text) if word in fixes)
-                yield Defect(message, mention.span, fix=fix or next(used, None))
-            elif target is None:
-                yield Defect(f"{mention.name} is {value}, which is not a GPU architecture", mention.span)
+    wrong = [
+        (mention, value)
+        for mention in _mentions(subject)
+        for value in mention.values
+        if mention.spelling != "cmake-list" and not DOTTED.fullmatch(value)  # CMake's own takes 120
+    ]
+    variables = {mention.name for mention, _ in wrong if mention.spelling == "variable"}
+    # A wrong variable is one mistake, wherever it is used; where it is not a target, it is none.
+    uses = {mention: _words(subject, mention) for mention, _ in wrong if mention.spelling != "variable"}
+    used = set[str]().union(*uses.values())
+    for mention, value in wrong:
+        if mention.name not in used if mention.spelling == "variable" else uses[mention] & variables:
+            continue
+        target = gpu_target(value)
+        if target is None:
+            yield Defect(f"{mention.name} is {value}, which is not a GPU architecture", mention.span)
+            continue
+        own = gpu.sm.capability
+        right = own if own.startswith(f"{value}.") else target.sm.capability
+        message = f"{mention.name} is written {value}, it takes {right}"
+        yield Defect(message, mention.span, fix=_rewrite(subject, mention, value, right))
+
+
+def _words(subject: Subject, mention: GpuMention) -> set[str]:
+    """The words in the text of a mention."""
+    text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
+    return set(re.findall(r"\w+", text))
 
 
 @rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.auditing.rules.overrides import replaced_meta
 from torchsmith.catalog import CudaToolkit
 from torchsmith.catalog.facts import Fix
 from torchsmith.matrix import Variant
@@ -124,23 +125,36 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
         yield Defect("MAGMA is switched off", subject.span(match), hint=hint, sure=sure)
     if subject.style != "scratch":
         return
-    inputs = re.search(r"\bbuildInputs\s*=", subject.code)
-    at = subject.span(inputs) if inputs else None
-    if at and not any(name.span.start > at.end for name in subject.body.names("magma")):
-        yield Defect("MAGMA is not among the build inputs", at)
+    inputs = [bound.span for bound in subject.bound("buildInputs")]
+    if inputs and not any(name.startswith("magma") for name in subject.body.names_behind(inputs)):
+        yield Defect("MAGMA is not among the build inputs", inputs[0])
 
 
 @rule("TS306", "missing fix")
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
-    links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build."""
-    # Recipes of others may fix the same thing otherwise.
-    sure = LIKELY if not subject.enforce_conventions else None
+    links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe of another
+    hand may have repaired it otherwise, and then it is a warning; a torch that nixpkgs marks as broken is an
+    error in every recipe that says nothing about broken packages."""
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.imports_readable else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != package for package, _ in _changed(subject))):
-            yield Defect(f"missing fix: {fix.title}", hint=fix.why, sure=sure)
+            certain = subject.enforce_conventions or (fix.refused and _is_refused(subject))
+            hint = f"add {fix.add}" if fix.add else ""
+            yield Defect(fix.why, hint=hint, sure=None if certain else LIKELY)
+
+
+def _is_refused(subject: Subject) -> bool:
+    """Whether the torch of the pin is built with the CUDA in the name, and nothing in the recipe concerns
+    packages that are marked as broken."""
+    overrides = [*subject.overrides_of("torch", "pytorch")]
+    cuda = "cudaPackages" in {package for package, _ in _changed(subject)}
+    return (
+        (cuda or any("cudaPackages" in override.arguments for override in overrides))
+        and "roken" not in subject.code
+        and not any(replaced_meta(subject, override) for override in overrides)
+    )
 
 
 @rule("TS308", "patches kept for another source")

@@ -11,7 +11,7 @@ from torchsmith.auditing.rules.expressions import removal
 from torchsmith.catalog import Isa
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Edit, Override
+from torchsmith.recipe.read import Edit, Located, Override, Value
 from torchsmith.workspace.subject import Subject
 
 ARGUMENTS = frozenset(
@@ -88,15 +88,20 @@ def meta_is_extended(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`meta = { ... }` in an override drops the license, the homepage and the platforms that nixpkgs states;
     `oldAttrs.meta // { ... }` keeps them."""
     for override in _own(subject, variant):
-        meta = override.arguments.get("meta") if override.kind != "override" else None
-        data = subject.body.syntax.data
-        if meta is None or not data.startswith(b"{", meta.span.start):
+        meta = replaced_meta(subject, override)
+        if meta is None:
             continue
         fix = None
         if override.old:
             edit = Edit(meta.span.start, meta.span.start, f"{override.old}.meta // ")
             fix = FindingFix("extend it", (edit,), safe=False)
         yield Defect("meta replaces that of nixpkgs", meta.span, hint="extend oldAttrs.meta", fix=fix)
+
+
+def replaced_meta(subject: Subject, override: Override) -> Located[Value] | None:
+    """The meta that an override puts in place of that of nixpkgs."""
+    meta = override.arguments.get("meta") if override.kind != "override" else None
+    return meta if meta and subject.body.syntax.data.startswith(b"{", meta.span.start) else None
 
 
 @rule("TS815", "tests of torch in the build", WARNING)
