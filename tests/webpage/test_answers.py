@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -122,3 +123,16 @@ def test_a_matrix_without_cells_says_that_nothing_runs() -> None:
     table = answers((), catalog)
     assert [name for name, _ in table["answers"]] == [""]
     assert table["commands"] == []
+
+
+def test_the_command_of_a_workspace_does_not_depend_on_where_the_page_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = workspace("real")
+    here = answers(real.matrix.cells, real.catalog)["commands"]
+    monkeypatch.chdir(tmp_path)
+    assert (
+        answers(real.matrix.cells, real.catalog)["commands"]
+        == here
+        == ["torchsmith apply && torchsmith build {name}"]
+    )

@@ -27,11 +27,6 @@ class Environment(msgspec.Struct, frozen=True):
         return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
 
 
-# A workspace on another machine that has Nix.
-IN_A_WORKSPACE = Environment(nix=True, flox=False, folder=".")
-WITHOUT_ONE = Environment(nix=True, flox=False)
-
-
 def detect_environment(root: Path | None, org: str) -> Environment:
     """Return the tools of this machine and the workspace of this folder."""
     folder = None if root is None else os.path.relpath(root)

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
-from torchsmith.host.commands import IN_A_WORKSPACE, WITHOUT_ONE, Environment, build_commands
 from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possible
 from torchsmith.host.resolve import Capability, capability_of, resolve
@@ -23,6 +22,11 @@ from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
 EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
+# How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
+IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
+WITHOUT_ONE = (
+    "torchsmith init mine --cell {name} && torchsmith apply -w mine && torchsmith build -w mine {name}"
+)
 MAKERS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon"}  # all others are Arm's
 T = TypeVar("T", bound=Hashable)
 
@@ -157,7 +161,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "table": {product.key: of_product(product) for product in offered.products},
         "answers": unique.all,
         "words": texts.all,
-        "commands": _commands(own, IN_A_WORKSPACE if in_workspace else WITHOUT_ONE),
+        "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if own else [],
         "example": EXAMPLE_CPU,
     }
 
@@ -197,11 +201,3 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
         *fit.reasons,
         *(f"untested: {reason}" for reason in fit.unproved),
     ]
-
-
-def _commands(own: Iterable[Cell], here: Environment) -> list[str]:
-    """How to have a variant, with {name} for its name."""
-    cell = next(iter(own), None)
-    if cell is None:
-        return []
-    return [command.replace(cell.name, "{name}") for command in build_commands([cell.variant], here).values()]
