@@ -127,6 +127,24 @@ def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
     assert len(after[5]) == len(before[5]), "base 32 stays base 32"
 
 
+def test_a_repository_needs_no_workspace(
+    place: Place, nix_here: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipes = [tmp_path / f"theirs/{name}/.flox/pkgs/mine.nix" for name in ("one", "two")]
+    for recipe in recipes:
+        recipe.parent.mkdir(parents=True)
+        recipe.write_text(FOREIGN)
+    assert call("fix-hashes", "theirs/none.nix").code == 2
+    mended = call("fix-hashes", "theirs/one")
+    assert mended.code == 0, mended.err + mended.out
+    assert "next: " not in mended.err
+    assert 'hash = ""' not in recipes[0].read_text()
+    assert recipes[1].read_text() == FOREIGN
+    assert call("fix-hashes", *(recipe.relative_to(tmp_path) for recipe in recipes)).code == 0
+    assert recipes[1].read_text() == recipes[0].read_text()
+
+
 STATED = """\
 let
   pkgs = import (fetchTarball "@PIN@") { };

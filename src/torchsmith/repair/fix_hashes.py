@@ -106,7 +106,7 @@ class HashFixer:
         fixes.unplaced, fixes.unchecked, fixes.unfetched = [], [], []
         recipes = choose(self.selectors, self.workspace, self.root).recipes
         results = reachable(self._evaluate(recipes))
-        cells = {cell.name: cell for cell in self.workspace.matrix.cells}
+        cells = {cell.name: cell for cell in self.workspace.matrix.cells} if self.workspace.lines else {}
         sites = {
             recipe.name: hash_sites(recipe, self.workspace, cells.get(recipe.name)) for recipe in recipes
         }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated
 
-from torchsmith.building.start import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_build, warn, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption
@@ -15,7 +15,10 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted
 from torchsmith.nix.tool import find_nix
+from torchsmith.record import open_record
 from torchsmith.repair.fix_hashes import HashFixer, HashFixes
+from torchsmith.workspace.checkout import workspace_or_folder
+from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
 
@@ -33,7 +36,8 @@ class FixHashesRequest(Request):
 
 def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFixes:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
-    with workspace_record(request.workspace) as (opened, record):
+    opened = workspace_or_folder(request.recipes, request.workspace)
+    with closing(open_record(opened.home)) as record:
         trees = read_trees(request.nixpkgs)
         fixer = HashFixer(find_nix(), opened, request.recipes, trees, record.proved())
         with reporter.status("fetching sources"):
@@ -48,9 +52,10 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
     """Fetch the sources of recipes and correct their hashes.
 
     All mismatches are found in one pass and corrected together: for generated recipes in torchsmith.toml or
-    the catalog folder of the workspace, in your own files in place. Only sources are fetched; nothing is
-    compiled. A source whose hash cannot be located, for example because a function computes it, is named. The
-    exit code is 1 when something remains for you to do, 3 when only downloads failed.
+    the catalog folder of the workspace, in your own files in place; paths of these need no torchsmith.toml.
+    Only sources are fetched; nothing is compiled. A source whose hash cannot be located, for example because
+    a function computes it, is named. The exit code is 1 when something remains for you to do, 3 when only
+    downloads failed.
     """
     fixes = fix_hashes(request, Terminal())
     answer(fixes, lambda fixes: _print(fixes, written=not request.dry_run), as_json=json)
@@ -60,7 +65,8 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
             hint="find out why the source changed; --accept writes them",
         )
     exit_if(fixes.exit)
-    next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    if open_workspace(request.workspace).root is not None:
+        next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
 def _print(fixes: HashFixes, *, written: bool) -> None:

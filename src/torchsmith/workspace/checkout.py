@@ -19,7 +19,7 @@ from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_na
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
-from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.load import FILE, Workspace, bare_workspace, open_workspace
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.search import SKIPPED, nix_files
 from torchsmith.workspace.subject import PKGS as PKGS
@@ -263,6 +263,19 @@ def workspace_of(paths: Sequence[Path], named: Path | None) -> Workspace | None:
     start = paths[0].resolve()
     rules = next((folder for folder in (start, *start.parents) if (folder / FILE).is_file()), None)
     return open_workspace(rules) if rules else None
+
+
+def workspace_or_folder(arguments: Sequence[str], named: Path | None) -> Workspace:
+    """The workspace named, or the one here, or that of the paths among the arguments; else the folder that
+    has the repositories of those paths, as a workspace that asks for nothing."""
+    opened = open_workspace(named, recover=True)
+    paths, _ = split(arguments)
+    if opened.root is not None or not paths:
+        return opened
+    if missing := [path for path in paths if not path.exists()]:
+        raise NotFound(f"no such file or folder: {missing[0]}")
+    places = [str((path if path.is_dir() else root_of(path)).resolve()) for path in paths]
+    return workspace_of(paths, None) or bare_workspace(Path(os.path.commonpath(places)))
 
 
 @dataclass(frozen=True)

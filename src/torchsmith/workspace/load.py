@@ -185,6 +185,11 @@ def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace
     return Workspace(root, source, settings, catalog, profile or settings.profile)
 
 
+def bare_workspace(folder: Path) -> Workspace:
+    """A folder without torchsmith.toml, as a workspace that asks for nothing."""
+    return _load(folder.absolute() / FILE, "", "format = 1\n")
+
+
 def read_as(file: Path, text: str) -> Matrix:
     """The matrix that a text would be as a torchsmith.toml at this place."""
     return _load(file.absolute(), None, text).matrix
