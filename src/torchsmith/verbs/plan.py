@@ -202,7 +202,7 @@ def print_changes(
     if report.new_repos:
         line(f"now git repositories: {', '.join(report.new_repos)}")
     for commit in report.commits:
-        line(f"{commit.repo}: committed {commit.revision} {commit.message}")
+        line(f"committed {commit.revision} {commit.message}")
     line(_summary(report))
     return more
 
