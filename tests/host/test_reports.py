@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.core.problem import Empty, Invalid, Problem
 from torchsmith.host.facts import HostFacts, merge
+from torchsmith.host.normalise import normalise, without_repeats
 from torchsmith.host.read_cpu import read_cpu, read_cpuinfo
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import capability_of, known_isas, resolve
@@ -321,3 +322,33 @@ def test_a_machine_of_another_kind_is_told_apart_and_not_unreadable() -> None:
         system = read_report(f"Architecture:  {machine}\nCPU(s):  4\n", "lscpu.txt").system
         assert system is not None
         assert system.value == f"{machine}-linux"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says", "hint"),
+    [
+        ("x.whl", b"PK\x03\x04" + bytes(range(256)) * 9, "is a wheel, not a report", "torchsmith verify"),
+        ("libtorch.so", b"\x7fELF" + bytes(range(256)) * 9, "not a report", "torchsmith verify"),
+        ("bug.log.gz", b"\x1f\x8bRTX 4090", "is not text", "nvidia-smi"),
+        ("a.zip", b"PK\x03\x04RTX 4090", "is not text", "nvidia-smi"),
+        ("core", b"RTX 4090 \0 rest of a dump", "is not text", "nvidia-smi"),
+    ],
+)
+def test_a_binary_file_is_not_a_report(tmp_path: Path, name: str, data: bytes, says: str, hint: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(Invalid, match=says) as error:
+        read_report_file(tmp_path / name)
+    assert hint in error.value.hint
+
+
+def test_a_long_log_is_read_without_lines_that_are_alike() -> None:
+    log = "".join(f"{at}: step {at} of 50000, loss 0.{at}, /usr/lib\n" for at in range(50_000))
+    table = "|   0  NVIDIA GeForce RTX 4090        On  |\n| 1  NVIDIA GeForce RTX 3090   On  |\n"
+    short = without_repeats(log + table)
+    assert len(short.splitlines()) < 200
+    assert short.endswith(table)
+    flags = "flags : fpu sse2 sse4_1\nflags : fpu sse2 sse4_2\n"
+    assert without_repeats(log + flags).endswith(flags)
+    assert without_repeats(table) == table
+    blank = normalise("NVIDIA GeForce RTX 4090" + "\r \r\n" * 50_000)
+    assert len(blank) < 100

@@ -17,6 +17,7 @@ from torchsmith.host.tokens import gpu_sign, table, words
 
 AMD = "an AMD GPU"  # of which nothing else is known
 MAKERS = ("nvidia", "other", "cuda", "amd")
+MOST_WORDS = 16  # of a name
 SERIES = re.compile(r"[2-5]0[5-9]0")  # numbers that mean little else than a GPU
 
 
@@ -38,7 +39,7 @@ def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
     found: list[FoundName] = []
     at = 0
     while at < len(tokens):
-        length = _length(line, tokens[at:])
+        length = _length(line, tokens[at : at + MOST_WORDS])
         named = _known(line, tokens[at : at + length], catalog) if length else None
         at += 1
         if named is not None:

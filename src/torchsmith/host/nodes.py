@@ -20,6 +20,7 @@ KUBERNETES = (
     r"\b(?:beta\.kubernetes\.io/|kubernetes\.io/|feature\.node\.kubernetes\.io/|cloud\.google\.com/gke-)[\w.-]+\s*[=:]"
     r"|(?<!device[ =])\bnvidia\.com/(?:gpu|cuda|mig)[\w.-]*\s*[=:]|\bcpu-cpuid\.[A-Z0-9]+"
 )
+IN_KUBERNETES = ("kubernetes.io/", "cloud.google.com/", "nvidia.com/", "cpu-cpuid.")  # searched first: fast
 NO_NAME = "a node without a name"
 
 
@@ -40,7 +41,7 @@ def split_nodes(text: str, source: str) -> list[Node]:
         raise Invalid(f"{source} is output of Ansible or PBS, which says too little", hint=hint)
     if text.lstrip().startswith("{") and re.search(NODES_JSON, text):
         return list(_nodes_of_json(load_json(text, source)))
-    if re.search(KUBERNETES, text):
+    if any(word in text for word in IN_KUBERNETES) and re.search(KUBERNETES, text):
         return [Node(name, part) for name, part in _kubernetes(text)]
     return []
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
+
+from torchsmith.host.tokens import table
+
+LONG = 4_000  # lines of a text that is shortened
+REPEATS = 64  # of lines that are alike: more GPUs than a machine has
 
 _TAGS = (
     r"(?i)</?(?:pre|code|details|summary|span|div|p|td|th|tr|table|tbody|thead|b|i|em|strong|a|font|h\d|ul|ol|li"
@@ -22,6 +28,24 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
+def without_repeats(text: str) -> str:
+    """A long text without lines that many others are like: the same but for whole numbers, as those of a
+    training's log. Lines with the brand of a GPU are alike only if they are the same."""
+    lines = text.splitlines(keepends=True)
+    if len(lines) < LONG:
+        return text
+    brands = {*table()["names"]["brand"].split("|")}
+    seen: Counter[str] = Counter()
+    kept = []
+    for line in lines:
+        named = not brands.isdisjoint(re.findall("[a-z]+", line.lower()))
+        alike = line if named else re.sub(r"\b\d+\b", "0", line)
+        seen[alike] += 1
+        if seen[alike] <= REPEATS:
+            kept.append(line)
+    return "".join(kept)
+
+
 def normalise(text: str) -> str:
     """The text as its tools printed it, line by line."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -30,4 +54,5 @@ def normalise(text: str) -> str:
     text = re.sub(r"(?i)<br\s*/?>|</(p|div|tr|li|summary|h\d)>", "\n", text)
     text = html.unescape(re.sub(_TAGS, "", text))
     text = re.sub(r"(?m)```+\w*\s*$|~~~+|`|\*\*", "", text)
-    return re.sub(_QUOTED, "", text)
+    text = re.sub(_QUOTED, "", text)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)^[ \t]+$", "", text))

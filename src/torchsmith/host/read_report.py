@@ -9,13 +9,15 @@ from pathlib import Path
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid
+from torchsmith.core.text import shell_word
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts
 from torchsmith.host.nodes import load_json, split_nodes
-from torchsmith.host.normalise import decode, normalise
+from torchsmith.host.normalise import decode, normalise, without_repeats
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
+BINARY = (b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b", b"\x89PNG", b"%PDF-")
 DOCUMENT = rf'"{MARK}"\s*:'
 ASK = (
     "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv; lscpu; cat /etc/os-release; or"
@@ -41,6 +43,7 @@ def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFac
 
 def read_text(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
     """The facts of a text about one machine: its CPU's features, then all that the scanner finds."""
+    text = without_repeats(text)
     return scan(text, name, catalog, read_cpu(text, name) or HostFacts())
 
 
@@ -51,6 +54,14 @@ def report_text(path: Path) -> str:
     except OSError as error:
         raise unreadable(path, error) from error
     text = decode(data)
+    if data.startswith(BINARY) or "\0" in text:
+        library = data.startswith(b"\x7fELF") or (data.startswith(b"PK") and path.suffix == ".whl")
+        if library:
+            what = "a wheel" if path.suffix == ".whl" else "a library or program"
+            raise Invalid(
+                f"{path} is {what}, not a report", hint=f"torchsmith verify {shell_word(str(path))}"
+            )
+        raise Invalid(f"{path} is not text", hint=f"these commands describe a machine: {ASK}")
     if not text.strip():
         raise Empty(f"{path} is empty", hint=f"these commands describe a machine: {ASK}")
     return text
