@@ -161,6 +161,11 @@ def test_a_word_that_names_no_gpu_is_a_wrong_request(word: str, call: Call) -> N
     assert call("verify", "sample", "--gpu", word).code == 2
 
 
+def test_one_question_at_a_time(call: Call) -> None:
+    answer = call("verify", "sample", "--gpu", "H100", "--against", "sample")
+    assert (answer.code, answer.error) == (2, "conflict")
+
+
 def test_code_for_a_gpu_in_some_containers_only_is_not_a_yes(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "libtorch_cuda.so"
     path.write_bytes(elves.gpu_library(elves.container(elves.entry(90)), elves.container(elves.entry(80))))

@@ -57,8 +57,6 @@ class CpuSummary:
     features: tuple[str, ...]  # of its own functions, beyond the oldest CPU
     kinds: tuple[KindRow, ...]
     dispatched: tuple[str, ...]
-    enough: str  # the lowest instruction set of the catalog that runs it; empty: any CPU, or none of ours
-    stripped: tuple[str, ...]  # libraries that name only what they export
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +211,8 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     code = combined(build)
     if code is None:
         return None
-    enough = _enough(code.machine, code.features, catalog)
     return CpuSummary(
-        text="; ".join(_cpu_text(build, code, catalog.isas[enough].title if enough else "")),
+        text="; ".join(_cpu_text(build, code, _enough(code.machine, code.features, catalog))),
         complete=code.complete,
         features=tuple(sorted(code.features)),
         kinds=tuple(
@@ -224,8 +221,6 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
             if (tally := code.groups.get(kind))
         ),
         dispatched=code.dispatched,
-        enough=enough,
-        stripped=tuple(name for name, cpu in build.cpu_code.items() if cpu.stripped),
     )
 
 
@@ -250,13 +245,13 @@ def _cpu_text(build: Inspection, code: CpuCode, enough: str) -> Iterator[str]:
 
 
 def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> str:
-    """The lowest instruction set of the catalog that has all that the code needs."""
+    """The lowest instruction set of the catalog that has all that the code needs; empty: none has."""
     fitting = [
         isa
         for isa in catalog.isas.values()
         if isa.platform == f"{machine}-linux" and needed <= closure(machine, isa.features)
     ]
-    return min(fitting, key=lambda isa: isa.level).name if fitting and needed else ""
+    return min(fitting, key=lambda isa: isa.level).title if fitting and needed else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, c
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Invalid, Problem
+from torchsmith.core.problem import Conflict, Invalid, Problem
 from torchsmith.core.text import counted, grouped
 from torchsmith.host.resolve import resolve
 from torchsmith.host.stated import stated_facts
@@ -92,6 +92,8 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
 
     The verdict on the last build of a recipe is recorded for `publish` and the page.
     """
+    if request.gpu and request.against:
+        raise Conflict("--gpu and --against exclude each other", hint="give one of them")
     opened = open_workspace(request.workspace)
     found = find_build(or_sample(request.path, "build"), opened)
     path = found.path
@@ -216,8 +218,6 @@ def _print_gpus(verified: VerifyReport) -> None:
         name = gpu.gpu if gpu.gpu == gpu.sm else f"{gpu.gpu} ({gpu.sm})"
         write(f"{name}: {'yes,' if gpu.runs else 'no:'} {gpu.why}", "green" if gpu.runs else "red")
     print_checks([check for check in verified.report.checks if check.status == "wrong"])
-    if verified.comparison:
-        _print_comparison(verified.comparison)
 
 
 def _print_verified(verified: VerifyReport) -> None:
