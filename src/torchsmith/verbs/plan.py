@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import Printer, exit_if, next_step, paint, print_json, write, write_stderr
+from torchsmith.cli.console import (
+    Printer,
+    command,
+    exit_if,
+    next_step,
+    paint,
+    print_json,
+    write,
+    write_stderr,
+)
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
@@ -135,8 +144,8 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     if print_report(report, view, request):
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
     for pin, line in report.unhashed.items():
-        words = ("line", "update", line, "--rev", pin)
-        next_step(*words, workspace=request.workspace, why=f"records the hash of nixpkgs {pin}")
+        where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
+        write_stderr(f"nixpkgs {pin} has no recorded hash; {where} records it")
     end_of_plan(report, request, check=view.check)
 
 
