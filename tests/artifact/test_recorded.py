@@ -73,6 +73,10 @@ def test_the_line_says_what_was_counted(tmp_path: Path) -> None:
     text = "AVX2 in 1 of 4 recorded command lines; 2 units' own overrides; 1 CUDA host line"
     assert check(report, "flags").text == text
     assert "MAGMA" in check(report, "flags").hint
+    assert (
+        "; 1 unit's own override;"
+        in check(torch_with(tmp_path / "one", *seeds, LESS, f"{HOST_MARK} -O2"), "flags").text
+    )
     assert [row.mark for row in report.recorded] == ["cxx", "cxx", "cxx", "host"]
     assert all(len(row.libraries) >= 1 and "-frandom-seed" not in row.line for row in report.recorded)
 

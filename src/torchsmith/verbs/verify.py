@@ -17,15 +17,14 @@ from torchsmith.artifact.report import Comparison, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import derivation_of, find_build
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.problem import Conflict, Invalid, Problem
-from torchsmith.core.text import counted, grouped
-from torchsmith.host.resolve import resolve
-from torchsmith.host.stated import stated_facts
+from torchsmith.core.text import counted, grouped, shell_word
 from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.publishing.verified import verdict_of
 from torchsmith.record import open_record
@@ -95,6 +94,9 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     if request.gpu and request.against:
         raise Conflict("--gpu and --against exclude each other", hint="give one of them")
     opened = open_workspace(request.workspace)
+    if request.variant and gpu_by_name(request.variant, opened.catalog):
+        hint = f"--gpu {shell_word(request.variant)} answers whether it runs there"
+        raise Invalid(f"{request.variant} is a GPU, not the name of a build", hint=hint)
     found = find_build(or_sample(request.path, "build"), opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
@@ -138,6 +140,9 @@ class AskedGpu(NamedTuple):
 
 def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
     """The GPUs that are named, as `pick` understands them. Raises NotKnown, and Invalid if there is none."""
+    from torchsmith.host.resolve import resolve
+    from torchsmith.host.stated import stated_facts
+
     asked = {}
     for name in names:
         facts = resolve(stated_facts(catalog, "the command line", gpu=name), catalog)
