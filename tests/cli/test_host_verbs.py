@@ -280,6 +280,15 @@ def test_names_and_pip_of_packages_that_cannot_be_had_say_why(call: Call) -> Non
     assert "no xformers for it is known" in none.err
 
 
+def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
+    for name in ("a.txt", "b.txt"):
+        Path(name).write_text("NVIDIA GeForce RTX 4090\n")
+    assert "write --from b.txt" in call("pick", "--from", "a.txt", "b.txt").err
+    none = call("pick", "--cpu", "zen4", "--gpu", "none", "sm89")
+    assert (none.code, "torchsmith pick --gpu sm89" in none.out) == (1, True)
+    assert "torchsmith pick --gpu GPU --driver VERSION" in call("init", "mine", "--cell", CELL).err
+
+
 def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     out = call("pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "595.58.03").out
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out

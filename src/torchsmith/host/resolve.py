@@ -94,7 +94,7 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
     names = [str(name.value) for name in gpus if name and name.prose]
     names += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus and facts.non_nvidia_gpus.prose else ()
     if names:
-        yield "gpu-spoken", f"this machine has {' and '.join(dict.fromkeys(names))}, which a sentence names"
+        yield "gpu-spoken", f"its GPU is the {' and the '.join(dict.fromkeys(names))} of the text"
     if facts.driver and facts.driver.prose:
         yield "driver", f"its driver is {facts.driver.value}, which a sentence names"
     if facts.instance and facts.instance.prose and not names:

@@ -90,7 +90,7 @@ def cover(request: CoverRequest) -> CoverReport:
     """Return the fewest variants that serve every machine, or the best `best` of them, with the proof.
     Raises MissingRequirement, before anything is read, if the solver is not installed."""
     if find_spec("highspy") is None:
-        hint = "pip install highspy (the extra [fleet])"
+        hint = "pip install highspy; or pipx inject torchsmith highspy; or uv tool install --with highspy ."
         raise MissingRequirement("cover needs the solver highspy", hint=hint)
     opened = open_workspace(request.workspace, request.profile, alone="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells

@@ -217,7 +217,7 @@ def _print_report(report: InitReport) -> None:
     if report.drivers:
         (first, driver), *more = report.drivers.items()
         releases = f"{first} to {more[-1][0]}" if more else first
-        other = "" if more else "; for an older one: torchsmith init --for GPU"
+        other = "" if more else "; for an older one: torchsmith pick --gpu GPU --driver VERSION"
         write_stderr(f"CUDA {releases}: needs NVIDIA driver {driver} or newer{other}")
     if report.newer:
         write_stderr(

@@ -19,7 +19,7 @@ from torchsmith.cli.machine_options import MachineOptions, PackagesOption, Workl
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, shell_word, some_of
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
 from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on
@@ -125,6 +125,9 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
 def pick(request: PickRequest | None = None) -> PickReport:
     """Rank the builds for a machine, and choose. Raises a Problem for an unknown word."""
     request = request or PickRequest()
+    for word in request.selectors if request.machine.from_ else ():
+        if Path(word).is_file():
+            raise Conflict(f"{word} is a file, not a selector", hint=f"write --from {shell_word(word)}")
     opened = request.opened()
     catalog = opened.catalog
     request = request.with_products(catalog)
@@ -160,6 +163,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
         missing = [*why_none(request.torch, request.python, catalog)]
+    if not answer.has_variant and not answer.host.sms:
+        archs = [word for word in request.selectors if word in map(str, catalog.gpus)]
+        missing += [f"for a machine with an {arch}: torchsmith pick --gpu {arch}" for arch in archs]
     assigned = answer.choice.variants
     choice = [_chosen(one, answer, catalog, here) for one in assigned]
     create = [_create(fit, answer, opened) for fit in answer.wanted]
