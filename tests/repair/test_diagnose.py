@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import faults_of
+from torchsmith.core.problem import Invalid
 from torchsmith.repair.diagnose import diagnose_log
+from torchsmith.verbs.diagnose import DiagnoseRequest, diagnose
 
 ERRORS = builtin_catalog().errors
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
@@ -198,3 +200,15 @@ def test_what_the_build_said_wins_over_that_it_failed(name: str, end: str) -> No
 def test_a_cure_names_the_verb_that_does_it_and_a_missing_driver_is_not_certain() -> None:
     assert "`torchsmith fix-hashes`" in ERRORS["hash-mismatch-fixed-output"].fix
     assert ERRORS["no-libcuda-at-import"].sure == "likely"
+
+
+def test_a_text_without_an_error_is_not_taken_for_a_log(tmp_path: Path) -> None:
+    file = tmp_path / "default.nix"
+    file.write_text("{ pkgs }:\npkgs.hello\n")
+    with pytest.raises(Invalid, match="does not look like a build log"):
+        diagnose(DiagnoseRequest(log=file))
+
+
+def test_fixes_say_what_to_do_and_not_what_we_call_it() -> None:
+    names = builtin_catalog().fixes
+    assert not [error.name for error in ERRORS.values() for name in names if name in error.fix]

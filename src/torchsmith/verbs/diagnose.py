@@ -13,7 +13,7 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Argument, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Empty
+from torchsmith.core.problem import Empty, Invalid
 from torchsmith.core.secrets import redactor
 from torchsmith.repair.diagnose import Diagnosis, diagnose_log
 from torchsmith.workspace.load import open_workspace
@@ -34,7 +34,8 @@ class DiagnoseRequest(Request):
 
 
 def diagnose(request: DiagnoseRequest) -> Diagnosis:
-    """The known error in a log, or what its last lines suggest. Raises Empty for a log without text."""
+    """The known error in a log, or what its last lines suggest. Raises Empty for a log without
+    text, Invalid for a text in which no line reports an error."""
     opened = open_workspace(request.workspace)
     if request.log == STANDARD_INPUT:
         text, place = sys.stdin.read(), "standard input"
@@ -43,7 +44,11 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         text, place = read_text(log, lenient=True), str(request.log)
     if not text.strip():
         raise Empty(f"{place} is empty")
-    return diagnose_log(redactor()(text), opened.catalog.errors.values())
+    diagnosis = diagnose_log(redactor()(text), opened.catalog.errors.values())
+    if not diagnosis.line_number:
+        hint = "give the whole log of the build, up to its last line"
+        raise Invalid(f"{place} does not look like a build log: no line reports an error", hint=hint)
+    return diagnosis
 
 
 def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
