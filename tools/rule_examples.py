@@ -146,6 +146,7 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS603", NAME, "and AVX-512 CPUs, CUDA 13.0.", "and AVX-512 CPUs, CUDA 12.8."),
     ("TS604", NAME, "# PyTorch 2.10.0, Python 3.13", "# PyTorch 2.9.1, Python 3.13"),
     ("TS605", NAME, "RTX 50 series, RTX PRO Blackwell;", "RTX 5090 and L40S;"),
+    ("TS606", NAME, "# SM120: the one", f"# Package name: {CPU}\n  # SM120: the one"),
     ("TS701", VISION, 'version = "0.25.0"', 'version = "0.24.0"'),
     ("TS702", VISION, "torch = customPytorch;\n}).", "})."),
     ("TS703", VISION, "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf"),

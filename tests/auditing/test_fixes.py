@@ -97,7 +97,7 @@ def test_lines_that_record_the_flags_are_added(repo: Path) -> None:
     for words in RECORDS:
         text = text.replace(words, "")
     file.write_text(text)
-    request = AuditRequest(paths=(str(repo),), cache=False, select=("TS508",))
+    request = AuditRequest(paths=(str(repo),), cache=False, select=("TS508",), notes=True)
     (finding,) = audit(request).findings
     assert finding.where.line
     assert audit(replace(request, fix=True, unsafe_fixes=True)).findings == ()

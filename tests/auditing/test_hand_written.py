@@ -10,6 +10,10 @@ from tests.cli.conftest import Call
 from tools.mutations.harness import findings_of
 from tools.rule_examples import NAME, VISION, right_texts
 from torchsmith.auditing.finding import Finding, Severity
+from torchsmith.auditing.reports import by_rule
+from torchsmith.auditing.run import audit
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.core.problem import Where
 
 THEIRS = Path("theirs")  # a folder without a torchsmith.toml: our conventions do not bind it
 OF_TORCH, OF_VISION = (right_texts()[name].partition("\n")[2] for name in (NAME, VISION))
@@ -98,3 +102,100 @@ SET = "gpuTargets = [ gpuArchSM ];"
 )
 def test_a_wrong_notation_is_one_finding(changes: list[tuple[str, str]], at: list[str]) -> None:
     assert [one.message for one in found(NAME, changed(OF_TORCH, *changes), "TS402")] == at
+
+
+ARM = "pytorch-python313-cuda13_0-sm110-armv9"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "rule", "words"),
+    [
+        (
+            NAME,
+            [("RKiZLHBCneMtZKRgTEuW", "TEuWRKiZLHBCneMtZKRg")],
+            "TS903",
+            "of pytorch v2.10.0: that is sha256-RKiZ",
+        ),
+        (
+            VISION,
+            [("pytorch210-python313-cuda13_0-sm120", "pytorch210-python313-cuda13_0-sm90")],
+            "TS105",
+            "it should be pytorch210-python313-cuda13_0-sm120-avx512",
+        ),
+        (
+            VISION,
+            [("customPytorch", "ourTorch"), ("++ [ ourTorch.out ];\n\n  preConf", ";\n\n  preConf")],
+            "TS703",
+            "++ [ ourTorch.out ];",
+        ),
+        (ARM, [("+sve2", "+sve2+bf16+i8mm")], "TS501", "the flags have bf16, i8mm beyond armv9"),
+    ],
+)
+def test_a_finding_says_what_is_right(
+    name: str, changes: list[tuple[str, str]], rule: str, words: str
+) -> None:
+    text = changed(right_texts()[name].partition("\n")[2], *changes)
+    assert any(words in f"{one.message} {one.hint}" for one in found(name, text, rule))
+
+
+def test_nothing_is_missed_that_may_be_in_a_missing_file(tmp_path: Path) -> None:
+    recipe = tmp_path / f"{NAME}.nix"
+    recipe.write_text('import ./make.nix { sm = "120"; }')
+    assert {one.rule for one in audit((tmp_path,)).findings} == {"TS006", "TS210"}
+
+
+def test_a_name_that_another_file_has_is_a_duplicate(tmp_path: Path) -> None:
+    old = tmp_path / f"{NAME}-magma.nix"
+    old.write_text(OF_TORCH)
+    for hint in (f"call it {NAME}.nix", f"it is a duplicate of {NAME}.nix: delete it"):
+        [finding] = audit((old,), choice=RuleSelection(select=("TS102",))).findings
+        assert finding.hint == hint
+        (tmp_path / f"{NAME}.nix").write_text(OF_TORCH)
+
+
+def test_the_file_that_a_wrong_word_is_from_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gpus.nix").write_text('{ "120" = "L40S"; }')
+    text = changed(OF_TORCH, ("for NVIDIA Blackwell (SM120)", 'for ${(import ./gpus.nix)."120"}'))
+    (tmp_path / f"{NAME}.nix").write_text(text)
+    [finding] = audit((tmp_path,), choice=RuleSelection(select=("TS605",))).findings
+    assert finding.hint == "L40S is in gpus.nix"
+
+
+def test_of_two_prefixes_the_longer_one_decides(tmp_path: Path, call: Call) -> None:
+    (tmp_path / f"{NAME}.nix").write_text(changed(OF_TORCH, ('"12.0"', '"sm_120"')))
+    told = call("audit", ".", "--select", "ts402", "--ignore", "TS4", cwd=tmp_path)
+    assert "TS402" in told.out
+    assert "next: torchsmith audit . --select ts402 --ignore TS4 --fix" in told.err
+    told = call("audit", ".", "--select", "TS402", "--ignore", "TS402", cwd=tmp_path)
+    assert (told.code, "no rule is left to check" in told.err) == (2, True)
+
+
+def test_a_hidden_note_is_neither_counted_nor_fixed(tmp_path: Path, call: Call) -> None:
+    (tmp_path / f"{NAME}.nix").write_text(changed(OF_TORCH, (" -frecord-gcc-switches", "")))
+    shown = [call("audit", ".", "--diff", *words, cwd=tmp_path) for words in ((), ("--notes",))]
+    assert ["--unsafe-fixes" in one.err for one in shown] == [False, True]
+    added = [
+        call("audit", ".", "--diff", "--unsafe-fixes", *words, cwd=tmp_path).out
+        for words in ((), ("--notes",))
+    ]
+    assert ["# changes no code" in diff for diff in added] == [False, True]
+
+
+def test_a_rule_of_errors_and_warnings_is_both_in_the_table() -> None:
+    findings = [
+        Finding("TS306", "", severity, Where("a"), "") for severity in (Severity.WARNING, Severity.ERROR)
+    ]
+    assert by_rule(findings)[0].severities == (Severity.ERROR, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        (f"# Package name: {NAME}", False),
+        (f"# Package name: {NAME}-magma", False),
+        (f"# For older CPUs there is {ARM}.", False),
+        (f"# Package name: {ARM}", True),
+    ],
+)
+def test_a_copied_name_in_the_header_is_found(line: str, wrong: bool) -> None:
+    assert bool(found(NAME, f"{line}\n{OF_TORCH}", "TS606")) is wrong

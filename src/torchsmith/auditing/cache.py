@@ -16,7 +16,7 @@ import torchsmith
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.core.files import cache_dir, read_bytes
 from torchsmith.core.process import find
-from torchsmith.matrix.variant import package_name
+from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.workspace.checkout import Repository
 from torchsmith.workspace.lock import locked_nixpkgs
@@ -81,7 +81,10 @@ class FindingsCache:
         """All that the result of a file rests on besides the rules and the catalog."""
         if task not in self._digests:
             line = self.context.lines.get(package_name(task.path))
-            digest = hashlib.sha256(f"{line}\0{task.label}\0".encode())  # findings have the label
+            reading = try_read(package_name(task.path), self.context.catalog)
+            right = task.path.with_name(f"{reading.variant}.nix") if reading and reading.old else None
+            # Findings have the label; TS102 asks for the file of the right name.
+            digest = hashlib.sha256(f"{line}\0{task.label}\0{right and right.is_file()}\0".encode())
             if task.kind == "expression":
                 locked = locked_nixpkgs(task.path)
                 digest.update(f"{locked}{(task.path.parent / 'flake.lock').is_file()}".encode())

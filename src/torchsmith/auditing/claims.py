@@ -33,6 +33,7 @@ APART = re.compile(
 )
 # What a part of it requires is not a claim about all of it.
 NEEDED = re.compile(r"\b(?:requir(?:e|es|ing)|needs?)\b[^.;:,]{0,60}$", re.IGNORECASE)
+LABEL = re.compile(r"\bname: *$", re.IGNORECASE)  # what follows is this package, not another one
 DEMANDS = ("cuda", "python")
 ELSEWHERE = re.compile(
     r"^[^.;:]{0,60}?\b(?:instead|variants|builds|recipes|packages|dispatch|incompatible|unsupported"
@@ -144,7 +145,10 @@ def _claims(text: str, known: Vocabulary) -> Iterator[Claim]:
         at = bisect_right(ends, match.start())
         first, last = ends[at - 1] if at else 0, ends[at] if at < len(ends) else len(text)
         before = text[max(first, start - CONTEXT_CHARACTERS) : start].replace("\n", " ")
-        if kind != "name" and _set_apart(before, text[end:last]):
+        if kind == "name":
+            if not LABEL.search(before):
+                continue  # builds name each other
+        elif _set_apart(before, text[end:last]):
             continue
         if kind not in DEMANDS and NEEDED.search(before):
             continue

@@ -14,6 +14,7 @@ from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.auditing.rule import Defect, Over, Rule, rules_over
+from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
@@ -30,6 +31,7 @@ class CheckTask(NamedTuple):
     kind: Literal["recipe", "page", "expression"]
 
 
+OF_NAMES = ("names", "reading")  # groups of rules that hold of a recipe that can be read in part alone
 OF_THE_CELL = ("gpu", "cpu", "names")  # groups of rules that hold a recipe against its name
 
 
@@ -85,9 +87,12 @@ class Context:
     def of_recipe(self, subject: Subject) -> Iterator[Finding]:
         """The findings of rules over a recipe; of those that hold of any file, if it is not named after a
         variant."""
+        partly = lacks_import(subject)
         for rule in self.rules("recipe"):
             if rule.anywhere or subject.variant is not None:
-                yield from (finding(rule, defect, subject) for defect in rule.defects(subject))
+                for defect in rule.defects(subject):
+                    if defect.at or not partly or rule.group in OF_NAMES:
+                        yield finding(rule, defect, subject)
 
     def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
         """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""

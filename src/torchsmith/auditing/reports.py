@@ -64,7 +64,7 @@ class RuleCount:
 
     rule: str
     title: str
-    severity: Severity
+    severities: tuple[Severity, ...]  # the worst first
     findings: int
     files: int
     fixable: int
@@ -76,14 +76,14 @@ def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
         RuleCount(
             rule,
             some[0].title,
-            min((finding.severity for finding in some), key=lambda severity: severity.rank),
+            tuple(severity for severity in Severity if any(one.severity is severity for one in some)),
             len(some),
             len({finding.where.file for finding in some}),
             sum(finding.fix is not None for finding in some),
         )
         for rule, some in grouped((finding.rule, finding) for finding in findings).items()
     ]
-    return sorted(rows, key=lambda row: (row.severity.rank, -row.findings, row.rule))
+    return sorted(rows, key=lambda row: (row.severities[0].rank, -row.findings, row.rule))
 
 
 def as_github(report: AuditReport) -> str:

@@ -137,9 +137,15 @@ def find_rule(id: str) -> Rule:
     """A rule by its id, or a Problem with the nearest one."""
     known = {rule.id: rule for rule in all_rules()}
     if id.upper() not in known:
-        hint = did_you_mean(id.upper(), known) or f"docs/rules.md lists them: {min(known)} to {max(known)}"
-        raise NotKnown(f"no rule is called {id!r}", hint=hint)
+        raise unknown_rule(id)
     return known[id.upper()]
+
+
+def unknown_rule(word: str) -> NotKnown:
+    """The problem that no rule is called so, with the nearest id."""
+    ids = [rule.id for rule in all_rules()]
+    known = f"rules are {ids[0]} to {ids[-1]}; torchsmith audit --explain {ids[0]} explains one"
+    return NotKnown(f"no rule is called {word}", hint=did_you_mean(word.upper(), ids) or known)
 
 
 @cache

@@ -13,11 +13,11 @@ from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
-from torchsmith.auditing.rule import MAX_CHARACTERS
+from torchsmith.auditing.rule import MAX_CHARACTERS, all_rules
 from torchsmith.auditing.suppress import RuleSelection, unmuted
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.files import read_text, text_or_none
-from torchsmith.core.problem import Problem, Where
+from torchsmith.core.problem import Invalid, Problem, Where
 from torchsmith.core.process import find
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.variant import package_name, try_read
@@ -98,6 +98,8 @@ def audit(
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
     choice = choice.also(workspace.settings.audit) if workspace else choice
+    if not any(choice.wants(rule.id) for rule in all_rules()):
+        raise Invalid("no rule is left to check", hint="the ignored ones include all that are selected")
     if choice.line is not None:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines)

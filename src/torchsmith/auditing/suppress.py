@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from torchsmith.auditing.finding import Finding
-from torchsmith.auditing.rule import all_rules
+from torchsmith.auditing.rule import all_rules, unknown_rule
 from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Invalid, NotFound, NotKnown, did_you_mean
+from torchsmith.core.problem import Invalid, NotFound
 from torchsmith.workspace.settings import AuditSettings
 
 MARK = "torchsmith: ignore"
@@ -31,8 +31,12 @@ class RuleSelection:
     strict: bool = False
 
     def wants(self, rule: str) -> bool:
-        chosen = not self.select or any(rule.startswith(prefix) for prefix in self.select)
-        return chosen and not any(rule.startswith(prefix) for prefix in self.ignore)
+        """Whether a rule is chosen: of two prefixes the longer one decides, as in ruff."""
+        chosen, ignored = (
+            max((len(prefix) for prefix in prefixes if rule.startswith(prefix)), default=-1)
+            for prefixes in (self.select or ("",), self.ignore)
+        )
+        return chosen > ignored
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
         """Without the debts of the baseline and of chosen paths; and how many those were."""
@@ -67,7 +71,7 @@ def choose(
     """A choice from the words of a person; a Problem names ids that no rule has."""
 
     def split(parts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(word for part in parts for word in re.split(r"[\s,]+", part) if word)
+        return tuple(word.upper() for part in parts for word in re.split(r"[\s,]+", part) if word)
 
     _check((*split(select), *split(ignore)))
     if baseline and not baseline.exists():
@@ -77,11 +81,9 @@ def choose(
 
 
 def _check(prefixes: Sequence[str]) -> None:
-    ids = [rule.id for rule in all_rules()]
     for word in prefixes:
-        if not any(id.startswith(word) for id in ids):
-            hint = did_you_mean(word.upper(), ids) or f"docs/rules.md lists them: {ids[0]} to {ids[-1]}"
-            raise NotKnown(f"no rule is called {word}", hint=hint)
+        if not any(rule.id.startswith(word) for rule in all_rules()):
+            raise unknown_rule(word)
 
 
 def unmuted(findings: Sequence[Finding], text: str) -> tuple[tuple[Finding, ...], int]:

@@ -64,6 +64,7 @@ class AuditRequest(Request):
     ignore: Annotated[tuple[str, ...], Option("Skip these rules.", complete=complete_rules)] = ()
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
+    notes: Annotated[bool, Option("Also show notes; with --fix and --diff: also fix them.")] = False
     fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
     diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix and --diff: also fixes that change a build.")] = False
@@ -97,8 +98,9 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     if request.write_baseline and request.baseline is not None:
         suppress.write_baseline(request.baseline, report.findings)
         return replace(report, accepted="all")
-    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in report.findings)
-    fixes, count = fixed(report.findings, unsafe=request.unsafe_fixes)
+    counted = report if request.notes else report.without(Severity.NOTE)
+    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in counted.findings)
+    fixes, count = fixed(counted.findings, unsafe=request.unsafe_fixes)
     files = {change.path for change in fixes}
     shown = (_offered(finding, files, unsafe=request.unsafe_fixes) for finding in report.findings)
     report = replace(report, findings=tuple(shown))
@@ -161,7 +163,6 @@ def run(
     *,
     request: AuditRequest,
     format: Annotated[Format, Option("--format", "-f", "Output format.")] = "table",
-    notes: Annotated[bool, Option("Also show notes.")] = False,
     verbose: Annotated[bool, Option("--verbose", "-v", "List every finding, file by file.")] = False,
     explain: Annotated[
         str | None, Option("Explain a rule and stop.", metavar="RULE", complete=complete_rules)
@@ -186,16 +187,14 @@ def run(
         stream = sys.stdout if format == "table" else sys.stderr
         _print_fixes(report, written=not request.diff, stream=stream)
     if format == "json" or not (request.write_baseline or request.diff):
-        _print_report(report, request, format=format, notes=notes, verbose=verbose)
+        _print_report(report, request, format=format, verbose=verbose)
     exit_if(not report.ok)
 
 
-def _print_report(
-    report: AuditReport, request: AuditRequest, *, format: str, notes: bool, verbose: bool
-) -> None:
+def _print_report(report: AuditReport, request: AuditRequest, *, format: str, verbose: bool) -> None:
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
-    hidden = [] if notes else report.of(Severity.NOTE)
-    report = report.printable if notes else report.printable.without(Severity.NOTE)
+    hidden = [] if request.notes else report.of(Severity.NOTE)
+    report = report.printable if request.notes else report.printable.without(Severity.NOTE)
     if format == "json":
         print_json(report)
     elif format in WRITERS:
@@ -211,18 +210,22 @@ def _print_report(
         if unknown := [finding.where.file for finding in hidden if finding.rule == UNKNOWN_RELEASE]:
             where = some_of(unknown, FILES_NAMED)
             write(f"some rules did not run in {where}: the torch release is not known (--notes)", "yellow")
-        _print_next(report, request.paths, request.workspace)
+        _print_next(report, request)
 
 
-def _print_next(report: AuditReport, paths: Sequence[str], workspace: Path | None) -> None:
+def _print_next(report: AuditReport, request: AuditRequest) -> None:
     """Suggest the next command: apply fixes, explain a rule, or evaluate."""
+    workspace = request.workspace
     if any(finding.fix for finding in report.findings):
-        next_step("audit", *paths, "--fix", workspace=workspace, why="applies the safe fixes")
+        chosen = {"--select": ",".join(request.select), "--ignore": ",".join(request.ignore)}
+        chosen |= {"--line": request.line or ""}
+        words = [word for option, value in chosen.items() if value for word in (option, value)]
+        next_step("audit", *request.paths, *words, "--fix", workspace=workspace, why="applies the safe fixes")
     elif report.findings:
         first = reports.alike(report.findings)[0][0]
         next_step("audit", "--explain", first.rule, why="explains the rule")
     elif report.concerned or not report.searched:
-        places = [workspace or Path(), *map(Path, paths)]
+        places = [workspace or Path(), *map(Path, request.paths)]
         own = [place for place in places if (place / FILE).is_file()]
         if own:
             next_step("eval", workspace=own[-1], why="evaluates them")
@@ -272,7 +275,12 @@ def _print_rules(report: AuditReport) -> None:
     width = len(names) if any(row.fixable for row in rows) else -1
     write()
     shown = [
-        (row.rule, row.title, row.severity.value, str(row.findings), str(row.files), str(row.fixable or ""))
+        (
+            row.rule,
+            row.title,
+            ", ".join(row.severities),
+            *map(str, (row.findings, row.files, row.fixable or "")),
+        )
         for row in rows
     ]
     table(names[:width], [row[:width] for row in shown], broken=("what",))

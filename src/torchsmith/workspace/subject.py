@@ -141,7 +141,7 @@ class Subject:
             override.arguments["torch"] for override in self.body.overrides if "torch" in override.arguments
         ]
         passed += [self.body.scoped["torch"]] if "torch" in self.body.scoped else []
-        texts = (self.body.syntax.data[value.span.start : value.span.end].decode() for value in passed)
+        texts = (self.body.text_at(value.span) for value in passed)
         return [text.lstrip("( \n") for text in texts]
 
     @cached_property

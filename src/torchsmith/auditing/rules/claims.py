@@ -10,6 +10,7 @@ from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
 from torchsmith.auditing.rules.gpu import gpu_variables
 from torchsmith.catalog import TORCH, Isa, Line
 from torchsmith.catalog.ranges import version_key
+from torchsmith.core.files import text_or_none
 from torchsmith.matrix import Variant
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.workspace.subject import Subject
@@ -105,6 +106,16 @@ def _given(subject: Subject, package: str) -> str:
     return subject.version_given("torch" if package == TORCH else package)
 
 
+@rule("TS606", "prose names another build", sure=LIKELY)
+def prose_names_the_build(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """What a comment or a description gives as the name of the package (`Package name: ...`) must be the name
+    of the file. Other mentions of builds may be advice."""
+    for place, claim, span in _of(subject, "name"):
+        named = Variant.try_parse(claim.value, subject.catalog)
+        if named and (named.package, named.cell) != (variant.package, variant.cell):
+            yield Defect(f"the {place} names {claim.value}; it is {subject.name}", span)
+
+
 @rule("TS605", "false hardware claim", sure=LIKELY)
 def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
     """GPUs in prose must have the architecture of the recipe: an L40S is SM89 and not Hopper, an Orin is SM87
@@ -121,8 +132,16 @@ def hardware_claims_are_true(subject: Subject) -> Iterator[Defect]:
             right = isa is None or isa.name in known.cpus[claim.value]
             what = f"lists {claim.word}, which cannot run {isa.name if isa else ''}"
         if not right:
-            yield Defect(f"{place} {what}", span)
+            yield Defect(f"{place} {what}", span, hint=_origin(subject, claim.word))
     for word in gpu.never_called if gpu else ():
         for text in (*subject.body.descriptions, *subject.body.comments):
             if re.search(rf"\b{word}\b", text.value, re.IGNORECASE):
                 yield Defect(f"{gpu.title if gpu else ''} is not a {word} part", text.span, severity=WARNING)
+
+
+def _origin(subject: Subject, word: str) -> str:
+    """Which file a word is from, if it is not in the one that puts the text together."""
+    if word in subject.body.text:
+        return ""
+    files = (subject.body.path.parent / path.value for path in subject.body.paths)
+    return next((f"{word} is in {file.name}" for file in files if word in (text_or_none(file) or "")), "")

@@ -76,7 +76,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
     if not any("torch" in override.arguments for override in overrides):
         yield Defect("the companion is not given its torch", overrides[0].span if overrides else None)
     for given in (override.arguments.get("torch") for override in overrides if torches):
-        text = subject.body.syntax.data[given.span.start : given.span.end].decode() if given else ""
+        text = subject.body.text_at(given.span) if given else ""
         if given and STOCK_TORCH.fullmatch(text):
             yield Defect(f"the companion is given {text}, which is not that of its cell", given.span)
 
@@ -86,6 +86,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
     """nixpkgs propagates only the dev output of torch, so `import torch` fails for whoever installs the
     companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
     program such as `vllm`, which nixpkgs wraps, this is a note."""
+    torch = next(filter(re.compile(r"[\w'-]+").fullmatch, subject.body.bound_texts("torch")), "torch")
     carried = [
         inputs
         for override in _own(subject, "overrideAttrs")
@@ -96,12 +97,12 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         programs = ", ".join(variant.package.programs)
         message = "torch's out is not among propagatedBuildInputs"
         message += f"; {programs} finds it" if programs else ""
-        hint = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ];"
+        hint = f"propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ {torch}.out ];"
         at, severity = carried[0].span if carried else None, NOTE if programs else None
         sure = GUESS if not subject.imports_readable else LIKELY if programs else None
         yield Defect(message, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):
-        yield Defect("requiredPythonModules does not hold customPytorch.out", severity=NOTE)
+        yield Defect(f"requiredPythonModules does not hold {torch}.out", severity=NOTE)
     if not any(binding.owner.endswith("passthru") for binding in subject.bound("torch")):
         yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
 

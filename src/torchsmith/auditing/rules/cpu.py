@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import Isa
@@ -77,11 +77,23 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
         if any(flag.startswith("-march=") and flag not in sets for flag in extra):
             sure = convention(subject)  # a whole CPU, whose instructions are not listed
-        parts = [f"lack {', '.join(missing)}"] if missing else []
-        parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
+        lacking, added = _march_parts(missing, extra) or (missing, extra)
+        parts = [f"lack {', '.join(lacking)}"] if lacking else []
+        parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
         hint = f"{isa.name} is {' '.join(isa.flags)}"
         yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
+
+
+def _march_parts(missing: Sequence[str], extra: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """What one -march lacks and adds, if it names the same architecture as the one that should be there."""
+    if len(missing) != 1 or len(extra) != 1:
+        return None
+    wanted, stated = (flag.split("+") for flag in (*missing, *extra))
+    lacking, added = (
+        [part for part in one if part not in other] for one, other in ((wanted, stated), (stated, wanted))
+    )
+    return (lacking, added) if wanted[0] == stated[0] else None
 
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))

@@ -36,10 +36,6 @@ def torch_overrides(subject: Subject) -> Iterator[Override]:
             yield override
 
 
-def _text(subject: Subject, value: Located[Value]) -> str:
-    return subject.body.syntax.data[value.span.start : value.span.end].decode()
-
-
 @rule("TS310", "CUDA set for torch only", WARNING, sure=LIKELY, anywhere=True)
 def cuda_is_that_of_the_libraries(subject: Subject) -> Iterator[Defect]:
     """torch is marked broken if its MAGMA is of another CUDA release. An override that sets CUDA for torch
@@ -54,7 +50,7 @@ def cuda_is_that_of_the_libraries(subject: Subject) -> Iterator[Defect]:
         return
     default = subject.imported_pin.default_cuda if subject.imported_pin else None
     for argument in passed:
-        match = CUDA_SET.fullmatch(_text(subject, argument))
+        match = CUDA_SET.fullmatch(subject.body.text_at(argument.span))
         if match is None:
             continue
         release = ".".join(filter(None, match.groups()))
@@ -127,7 +123,7 @@ def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
     named = subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject)
     for override in named:
         for name, value in override.arguments.items() if override.kind != "override" else ():
-            text = _text(subject, value)
+            text = subject.body.text_at(value.span)
             if name not in NEEDED or value.value in ([], "") or re.search(rf"\.{name}\b", text):
                 continue
             if own and name == "preConfigure":
@@ -141,7 +137,7 @@ def _phase_replaced(subject: Subject, override: Override, value: Located[Value])
     """The preConfigure of a recipe for CUDA, without that of nixpkgs; for the CPU nixpkgs has none."""
     if subject.gpu is None or subject.style == "scratch":
         return
-    kept = "TORCH_CUDA_ARCH_LIST" in _text(subject, value)
+    kept = "TORCH_CUDA_ARCH_LIST" in subject.body.text_at(value.span)
     lost = "the paths of CUPTI and cuDNN" if kept else NEEDED["preConfigure"]
     fix = None
     data = subject.body.syntax.data

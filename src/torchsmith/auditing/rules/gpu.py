@@ -95,8 +95,7 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
 
 def _words(subject: Subject, mention: GpuMention) -> set[str]:
     """The words in the text of a mention."""
-    text = subject.whole.syntax.data[mention.span.start : mention.span.end].decode()
-    return set(re.findall(r"\w+", text))
+    return set(re.findall(r"\w+", subject.whole.text_at(mention.span)))
 
 
 @rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))

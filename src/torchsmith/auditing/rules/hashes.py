@@ -113,7 +113,13 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
             continue
         plain = stated.value.startswith("sha256-") and GOOD.fullmatch(stated.value)
         if plain and stated.value != known and _release(subject, source):
-            yield Defect("the hash is not that of this source", stated.span, fix=fix)
+            yield Defect(f"not the hash of {_called(source)}: that is {known}", stated.span, fix=fix)
+
+
+def _called(source: FetchedSource) -> str:
+    """How people call a source: by repository and tag, or by its file."""
+    fields = (source.fields.get(name) for name in ("repo", "rev", "tag", "name"))
+    return " ".join(str(field.value) for field in fields if field) or "this source"
 
 
 def _release_of(subject: Subject, source: FetchedSource, hash: str) -> str:
@@ -168,8 +174,7 @@ def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
     """A fetcher without its address, or without owner, repository and tag for GitHub, stops the
     evaluation."""
     for source in subject.body.sources:
-        text = subject.body.syntax.data[source.span.start : source.span.end]
-        if not source.fields and not re.search(rb"\{\s*\}$", text):
+        if not source.fields and not re.search(r"\{\s*\}$", subject.body.text_at(source.span)):
             continue  # its arguments are put together elsewhere
         lacking = [
             " or ".join(names) for names in NEEDED[source.fetcher] if not source.fields.keys() & {*names}
@@ -209,8 +214,7 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
         stated = package.upstream is not None and rev.value == package.upstream.tag_of(version)
         told = stated and bool(other_torch(subject, package, version))  # TS701 does
         if rev.value != right and line.torch and not told:
-            text = subject.whole.syntax.data[rev.span.start : rev.span.end]
-            fix = rewrite(rev.span, right) if b"${" not in text else None
+            fix = rewrite(rev.span, right) if "${" not in subject.whole.text_at(rev.span) else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
 
 

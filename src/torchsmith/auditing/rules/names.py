@@ -45,8 +45,10 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
 @rule("TS102", "old spelling of a file name", WARNING)
 def name_is_canonical(subject: Subject, reading: ParsedName) -> Iterator[Defect]:
     """Names have one spelling. `-magma` says what every GPU variant has."""
+    right = subject.recipe.path.with_name(f"{reading.variant}.nix")
+    hint = f"it is a duplicate of {right.name}: delete it" if right.is_file() else f"call it {right.name}"
     for spelling in reading.old if "." not in subject.name else ():
-        yield Defect(spelling, hint=f"call it {reading.variant}.nix")
+        yield Defect(spelling, hint=hint)
 
 
 @rule("TS103", "name that Flox cannot reach", anywhere=True)
@@ -82,9 +84,9 @@ def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]
         text, last = str(binding.value), binding == pnames[-1]
         named = Variant.try_parse(text, subject.catalog)
         if named and named.cell != variant.cell:
-            right = f"{text.partition('-')[0]}-{own}"
+            right = f"{text.partition('-')[0]}-{own if last else variant.cell}"
             fix = rewrite(binding.span, right) if _package_of(text) == _package_of(subject.name) else None
-            message = f"pname {text} is not that of this recipe, {subject.name}"
+            message = f"pname {text} is of another build; it should be {right}"
             yield Defect(message, binding.span, fix=fix if last else None)
         elif named and text.partition("-")[2] not in (variant.cell, own):
             message = f"pname {text} spells its build otherwise than the file"

@@ -44,7 +44,7 @@ def targets_are_strings(subject: Subject, variant: Variant) -> Iterator[Defect]:
     for name in ("gpuTargets", "cudaCapabilities"):
         for bound in subject.bound(name):
             for number in subject.body.numbers_in(bound.span):
-                text = subject.body.syntax.data[number.start : number.end].decode()
+                text = subject.body.text_at(number)
                 yield Defect(f"{name} holds {text}, a number", number, fix=rewrite(number, f'"{text}"'))
             if isinstance(bound.value, str):
                 yield Defect(
@@ -123,7 +123,7 @@ def compiler_set_is_cudas(subject: Subject, variant: Variant) -> Iterator[Defect
         stdenv = override.arguments.get("stdenv")
         if stdenv is None or (override.kind == "override" and variant.cuda is None):
             continue
-        text = subject.body.syntax.data[stdenv.span.start : stdenv.span.end].decode()
+        text = subject.body.text_at(stdenv.span)
         if override.kind != "override" or CCACHE.fullmatch(text):
             fix = removal(subject, "stdenv", stdenv.span, safe=False)
             yield Defect(f"stdenv = {text} has no effect on torch", stdenv.span, fix=fix)
@@ -145,9 +145,10 @@ def flags_are_recorded(subject: Subject, isa: Isa, variant: Variant) -> Iterator
     wanted = [option for option in lines if option != HOST_MARK or variant.cuda]
     missing = [option for option in wanted if option not in subject.code]
     if missing:
+        told = "# changes no code: the flags are recorded in the result, where torchsmith verify reads them"
         exports = [export for export in subject.body.exports if export.variable in ("CFLAGS", "CXXFLAGS")]
         at = exports[-1].span if exports else None
-        text = [line for option in missing for line in lines[option]]
+        text = [told, *(line for option in missing for line in lines[option])]
         fix = _added_lines(subject, at.end, text) if at else None
         yield Defect(f"the build does not record its flags: {', '.join(missing)}", at, fix=fix)
 

@@ -53,6 +53,16 @@ def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
                     yield Defect(wrong, path.span, of=recipe, severity=WARNING if lazy else None)
 
 
+def lacks_import(subject: Subject) -> bool:
+    """Whether a file that is imported is missing: what else the recipe lacks may be in there."""
+    return any(
+        recipe.is_argument(path.span, ("import", "callPackage")) and bool(_not_there(recipe, path.value))
+        for recipe in subject.recipe.files
+        for path in recipe.paths
+        if recipe.path.is_file() and not path.value.startswith("/") and "$" not in path.value
+    )
+
+
 def _not_there(recipe: Recipe, path: str) -> str:
     root, target = root_of(recipe.path.absolute()), os.path.normpath(recipe.path.parent.absolute() / path)
     if (root / PKGS).is_dir() and not Path(target).is_relative_to(root):

@@ -122,6 +122,10 @@ class RecipeTree:
             return span
         return Span(span.start + 1, span.end - 1, span.line, span.column + 1)
 
+    def text_at(self, span: Span) -> str:
+        """What is written at a place."""
+        return self.syntax.data[span.start : span.end].decode()
+
     def owner_at(self, span: Span) -> str:
         """The attributes that a place is in."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
