@@ -286,6 +286,8 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
     assert "write --from b.txt" in call("pick", "--from", "a.txt", "b.txt").err
     none = call("pick", "--cpu", "zen4", "--gpu", "none", "sm89")
     assert (none.code, "torchsmith pick --gpu sm89" in none.out) == (1, True)
+    assert "8.9 is sm89" in call("pick", "8.9").err
+    assert "torchsmith pick --gpu p4d.24xlarge" in call("pick", "p4d.24xlarge").err
     assert "torchsmith pick --gpu GPU --driver VERSION" in call("init", "mine", "--cell", CELL).err
 
 

@@ -13,7 +13,7 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.facts import Gfx
-from torchsmith.catalog.gpu_names import host_of_name, product_of_name
+from torchsmith.catalog.gpu_names import host_of_name, instance_of, product_of_name
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import grouped
@@ -160,7 +160,9 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     if "python" in text or text.count("-") >= 2 or _joins_axes(text, catalog):
         return Term("name", text, negated)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
-    hint = hardware_hint(text, catalog) or hardware_hint(selector, catalog)
+    hint = next((f"{text} is {sm}" for sm in catalog.gpus if sm.capability == text), "")
+    hint = f"torchsmith pick --gpu {text}" if instance_of(text, catalog) else hint
+    hint = hint or hardware_hint(text, catalog) or hardware_hint(selector, catalog)
     hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
     hint = hint or "such as sm120, sm9*, 'RTX 4090', cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"unknown selector or GPU {selector!r}", hint=hint)
