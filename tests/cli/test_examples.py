@@ -124,4 +124,4 @@ def test_a_file_called_sample_comes_before_ours(
     monkeypatch.chdir(tmp_path)
     assert call("diagnose", "sample").code == 0
     Path("sample").write_text("all is well\n")
-    assert call("diagnose", "sample").code == 1
+    assert call("diagnose", "sample").code == 2

@@ -89,7 +89,7 @@ def test_init_for_a_gpu_has_a_build_for_its_older_drivers(tmp_path: Path, call: 
 
 def test_init_says_which_driver_its_builds_need(tmp_path: Path, call: Call) -> None:
     said = call("init", tmp_path).err
-    assert "CUDA 13.0: needs NVIDIA driver 580 or newer; for an older one: torchsmith init --for" in said
+    assert "CUDA 13.0: needs NVIDIA driver 580 or newer; for an older one: torchsmith pick" in said
 
 
 def test_list_and_pick_without_a_workspace_know_the_same_builds(tmp_path: Path, call: Call) -> None:

@@ -31,9 +31,8 @@ class Cost(msgspec.Struct, frozen=True):
         missing = f"; {unknown} not estimated: {some_of(self.not_estimated)}" if self.not_estimated else ""
         whose = "its" if self.stated else "this machine's"
         return (
-            f"about {self.hours:.1f} h on {whose} {counted(self.cores, 'core')} with"
-            f" {self.memory_gb:.0f} GB of memory;"
-            f" {self.build_gb:.0f} GB of disk while building, {self.store_gb:.1f} GB kept{missing}"
+            f"about {self.hours:.1f} h on {whose} {counted(self.cores, 'core')}, {self.memory_gb:.0f} GB of"
+            f" memory, {self.build_gb:.0f} GB of disk ({self.store_gb:.1f} GB kept){missing}"
         )
 
 

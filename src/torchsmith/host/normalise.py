@@ -15,7 +15,7 @@ _TAGS = (
     r"(?i)</?(?:pre|code|details|summary|span|div|p|td|th|tr|table|tbody|thead|b|i|em|strong|a|font|h\d|ul|ol|li"
     r"|sup|kbd|br)\b[^<>\n]*>"
 )
-_QUOTED = r"(?m)^\s*(?:>\s?|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"  # in a mail, or in the log of a build service
+_QUOTED = r"(?m)^[ \t]*(?:>[ \t]?|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"  # in a mail, or in the log of a build service
 
 
 def decode(data: bytes) -> str:

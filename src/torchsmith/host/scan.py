@@ -55,6 +55,7 @@ class _Scan:
         self.gpus: dict[str, dict[str, str]] = {}  # by number or name
         self.amd_gpus: dict[str, str] = {}  # by target or name
         self.first: dict[str, str] = {}  # facts of which the first counts
+        self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
         self.cpuid: set[str] = set()  # CPU features as Kubernetes labels them
@@ -124,6 +125,9 @@ class _Scan:
         if fields.keys() & {"amd", "gfx"}:
             self._amd_gpu(fields.get("amd", ""), fields.get("gfx", ""))
         elif fields.keys() & {"gpu", "cap", "chip"}:
+            if "row" in match.re.groupindex:
+                fields["n"] = str(self.rows)
+                self.rows += 1
             self._gpu({key: fields[key] for key in ("n", "gpu", "cap", "chip") if key in fields})
         else:
             return

@@ -93,7 +93,6 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     print_report(report, view, request)
     if request.dry_run:
         end_of_plan(report, request, check=view.check)
-        exit_if(report.skipped)
         return
     suggest_adoption(report, request, *["--commit"] * request.commit)
     exit_if(report.skipped)

@@ -94,7 +94,8 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     if request.gpu and request.against:
         raise Conflict("--gpu and --against exclude each other", hint="give one of them")
     opened = open_workspace(request.workspace)
-    if request.variant and gpu_by_name(request.variant, opened.catalog):
+    # A name of a build has dashes and may hold one of a GPU.
+    if request.variant and "-" not in request.variant and gpu_by_name(request.variant, opened.catalog):
         hint = f"--gpu {shell_word(request.variant)} answers whether it runs there"
         raise Invalid(f"{request.variant} is a GPU, not the name of a build", hint=hint)
     found = find_build(or_sample(request.path, "build"), opened)
