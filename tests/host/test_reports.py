@@ -352,3 +352,12 @@ def test_a_long_log_is_read_without_lines_that_are_alike() -> None:
     assert without_repeats(table) == table
     blank = normalise("NVIDIA GeForce RTX 4090" + "\r \r\n" * 50_000)
     assert len(blank) < 100
+
+
+def test_a_row_of_nvidia_smi_is_a_gpu_and_its_list_names_the_same_ones() -> None:
+    rows = "name, compute_cap, driver_version\n" + "NVIDIA A100-SXM4-80GB, 8.0, 535.104.05\n" * 8
+    listed = "".join(f"GPU {at}: NVIDIA A100-SXM4-80GB (UUID: GPU-{at})\n" for at in range(8))
+    for text in (rows, rows + listed):
+        gpus = read_report(text, "gpus.csv").gpus
+        assert gpus is not None
+        assert len(gpus.value) == 8
