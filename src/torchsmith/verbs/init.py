@@ -216,9 +216,12 @@ def _print_report(report: InitReport) -> None:
     warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
     if report.drivers:
         (first, driver), *more = report.drivers.items()
-        releases = f"{first} to {more[-1][0]}" if more else first
-        other = "" if more else "; for an older one: torchsmith pick --gpu GPU --driver VERSION"
-        write_stderr(f"CUDA {releases}: needs NVIDIA driver {driver} or newer{other}")
+        other = (
+            f"; CUDA {more[-1][0]}: {more[-1][1]} or newer"
+            if more
+            else "; for an older one: torchsmith pick --gpu GPU --driver VERSION"
+        )
+        write_stderr(f"CUDA {first}: needs NVIDIA driver {driver} or newer{other}")
     if report.newer:
         write_stderr(
             f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})"

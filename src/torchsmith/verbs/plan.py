@@ -145,7 +145,7 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
     for pin, line in report.unhashed.items():
         where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
-        write_stderr(f"nixpkgs {pin} has no recorded hash; {where} records it")
+        write_stderr(f"no hash of nixpkgs {pin} is recorded to check its download; {where} records it")
     end_of_plan(report, request, check=view.check)
 
 
