@@ -133,6 +133,7 @@ def test_a_tag_builds_checks_attests_and_publishes_without_a_stored_secret() -> 
         "actions/attest-build-provenance",
         "pypa/gh-action-pypi-publish",
     ]
+    assert all(re.fullmatch("[0-9a-f]{40}", commit) for _, _, commit in used)
     assert "secrets." not in text
     pinned = {action.repo: action.commit for action in builtin_catalog().actions.values()}
     for step in build["steps"]:
