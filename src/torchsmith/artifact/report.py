@@ -13,7 +13,6 @@ from torchsmith.artifact.cpu_promise import combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import AnyGpu, Service, TargetRow, gpu_code, services, target_names
-from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.recorded import Mark
 from torchsmith.artifact.verdict import check_build, line_in
@@ -92,15 +91,13 @@ def verify(
     progress: Progress = silent,
     *,
     cpu: bool = True,
-    derivation: str = "",
     line: Line | None = None,
     gpus: Sequence[AnyGpu] = (),
 ) -> Report:
-    """Look at an artifact and judge it; `derivation` is the one that built it and `line` the one that it is
-    built with, if they are known. How it serves `gpus` is reported, by default all of its platform."""
+    """Read an artifact and check it; `line` is the one that it is built with, if that is known. How it
+    serves `gpus` is reported, by default all of its platform."""
     package = variant.package if variant else None
     build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
-    build.derivation = derivation_flags(Path(derivation)) if derivation else ""
     return report_of(build, variant, catalog, line or line_in(path, catalog), gpus)
 
 
