@@ -14,9 +14,9 @@ import pytest
 from tests.artifact import toolkit
 from tests.artifact.toolkit import checked
 from torchsmith.artifact import iced
-from torchsmith.artifact.cpu import first_use, needs_of_code
+from torchsmith.artifact.cpu import needs_of_code
 from torchsmith.artifact.elf import ElfMachine, functions_of, place_of, read_elf
-from torchsmith.artifact.features import scan_aarch64
+from torchsmith.artifact.features import aarch64_needs
 from torchsmith.artifact.report import verify
 from torchsmith.artifact.source import open_file
 from torchsmith.catalog import Isa, builtin_catalog
@@ -60,9 +60,11 @@ def assemble(machine: ElfMachine, lines: list[str], folder: Path) -> bytes:
 def told(machine: ElfMachine, line: str, folder: Path) -> str:
     """The telling feature of one instruction."""
     code = assemble(machine, [line], folder)
-    features = [*scan_aarch64(code)]
     if machine == "x86_64":
         features = [feature for one in iced.iced_x86.Decoder(64, code) for feature in iced.needs(one.code)]
+    else:
+        words = (int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4))
+        features = [feature for word in words for feature in aarch64_needs(word)]
     return features[-1] if features else "baseline"
 
 
@@ -353,41 +355,6 @@ def test_copies_that_the_compiler_made_of_a_function_are_dispatch(
     assert within.status == status, within.text
 
 
-# Compiled once per capability, as PyTorch's kernels are; the linker keeps the first copy of `helper`.
-KERNEL = """
-namespace vision {
-inline __attribute__((noinline)) void helper(float *a) { for (int i = 0; i < 256; ++i) a[i] += 1; }
-static __attribute__((noinline, used)) void kernel(float *a) { CALL }
-}
-"""
-
-
-@pytest.mark.needs("cross-gcc")
-@pytest.mark.parametrize("called", [True, False])
-@pytest.mark.parametrize(
-    ("machine", "name", "more"), [("x86_64", "avx2", "avx512"), ("aarch64", "armv8_2", "armv9")]
-)
-def test_a_copy_of_a_dispatched_unit_is_wrong_if_code_outside_dispatch_calls_it(
-    machine: ElfMachine, name: str, more: str, called: bool, work: Path
-) -> None:
-    flags, units = flags_of(name), []
-    for capability, own in (("AVX512", flags_of(more)), ("DEFAULT", flags)):
-        calls = called or capability != "DEFAULT"
-        source = work / f"{name}{called}.cpp.{capability}.cpp"
-        source.write_text(KERNEL.replace("CALL", "helper(a);" if calls else "*a = 1;"))
-        units.append(source.with_suffix(".o"))
-        options = ("-O3", "-mprefer-vector-width=512") if machine == "x86_64" else ("-O3",)
-        visible = ("-fPIC", "-fvisibility-inlines-hidden")  # as PyTorch is compiled
-        checked(f"{TRIPLES[machine]}-g++", *options, *visible, *own, "-c", source, "-o", units[-1])
-    checks = verify(
-        linked(machine, [*units, compiled(machine, flags, work)]),
-        Variant.parse(f"torchvision-python313-cpu-{name}", CATALOG),
-        CATALOG,
-    ).checks
-    found = {check.id: check.status for check in checks if check.id in ("within", "shared")}
-    assert found == ({"within": "wrong"} if called else {"within": "right", "shared": "note"})
-
-
 @pytest.mark.needs("cross-gcc")
 @pytest.mark.parametrize("isa", ["avx2", "avx512"])
 def test_a_function_is_read_up_to_what_is_no_instruction(isa: str, work: Path) -> None:
@@ -399,4 +366,4 @@ def test_a_function_is_read_up_to_what_is_no_instruction(isa: str, work: Path) -
         undecoded = any(instruction.code == iced.INVALID for instruction in iced.iced_x86.Decoder(64, code))
         features, found = needs_of_code("x86_64", code)
         assert found is undecoded
-        assert all(first_use("x86_64", code, feature).code in code for feature in features)
+        assert undecoded or features == tuple(sorted(features))

@@ -12,7 +12,7 @@ import pytest
 from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu_promise import clipped
+from torchsmith.artifact.cpu import clipped
 from torchsmith.artifact.elf import HEADER, Links
 from torchsmith.artifact.gpu import Service
 from torchsmith.artifact.inspect import Library, needs_of
@@ -218,16 +218,14 @@ def test_code_of_a_package_that_asks_the_cpu_itself_may_hold_more(
     assert check(judged(path, f"{package}-python313-cuda13_0-sm90-avx2"), "within").status == status
 
 
-def test_an_instruction_beyond_the_set_is_named_with_the_cpus_that_crash(tmp_path: Path) -> None:
+def test_a_function_beyond_the_set_is_named(tmp_path: Path) -> None:
     code = functions(AVX2, 5) | {"_ZN2at6native4fastEv": b"\x90" + AVX512}
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code)})
     within = check(judged(path, "pytorch-python313-cpu-avx2"), "within")
     assert within.status == "wrong"
     assert "_ZN2at6native4fastEv" in within.text
-    assert "62 f1 6d 48 fc d9" in within.text
-    assert "+0x1" in within.text
-    assert "Haswell" in within.hint
-    assert "Zen 4" not in within.hint
+    assert "libtorch_cpu.so" in within.text
+    assert "SIGILL" in within.hint
 
 
 @pytest.mark.parametrize(
@@ -253,17 +251,17 @@ def test_local_functions_are_judged_by_the_file_they_come_from(unit: str, tmp_pa
     name = "_ZN2at6native12_GLOBAL__N_14fastEv"
     data = elves.code_library(functions(AVX2, 5) | {name: AVX512}, {name: unit})
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
-    assert f"of {unit}" in check(judged(path, "pytorch-python313-cpu-avx2"), "within").text
+    within = check(judged(path, "pytorch-python313-cpu-avx2"), "within")
+    assert (within.status, name in within.text) == ("wrong", True)
 
 
-def test_sve_in_an_armv8_build_is_told_with_the_cpus_that_lack_it(tmp_path: Path) -> None:
+def test_sve_in_an_armv8_build_is_found(tmp_path: Path) -> None:
     code = functions(NOP_ARM, 5) | {"_ZN2at6native4fastEv": SVE}
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
     report = judged(path, "pytorch-python313-cpu-armv8_2")
     assert check(report, "within").status == "wrong"
     assert report.cpu
     assert report.cpu.features == ("sve",)
-    assert "Graviton2" in check(report, "within").hint
     assert check(judged(path, "pytorch-python313-cpu-armv9"), "within").status == "right"
 
 

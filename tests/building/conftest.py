@@ -149,7 +149,9 @@ def farm(
         (place / "conf/nix.conf").write_text(CONF)
     remote = nix_variables(folder)
     here = nix_variables(client) | {"NIX_STORE_DIR": remote["NIX_STORE_DIR"]}
-    here |= {"NIX_REMOTE": f"local?root={client}/root", "NIX_SSHOPTS": f"-F {folder}/ssh_config"}
+    root = f"{client}/root"
+    here |= {"NIX_REMOTE": f"local?root={root}&real={root}{remote['NIX_STORE_DIR']}"}
+    here |= {"NIX_SSHOPTS": f"-F {folder}/ssh_config"}
     here |= {"TORCHSMITH_CACHE": str(tmp_path / "cache"), "TORCHSMITH_NIXPKGS": str(MINI)}
     for name, value in here.items():
         monkeypatch.setenv(name, value)

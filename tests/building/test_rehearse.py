@@ -18,14 +18,13 @@ from tests.cli.conftest import Call
 from torchsmith.building.rehearsal import (
     RehearsalFigures,
     SampledUnit,
-    configure_key,
     makespan,
     read_figures,
     whole_build,
 )
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import run
-from torchsmith.nix.derivation import Derivation, Output, show_derivations
+from torchsmith.nix.derivation import show_derivations
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import open_record
 
@@ -129,21 +128,12 @@ def test_a_wrong_sm_compiles_and_is_found_in_the_objects(place: Place, own_store
 
 
 @nix
-@pytest.mark.long
-def test_a_companion_waits_for_its_torch_and_is_then_rehearsed(
-    place: Place, own_store: Path, call: Call
+def test_companions_are_built_in_minutes_and_have_no_rehearsal(
+    place: Place, nix_here: Path, call: Call
 ) -> None:
     refused = call(*place.words("rehearse", place.vision))
-    assert (refused.code, refused.error) == (3, "missing-requirement")
-    assert place.torch in refused.err
-    _, document = rehearsed(call, place, "--all")
-    assert list(document["waiting"]) == [place.vision]
-    assert call(*place.words("build", place.torch)).code == 0
-    code, document = rehearsed(call, place, place.vision)
-    assert code == 0, document
-    (report,) = document["rehearsals"]
-    assert report["figures"]["counts"]["CUDA"] == 4
-    assert not list(own_store.glob("store/*/lib/python3*/site-packages/torchvision/_C.so"))
+    assert (refused.code, refused.error) == (2, "not-known")
+    assert "pytorch" in refused.err
 
 
 @nix
@@ -158,25 +148,11 @@ def test_rehearsals_go_to_the_builders_that_builds_go_to(
 ) -> None:
     """The builders run none of the instruction sets, which compiling does not need."""
     use(place, "one", "two", extra="isa = []\n")
-    code, document = rehearsed(call, place, "--all", "--jobs", "0")
+    code, document = rehearsed(call, place, place.torch, "--jobs", "0")
     assert code == 0, document
     assert [report["name"] for report in document["rehearsals"]] == [place.torch]
-    assert list(document["waiting"]) == [place.vision]
     rows = {row.name: row for row in open_record(place.root).jobs(1)}
     assert rows[f"rehearsal-of-{place.torch}"].builder in ("ssh://one", "ssh://two")
-
-
-def derivation(name: str, **env: str) -> Derivation:
-    out = f"/nix/store/{'0' * 32}-{name}"
-    told = {"name": name, "out": out, **env}
-    outputs = {"out": Output(out)}
-    return Derivation(f"{out}.drv", name, "x86_64-linux", "/bin/sh", (), told, {}, (), outputs)
-
-
-def test_what_differs_in_its_name_alone_is_rehearsed_once() -> None:
-    one, other = derivation("torch-a", CXXFLAGS="-mavx2"), derivation("torch-b", CXXFLAGS="-mavx2")
-    assert configure_key(one) == configure_key(other)
-    assert configure_key(one) != configure_key(derivation("torch-a", CXXFLAGS="-mavx512f"))
 
 
 def figures(counts: dict[str, int], seconds: dict[str, list[float]], named: float = 0.0) -> RehearsalFigures:
@@ -226,16 +202,6 @@ def test_trouble_makers_do_not_speak_for_their_kind() -> None:
     assert whole_build(with_trouble, 16).core_seconds == whole_build(plain, 16).core_seconds
 
 
-CONFIGURE = """
-mkdir -p build/CMakeFiles/Try
-printf 'rule r\\n command = echo made > $out\\nbuild x: r\\n' > build/CMakeFiles/Try/build.ninja
-(cd build/CMakeFiles/Try && ninja && grep -q made x)  # as CMake tries whether a compiler works
-printf 'rule cc\\n command = cc -c $in -o $out\\nbuild a.o: cc ../a.c\\nbuild b.o: cc ../b.c\\n' > build.txt
-mv build.txt build/build.ninja
-(cd build && ninja -t restat build.ninja)
-"""
-
-
 def rehearsed_here(folder: Path, configure: str) -> RehearsalFigures:
     """What the child program makes of a tree that `configure` leaves."""
     for name in ("a", "b"):
@@ -278,12 +244,6 @@ def test_torch_is_configured_as_its_build_backend_says(tmp_path: Path, backend: 
         check=True,
     )
     assert called in done.stdout
-
-
-@pytest.mark.needs("ninja")
-def test_what_cmake_tries_while_it_configures_is_no_tree_to_rehearse(tmp_path: Path) -> None:
-    figures = rehearsed_here(tmp_path, CONFIGURE)
-    assert (figures.objects, len(figures.compiled)) == (2, 1)
 
 
 GENERATED = " ".join(f"h{number}.h" for number in range(500))

@@ -14,7 +14,7 @@ from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.building.jobs import jobs_of
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.console import write_stderr
-from torchsmith.nix.derivation import read_derivation
+from torchsmith.nix.derivation import read_drv
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import foreign_targets, gpu_targets
@@ -64,16 +64,17 @@ def test_what_a_build_is_told_is_read_the_last_word_counting(
     }
 
 
-@pytest.mark.parametrize("newer", [False, True])
-def test_structured_attributes_are_read_as_variables(newer: bool) -> None:
+def test_structured_attributes_are_read_as_variables() -> None:
     stated = {
         "pname": "magma",
         "cmakeFlags": ["-DA=1", "-DCMAKE_CUDA_ARCHITECTURES=90"],
         "env": {"PYTORCH_BUILD_VERSION": "2.14.1", "USE_NNPACK": 1, "OFF": False},
         "outputs": ["out", "dev"],
     }
-    table = {"structuredAttrs": stated, "env": {}} if newer else {"env": {"__json": json.dumps(stated)}}
-    read = read_derivation("/nix/store/abc-magma.drv", table)
+    variables = f'[("__json",{json.dumps(json.dumps(stated))})]'
+    outputs = '[("out","/nix/store/abc-magma","","")]'
+    text = f'Derive({outputs},[],[],"x86_64-linux","/bin/sh",[],{variables})'
+    read = read_drv("/nix/store/abc-magma.drv", text)
     assert read.pname == "magma"
     assert read.env["PYTORCH_BUILD_VERSION"] == "2.14.1"
     assert (read.env["USE_NNPACK"], read.env["OFF"]) == ("1", "")

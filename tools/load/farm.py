@@ -92,7 +92,7 @@ def _farm(folder: Path, names: list[str]) -> Iterator[tuple[dict[str, str], dict
         **os.environ,
         **nix_variables(here),
         "NIX_STORE_DIR": remote["NIX_STORE_DIR"],
-        "NIX_REMOTE": f"local?root={here}/root",
+        "NIX_REMOTE": f"local?root={here}/root&real={here}/root{remote['NIX_STORE_DIR']}",
         "NIX_SSHOPTS": f"-F {there}/ssh_config",
         "TORCHSMITH_CACHE": str(folder / "cache"),
         "TORCHSMITH_NIXPKGS": str(MINI),

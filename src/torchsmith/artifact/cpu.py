@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from torchsmith.artifact import iced
 from torchsmith.artifact.elf import GLOBAL, Elf, ElfMachine, Function, functions_of, place_of
-from torchsmith.artifact.features import Use, scan_aarch64
+from torchsmith.artifact.features import features_aarch64
 from torchsmith.artifact.tables import Table, read_table
 
 MOST_UNNAMED = 64 << 20  # bytes of code between two functions
 NO_NAME = "(no name)"
-X86_BRANCH = re.compile(rb"[\xe8\xe9]")  # CALL and JMP with 32 bits of distance
-AARCH64_BRANCH = re.compile(rb"[\x14-\x17\x94-\x97]")  # the highest byte of B and BL
-DISTANCE = struct.Struct("<i")
-
-# Whose a function is: the package's own; its own too, but kept once for several units, some of them compiled
-# per capability; or without a name.
-CodeGroup = Literal["own", "shared", "unnamed"]
+LONGEST_NAME = 120  # characters of a function's name in a message
 
 
 class Dispatch(Table, frozen=True):
@@ -109,40 +101,24 @@ def facts_of_symbol(name: bytes, patterns: SymbolPatterns) -> SymbolFacts:
 _interned = cache(SymbolFacts)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An instruction in a function that needs a feature."""
-
-    feature: str
-    machine: ElfMachine
-    library: str
-    function: str
-    unit: str
-    offset: int
-    code: bytes
-    caller: str = ""  # of a shared function: one outside dispatch
-
-
 @dataclass
 class Tally:
-    """Counts over the functions of one group."""
+    """Counts over functions."""
 
     functions: int = 0
     undecoded: int = 0
-    having: Counter[str] = field(default_factory=Counter)  # functions by feature
-    hits: dict[str, Hit] = field(default_factory=dict)  # one of each feature; with a caller, if one has any
+    examples: dict[str, str] = field(default_factory=dict)  # for each feature a function that needs it
 
     def join(self, other: Tally) -> None:
         """Add the counts of another library."""
         self.functions += other.functions
         self.undecoded += other.undecoded
-        self.having.update(other.having)
-        self.hits = other.hits | self.hits | {name: hit for name, hit in other.hits.items() if hit.caller}
+        self.examples = other.examples | self.examples
 
     @property
     def features(self) -> frozenset[str]:
         """What this code needs beyond the oldest CPU."""
-        return frozenset(self.having)
+        return frozenset(self.examples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,40 +128,14 @@ class CpuCode:
     machine: ElfMachine
     stripped: bool
     complete: bool  # every function was read
-    groups: dict[CodeGroup, Tally]
+    own: Tally  # of its own functions outside dispatch
+    unnamed: Tally  # of code without names
     dispatched: tuple[str, ...]  # capabilities seen
-
-    def group(self, name: CodeGroup) -> Tally:
-        return self.groups.get(name, Tally())
-
-    @property
-    def features(self) -> frozenset[str]:
-        """What its own code outside dispatch needs, with the shared functions that it is known to call."""
-        called = {name for name, hit in self.group("shared").hits.items() if hit.caller}
-        return self.group("own").features | called
-
-
-def branch_targets(machine: ElfMachine, code: bytes, address: int) -> Iterator[int]:
-    """The places that code calls or jumps to directly, and some that only look so on x86-64."""
-    if machine == "x86_64":
-        for match in X86_BRANCH.finditer(code, 0, max(0, len(code) - 4)):
-            end = match.end()
-            yield address + end + 4 + DISTANCE.unpack_from(code, end)[0]
-        return
-    for match in AARCH64_BRANCH.finditer(code[3::4]):
-        at = 4 * match.start()
-        distance = int.from_bytes(code[at : at + 4], "little") & 0x3FFFFFF
-        yield address + at + 4 * (distance - (distance << 1 & 0x4000000))
-
-
-def first_use(machine: ElfMachine, code: bytes, feature: str) -> Use:
-    """The first instruction that needs a feature."""
-    return iced.first_use_x86(code, feature) if machine == "x86_64" else scan_aarch64(code)[feature]
 
 
 def needs_of_code(machine: ElfMachine, code: bytes) -> tuple[tuple[str, ...], bool]:
     """The features of code, and whether it has bytes that are not an instruction."""
-    return iced.features_x86(code) if machine == "x86_64" else (tuple(scan_aarch64(code)), False)
+    return iced.features_x86(code) if machine == "x86_64" else (features_aarch64(code), False)
 
 
 def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
@@ -200,8 +150,14 @@ def _each_once(rows: list[Function]) -> list[Function]:
     return [row for row, after in zip_longest(rows, rows[1:]) if after is None or after[:2] != row[:2]]
 
 
+def clipped(name: str) -> str:
+    """A function's name, shortened: templates of C++ can fill a screen, and both ends matter most."""
+    half = LONGEST_NAME // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
+
+
 class _CodeScan:
-    """One pass over a library's functions: the group of each, and what it needs."""
+    """One pass over a library's functions: whose each is, and what it needs."""
 
     def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
         self.elf, self.library = elf, library
@@ -217,85 +173,49 @@ class _CodeScan:
         self.capabilities = named - {"", dispatch().default}
         self.complete = True
         self.left = sum(section.size for section in elf.sections if section.holds_code)  # bytes to read
-        self.groups: dict[CodeGroup, Tally] = {}
-        self.shared: dict[int, tuple[Function, tuple[str, ...]]] = {}  # by address, with features
+        self.own, self.unnamed = Tally(), Tally()
 
-    def _group(self, row: Function, symbol: SymbolFacts) -> CodeGroup | None:
-        """Whose code a function is; None if it is another project's, or chosen at run time."""
+    def _outside_dispatch(self, row: Function, symbol: SymbolFacts) -> bool:
+        """Whether a function is the package's own and runs on every CPU. Of an inline one the linker keeps
+        one copy, which may be that of a dispatched unit."""
         capability = symbol.capability or (self.unit_capabilities[row.unit] if row.unit >= 0 else "")
         if capability in self.capabilities or not (symbol.own or row.unit in self.own_units):
-            return None
-        # Of any other the linker keeps one copy, and a dispatched unit may have it too.
+            return False
         single = row.binding == GLOBAL or row.unit >= 0 or capability == dispatch().default
-        return "own" if single or not self.capabilities else "shared"
+        return single or not self.capabilities
 
     def done(self) -> CpuCode:
         for row, symbol in zip(self.rows, self.symbols, strict=True):
-            group = self._group(row, symbol)
-            if group is not None:
+            if self._outside_dispatch(row, symbol):
                 at, size = place_of(self.elf, row)
                 self.complete &= size == row.size and size <= self.left
                 size = min(size, self.left)
                 self.left -= size
-                self._count(group, at, size, row)
+                self._count(self.own, at, size, row)
         # A name may say that code is dispatched; without one, nothing does.
         named = any(symbol.own for symbol in self.symbols)
         if self.functions.stripped or not named:
             for at, size in self._gaps(self.rows if named else []):
                 self.complete &= size <= MOST_UNNAMED
-                self._count("unnamed", at, min(size, MOST_UNNAMED))
-        self._find_callers()
+                self._count(self.unnamed, at, min(size, MOST_UNNAMED))
         return CpuCode(
             machine=self.elf.machine,
             stripped=self.functions.stripped,
             complete=self.complete,
-            groups=self.groups,
+            own=self.own,
+            unnamed=self.unnamed,
             dispatched=tuple(sorted(self.capabilities)),
         )
 
-    def _count(self, group: CodeGroup, at: int, size: int, row: Function | None = None) -> None:
-        """Add the code at a place to its group, and keep the first example of each feature."""
-        code = self.elf.source.read(at, size)
-        features, undecoded = needs_of_code(self.elf.machine, code)
-        tally = self.groups.setdefault(group, Tally())
+    def _count(self, tally: Tally, at: int, size: int, row: Function | None = None) -> None:
+        """Add the code at a place, and keep the first example of each feature."""
+        features, undecoded = needs_of_code(self.elf.machine, self.elf.source.read(at, size))
         tally.functions += 1
         tally.undecoded += undecoded
-        tally.having.update(features)
-        if group == "shared" and row is not None and features:
-            self.shared[row.address] = row, features
         for feature in features:
-            if feature not in tally.hits:
-                tally.hits[feature] = self._hit(feature, code, row)
-
-    def _find_callers(self) -> None:
-        """For each feature that only shared functions need, one of them that runs outside dispatch."""
-        needed = self.groups.get("own", Tally()).features
-        wanted = {feature for _, features in self.shared.values() for feature in features} - needed
-        if not wanted or not self.complete:
-            return  # functions that overlap could be read for ever
-        for row, symbol in zip(self.rows, self.symbols, strict=True):
-            if self._group(row, symbol) != "own":
-                continue
-            code = self.elf.source.read(*place_of(self.elf, row))
-            for target in self.shared.keys() & set(branch_targets(self.elf.machine, code, row.address)):
-                function, features = self.shared[target]
-                body = self.elf.source.read(*place_of(self.elf, function))
-                for feature in wanted.intersection(features):
-                    hit = self._hit(feature, body, function)
-                    self.groups["shared"].hits[feature] = replace(hit, caller=self.functions.name(row))
-                wanted.difference_update(features)
-
-    def _hit(self, feature: str, code: bytes, row: Function | None) -> Hit:
-        use = first_use(self.elf.machine, code, feature)
-        return Hit(
-            feature=feature,
-            machine=self.elf.machine,
-            library=self.library,
-            function=self.functions.name(row) if row else NO_NAME,
-            unit=self.functions.units[row.unit] if row and row.unit >= 0 else "",
-            offset=use.offset,
-            code=use.code,
-        )
+            if feature not in tally.examples:
+                name = clipped(self.functions.name(row)) if row else NO_NAME
+                tally.examples[feature] = f"{name} ({self.library})"
 
     def _gaps(self, rows: Sequence[Function]) -> Iterator[tuple[int, int]]:
         """Place and size of code between functions."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
-from torchsmith.artifact.cpu import CodeGroup, CpuCode, Hit, Tally
+from torchsmith.artifact.cpu import CpuCode, Tally
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.recorded import RecordedLine
@@ -14,9 +13,7 @@ from torchsmith.catalog import Catalog, Isa
 from torchsmith.core.text import counted, some_of
 from torchsmith.matrix.variant import Variant
 
-LONGEST_NAME = 120  # characters of a function's name in a line
 MOST_LINES = 3  # of a kind, in a report; JSON has all
-MOST_CPUS = 8
 DEFAULTS = ("-march=x86-64", "-march=armv8-a")  # of GCC, which records them
 HARMLESS = (  # options that choose no instructions beyond the set
     *("-m64", "-mlittle-endian", "-momit-leaf-frame-pointer", "-mno-omit-leaf-frame-pointer"),
@@ -30,16 +27,17 @@ def combined(build: Inspection) -> CpuCode | None:
     codes = list(build.cpu_code.values())
     if not codes or build.machine is None:
         return None
-    groups: dict[CodeGroup, Tally] = {}
-    for cpu in codes:
-        for name, tally in cpu.groups.items():
-            groups.setdefault(name, Tally()).join(tally)
+    own, unnamed = Tally(), Tally()
+    for code in codes:
+        own.join(code.own)
+        unnamed.join(code.unnamed)
     return CpuCode(
         machine=build.machine,
-        stripped=any(cpu.stripped for cpu in codes),
-        complete=all(cpu.complete for cpu in codes),
-        groups=groups,
-        dispatched=tuple(sorted({name for cpu in codes for name in cpu.dispatched})),
+        stripped=any(code.stripped for code in codes),
+        complete=all(code.complete for code in codes),
+        own=own,
+        unnamed=unnamed,
+        dispatched=tuple(sorted({name for code in codes for name in code.dispatched})),
     )
 
 
@@ -59,7 +57,7 @@ def cpu_promise(build: Inspection, isa: Isa, variant: Variant, catalog: Catalog)
         text = f"{compiler} compiles these builds, and they do not record their flags"
         yield Check("flags", "unjudged", text, blocking=False)
     if code is not None:
-        yield from _within(code, isa, catalog, chooses=variant.package.chooses)
+        yield from _within(code, isa, chooses=variant.package.chooses)
 
 
 def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) -> Iterator[Check]:
@@ -69,11 +67,10 @@ def _flags(build: Inspection, code: CpuCode | None, isa: Isa, *, torch: bool) ->
         yield check
         yield from _unrecorded(build, isa) if check.status == "right" else ()
         return
-    used = ", ".join(sorted(code.features)) if code else ""
+    used = ", ".join(sorted(code.own.features)) if code else ""
     text = NO_RECORD
     text += f"; code outside dispatch uses {used or 'nothing beyond the oldest CPU'}" if code else ""
-    hint = f"its derivation sets CXXFLAGS to {build.derivation}, which proves nothing"
-    yield Check("flags", "unjudged", text, hint if build.derivation else "")
+    yield Check("flags", "unjudged", text)
 
 
 def flags_check(lines: Sequence[RecordedLine], isa: Isa, *, torch: bool) -> Check:
@@ -145,79 +142,25 @@ def _quoted(lines: Sequence[RecordedLine]) -> str:
     return "; ".join(f"`{line.text}`" for line in lines[:MOST_LINES]) + more
 
 
-def _within(code: CpuCode, isa: Isa, catalog: Catalog, *, chooses: bool) -> Iterator[Check]:
+def _within(code: CpuCode, isa: Isa, *, chooses: bool) -> Iterator[Check]:
     """Whether code outside dispatch stays within the instruction set; code that `chooses` may hold more."""
     within = closure(code.machine, isa.features)
-    beyond = {
-        group: (", ".join(features), tally.hits[features[0]])
-        for group, tally in code.groups.items()
-        if (features := sorted(tally.features - within))
-    }
-    undecoded = sum(tally.undecoded for tally in code.groups.values())
-    shared = (hit for feature, hit in code.group("shared").hits.items() if feature not in within)
-    called = next((hit for hit in shared if hit.caller), None)
-    if beyond and chooses:
-        names, hit = next(iter(beyond.values()))
-        text = f"some of its code needs {names}, beyond {isa.name}: {location(hit)}"
+    own, unnamed = sorted(code.own.features - within), sorted(code.unnamed.features - within)
+    undecoded = code.own.undecoded + code.unnamed.undecoded
+    if (own or unnamed) and chooses:
+        text = f"some of its code needs {', '.join(own or unnamed)}, beyond {isa.name}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
-    elif "own" in beyond:
-        names, hit = beyond["own"]
-        text = f"code outside dispatch needs {names}, which {isa.name} does not have: {location(hit)}"
-        yield Check("within", "wrong", text, crashing_cpus(hit.feature, isa, catalog))
-    elif called:
-        text = "code outside dispatch calls a function that the linker took from a dispatched unit:"
-        text += f" {location(called)}, called by {clipped(called.caller)}"
-        yield Check("within", "wrong", text, crashing_cpus(called.feature, isa, catalog))
-    elif "unnamed" in beyond:
-        names, hit = beyond["unnamed"]
-        text = f"code without names needs {names}; whether it is dispatched is not known: {location(hit)}"
-        yield Check("within", "unjudged", text)
+    elif own:
+        text = f"code outside dispatch needs {', '.join(own)}, which {isa.name} does not have:"
+        text += f" {code.own.examples[own[0]]}"
+        yield Check("within", "wrong", text, f"a CPU without {own[0]} crashes there (SIGILL)")
+    elif unnamed:
+        text = f"code without names needs {', '.join(unnamed)}; whether it is dispatched is not known:"
+        yield Check("within", "unjudged", f"{text} {code.unnamed.examples[unnamed[0]]}")
     elif undecoded:
         yield Check("within", "unjudged", f"{counted(undecoded, 'function')} could not be decoded")
     elif not code.complete:
         yield Check("within", "unjudged", "not all of its functions could be read")
     else:
-        text = f"none of {code.group('own').functions} functions outside dispatch needs more than {isa.name}"
+        text = f"none of {code.own.functions} functions outside dispatch needs more than {isa.name}"
         yield Check("within", "right", text)
-    if "shared" in beyond and not called and not chooses:
-        names, hit = beyond["shared"]
-        text = f"functions that the linker may have taken from dispatched units need {names}: {location(hit)}"
-        yield Check("shared", "note", text, "no code outside dispatch was found to call them")
-
-
-def location(hit: Hit) -> str:
-    """An instruction and its place, as text."""
-    unit = f" of {hit.unit}" if hit.unit else ""
-    return (
-        f"{hit.feature} instruction {disassembled(hit)} at +{hit.offset:#x} in"
-        f" {clipped(hit.function)}{unit} ({hit.library})"
-    )
-
-
-def clipped(name: str) -> str:
-    """A function's name, shortened: templates of C++ can fill a screen, and both ends matter most."""
-    half = LONGEST_NAME // 2
-    return name if len(name) <= LONGEST_NAME else f"{name[:half]} … {name[-half:]}"
-
-
-def disassembled(hit: Hit) -> str:
-    """An instruction as its bytes, and for x86-64 as text."""
-    bytes_of = hit.code.hex(" ")
-    if hit.machine == "aarch64":
-        return bytes_of
-    return f"`{iced.text_of(hit.code)}` ({bytes_of})"
-
-
-def crashing_cpus(feature: str, isa: Isa, catalog: Catalog) -> str:
-    """The CPUs that run the instruction set and crash at the feature, as text."""
-    having = {other.name for other in catalog.isas.values() if feature in other.features}
-    if not having:
-        return f"a CPU without {feature} crashes there (SIGILL)"
-    lacking = [
-        cpu.title
-        for cpu in catalog.cpus.values()
-        if isa.name in cpu.isas and not having.intersection(cpu.isas)
-    ]
-    if not lacking:
-        return f"every CPU of the catalog that runs {isa.name} has {feature} too"
-    return f"crashes (SIGILL) on {some_of(lacking, MOST_CPUS)}"

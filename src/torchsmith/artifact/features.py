@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.tables import Table, read_table
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """An instruction that needs more than the oldest CPU of its architecture has."""
-
-    offset: int  # in its function
-    code: bytes
 
 
 class InstructionFacts(Table, frozen=True):
@@ -72,15 +63,13 @@ def closure(machine: ElfMachine, features: Iterable[str]) -> frozenset[str]:
     return frozenset(named.union(*(implied.get(name, ()) for name in named)))
 
 
-def scan_aarch64(code: bytes) -> dict[str, Use]:
-    """The first word of a function that needs each feature."""
-    first: dict[str, Use] = {}
-    for match in _top_pattern().finditer(code[3::4]):
-        at = 4 * match.start()
-        for feature in aarch64_needs(int.from_bytes(code[at : at + 4], "little")):
-            if feature not in first:
-                first[feature] = Use(at, code[at : at + 4])
-    return first
+def features_aarch64(code: bytes) -> tuple[str, ...]:
+    """The features of a function."""
+    words = {
+        int.from_bytes(code[4 * match.start() : 4 * match.end()], "little")
+        for match in _top_pattern().finditer(code[3::4])
+    }
+    return tuple(sorted({feature for word in words for feature in aarch64_needs(word)}))
 
 
 @cache

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
-from torchsmith.artifact.features import Use, x86_facts
+from torchsmith.artifact.features import x86_facts
 
 
 class _ReadWhenUsed:
@@ -35,18 +35,6 @@ def features_x86(code: bytes) -> tuple[tuple[str, ...], bool]:
         every = (instruction.code for instruction in iced_x86.Decoder(64, code))
         kinds = set(takewhile(lambda kind: kind != INVALID, every))
     return tuple(sorted({feature for kind in kinds for feature in needs(kind)})), undecoded
-
-
-def first_use_x86(code: bytes, feature: str) -> Use:
-    """The first instruction of a function that needs a feature."""
-    uses = (one for one in iced_x86.Decoder(64, code) if feature in needs(one.code))
-    first = next(uses)
-    return Use(first.ip, code[first.ip : first.ip + first.len])
-
-
-def text_of(code: bytes) -> str:
-    """An instruction as an assembler writes it."""
-    return str(iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL).format(iced_x86.Decoder(64, code).decode()))
 
 
 @cache

@@ -5,29 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from torchsmith.artifact.elf import DYNSYM, SYMTAB, Elf, Links
 from torchsmith.artifact.known import Owners, Provider, ReleasePatterns, known
-from torchsmith.artifact.source import open_file
 from torchsmith.catalog import CudaVersion, Package, PythonVersion
 from torchsmith.catalog.axes import BackendVersion
-from torchsmith.core.problem import Problem
-
-# As our recipes write it into a build's environment or phases, in the text of a .drv file.
-DERIVATION_FLAGS = re.compile(r'\bCXXFLAGS=\\*"([^"\\$]*)')
-MOST_DERIVATION = 4 << 20
-
-
-def derivation_flags(path: Path) -> str:
-    """The compiler's flags that a derivation names; empty if it names none or is not on this machine."""
-    try:
-        with open_file(path) as source:
-            text = source.read(0, min(source.size, MOST_DERIVATION)).decode("utf-8", "replace")
-    except Problem:
-        return ""
-    match = DERIVATION_FLAGS.search(text)
-    return " ".join(match[1].split()) if match else ""
 
 
 def versions_of(texts: dict[str, str], owners: Owners) -> dict[Package, str]:

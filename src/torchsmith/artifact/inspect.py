@@ -98,7 +98,6 @@ class Inspection:
     faults: list[str]
     remarks: list[str] = field(default_factory=list)  # what was left out
     unknown: list[str] = field(default_factory=list)  # libraries of it, or that it needs, of unknown origin
-    derivation: str = ""  # the compiler's flags that the derivation of the build names
 
     @property
     def own(self) -> list[Library]:

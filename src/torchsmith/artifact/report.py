@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePosixPath
-from typing import get_args
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
-from torchsmith.artifact.cpu import CodeGroup, CpuCode
+from torchsmith.artifact.cpu import CpuCode
 from torchsmith.artifact.cpu_promise import combined
 from torchsmith.artifact.elf import ElfMachine
 from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import AnyGpu, Service, TargetRow, gpu_code, services, target_names
-from torchsmith.artifact.identity import derivation_flags
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.recorded import Mark
 from torchsmith.artifact.verdict import check_build, line_in
@@ -39,23 +37,12 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class KindRow:
-    """CPU code of one kind."""
-
-    kind: CodeGroup
-    functions: int
-    undecoded: int
-    functions_by_feature: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class CpuSummary:
     """The features that the CPU code needs, and how much of it was read."""
 
     text: str  # which CPUs run it, in a sentence
     complete: bool  # all functions outside dispatch were read
     features: tuple[str, ...]  # of its own functions, beyond the oldest CPU
-    kinds: tuple[KindRow, ...]
     dispatched: tuple[str, ...]
 
 
@@ -104,15 +91,13 @@ def verify(
     progress: Progress = silent,
     *,
     cpu: bool = True,
-    derivation: str = "",
     line: Line | None = None,
     gpus: Sequence[AnyGpu] = (),
 ) -> Report:
-    """Look at an artifact and judge it; `derivation` is the one that built it and `line` the one that it is
-    built with, if they are known. How it serves `gpus` is reported, by default all of its platform."""
+    """Read an artifact and check it; `line` is the one that it is built with, if that is known. How it
+    serves `gpus` is reported, by default all of its platform."""
     package = variant.package if variant else None
     build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
-    build.derivation = derivation_flags(Path(derivation)) if derivation else ""
     return report_of(build, variant, catalog, line or line_in(path, catalog), gpus)
 
 
@@ -212,34 +197,27 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     if code is None:
         return None
     return CpuSummary(
-        text="; ".join(_cpu_text(build, code, _enough(code.machine, code.features, catalog))),
+        text="; ".join(_cpu_text(build, code, _enough(code.machine, code.own.features, catalog))),
         complete=code.complete,
-        features=tuple(sorted(code.features)),
-        kinds=tuple(
-            KindRow(kind, tally.functions, tally.undecoded, dict(sorted(tally.having.items())))
-            for kind in get_args(CodeGroup)
-            if (tally := code.groups.get(kind))
-        ),
+        features=tuple(sorted(code.own.features)),
         dispatched=code.dispatched,
     )
 
 
 def _cpu_text(build: Inspection, code: CpuCode, enough: str) -> Iterator[str]:
     """Which CPUs run its code, and what of it is not known."""
-    used = ", ".join(sorted(code.features))
+    used = ", ".join(sorted(code.own.features))
     if used and any(library.package and library.package.chooses for library in build.own):
         yield f"unknown: some of its code uses {used}, and it asks the CPU at run time which code to use"
     elif used:
         yield f"needs {enough or used}"
-    elif unnamed := ", ".join(sorted(code.group("unnamed").features)):
+    elif unnamed := ", ".join(sorted(code.unnamed.features)):
         yield f"unknown: code without names uses {unnamed}"
     elif code.complete:
         yield f"runs on any {code.machine}"
     if code.dispatched:
         kernels = (name.replace("AVX512", "AVX-512").replace("_", " ") for name in code.dispatched)
         yield f"faster kernels for {' and '.join(kernels)}"
-    if shared := ", ".join(sorted(code.group("shared").features - code.features)):
-        yield f"{shared} in functions that may belong to these kernels"
     if not code.complete:
         yield "not all of its functions could be read"
 

@@ -95,19 +95,6 @@ def _existing(path: Path, hint: str) -> Path:
     raise NotFound(f"there is no file {path}", hint=hint)
 
 
-def derivation_of(path: Path, name: str, workspace: Workspace) -> str:
-    """The derivation of a build that was made here under a name; empty if the record has another one."""
-    if workspace.root is None or not name:
-        return ""
-    from torchsmith.nix.tool import stored
-    from torchsmith.record import open_record
-
-    with closing(open_record(workspace.root, read_only=True)) as record:
-        built = record.built(name)
-    same = built is not None and path.resolve() in [stored(output).resolve() for output in built.outputs]
-    return str(stored(built.derivation)) if built is not None and built.derivation and same else ""
-
-
 def log_named(named: Path, workspace: Workspace) -> Path:
     """Return a path as it is, or for a job's name the log of its last build. Raises NotFound if the job was
     skipped since: an older log says nothing about that."""

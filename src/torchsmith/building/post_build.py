@@ -12,7 +12,6 @@ from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import BuildPlan
 from torchsmith.building.processes import Processes, Stopped
 from torchsmith.catalog import Catalog
-from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Problem
 from torchsmith.nix.errors import shorten
 from torchsmith.nix.graph import Graph
@@ -42,19 +41,6 @@ def fetch_present(
         else:
             failures.append(f"{name}: could not be fetched: {shorten(done.stderr).message}")
     return present, failures
-
-
-def keep_derivations(nix: Nix, derivations: Sequence[str], root: Path) -> str:
-    """Root derivations against garbage collection during a run. Returns why that failed, or nothing."""
-    if not derivations:
-        return ""
-    root.parent.mkdir(parents=True, exist_ok=True)
-    # nix-store can only root what it has built; nix-instantiate roots what looks like a derivation.
-    path = "builtins.appendContext p { ${p}.path = true; }"
-    shape = f'p: {{ type = "derivation"; name = "kept"; outputName = "out"; drvPath = {path}; }}'
-    expression = f"map ({shape}) {nix_value(list(derivations))}"
-    done = nix.run(nix.command("nix-instantiate", "--add-root", root, "--indirect", "-E", expression))
-    return "" if done.ok else f"derivations are not kept from being collected: {shorten(done.stderr).message}"
 
 
 def built_below(nix: Nix, graph: Graph, catalog: Catalog) -> set[str]:

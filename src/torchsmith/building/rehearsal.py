@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import sqrt
@@ -15,15 +14,11 @@ from statistics import mean, stdev
 import msgspec
 
 from torchsmith.building.plan import BuildPlan, Evaluation
-from torchsmith.catalog import TORCH, Catalog
+from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import Rehearsal
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Invalid, NotKnown, Where
-from torchsmith.core.text import grouped
-from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.graph import Graph, kind_of
-from torchsmith.nix.store import StoreOptions, dry_run
-from torchsmith.nix.tool import Nix
+from torchsmith.nix.graph import Graph
 from torchsmith.record import Expected
 from torchsmith.workspace.checkout import RecipeFile
 
@@ -31,8 +26,6 @@ KIND = "rehearsal"  # of such jobs, so that their times do not count as a build'
 PREFIX = "rehearsal-of-"
 BUILD_SHARE = 0.03  # of a build's time that a rehearsal takes: a guess
 LEAST_SECONDS = 30.0
-# A package's names do not reach its compiler.
-NAME_VARIABLES = frozenset(("name", "pname", "out", "dev", "lib", "cxxdev", "dist", "meta"))
 
 
 class SampledUnit(msgspec.Struct, frozen=True):
@@ -95,49 +88,10 @@ def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]
     return phases
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsals:
-    """What is to be rehearsed: one recipe for each set of equal configure inputs, and what cannot be yet."""
-
-    alike: Mapping[str, tuple[str, ...]]  # the recipe that is rehearsed, and all that it represents
-    waiting: Mapping[str, str]  # recipes whose torch is not built
-
-
-def choose_rehearsals(
-    nix: Nix, evaluation: Evaluation, options: StoreOptions, catalog: Catalog
-) -> tuple[Evaluation, Rehearsals]:
-    """Recipes that configure alike are rehearsed once; one that needs a torch which is not there waits."""
-    graph = evaluation.graph
-    keyed = ((configure_key(graph.derivations[path]), name) for name, path in graph.recipes.items())
-    groups = grouped(keyed)
-    alike = {names[0]: tuple(names) for names in groups.values()}
-    unbuilt = dry_run(nix, [graph.recipes[name] for name in alike], options).build if alike else frozenset()
-    waiting: dict[str, str] = {}
-    for name in alike:
-        torches = [
-            path
-            for path in graph.below[name]
-            if path in unbuilt
-            and path != graph.recipes[name]
-            and kind_of(graph.derivations[path], catalog) == TORCH
-        ]
-        if torches:
-            waiting |= dict.fromkeys(alike[name], graph.derivations[torches[0]].name)
-    ready = {PREFIX + name: graph.recipes[name] for name in alike if name not in waiting}
-    chosen = Evaluation(Graph(graph.derivations, ready), evaluation.broken)
-    return chosen, Rehearsals({name: alike[name] for name in alike if name not in waiting}, waiting)
-
-
-def configure_key(derivation: Derivation) -> str:
-    """A key that is equal for derivations that configure alike: all but their names is equal."""
-    own = {output.path or "" for output in derivation.outputs.values()}
-    names = derivation.env.keys() - NAME_VARIABLES
-    env = {name: value for name in names if (value := derivation.env[name]) not in own}
-    stated = derivation.env.get("name", ""), derivation.env.get("pname", "")
-    text = json.dumps([derivation.builder, derivation.args, env, sorted(derivation.inputs)], sort_keys=True)
-    for name in sorted(filter(None, stated), key=len, reverse=True):
-        text = text.replace(name, "")
-    return hashlib.sha256(text.encode()).hexdigest()
+def renamed(evaluation: Evaluation) -> Evaluation:
+    """Recipes under the names of their rehearsals."""
+    names = {PREFIX + name: path for name, path in evaluation.graph.recipes.items()}
+    return Evaluation(Graph(evaluation.graph.derivations, names), evaluation.broken)
 
 
 def as_rehearsals(plan: BuildPlan) -> BuildPlan:

@@ -35,11 +35,10 @@ from torchsmith.building.post_build import (
     Verifier,
     built_below,
     fetch_present,
-    keep_derivations,
 )
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
-from torchsmith.building.rehearsal import Rehearsals, as_rehearsals, choose_rehearsals, phases_of
+from torchsmith.building.rehearsal import as_rehearsals, phases_of, renamed
 from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import Retries
 from torchsmith.building.run import Run
@@ -130,8 +129,7 @@ class Prepared:
     recipes: Sequence[RecipeFile] = ()
     sources: Mapping[str, Built] = field(default_factory=dict)  # recipes as they were when the run began
     verifier: Verifier | None = None  # of each build, if requested
-    rehearsals: Rehearsals | None = None
-    keeper: Keeper | None = None  # holds on to derivations until they have roots
+    keeper: Keeper | None = None  # holds on to derivations
 
     @property
     def folder(self) -> Path:
@@ -209,11 +207,6 @@ class Prepared:
         """Fetch, root, record, verify and copy recipes that need no build."""
         if self.nix is None or self.graph is None:
             return BuildReport("done")
-        derivations = list(self.graph.recipes.values())
-        if unkept := keep_derivations(self.nix, derivations, self.folder / ROOTS / "derivations"):
-            on_event(RunNote(detail=unkept))
-        else:
-            self.close()
         results = self.folder / "results"
         present, notes = fetch_present(self.nix, self.plan, self.graph, self.options, results, on_event)
         for recipe in present:
@@ -283,9 +276,8 @@ def prepare(
         trees=request.trees, addresses=workspace.addresses, phases=phases, keeper=keeper
     )
     evaluation = evaluate_recipes(nix, recipes, evaluated, on_event)
-    rehearsals = None
     if request.rehearse:
-        evaluation, rehearsals = choose_rehearsals(nix, evaluation, options, workspace.catalog)
+        evaluation = renamed(evaluation)
     first = next(iter(evaluation.graph.recipes.values()), "/nix/store/none")
     machine = this_machine(nix.store_file(first).parent)
     asked = replace(options, extra=(*options.extra, *IMPATIENT)) if record.read_only else options
@@ -306,7 +298,6 @@ def prepare(
         builders=builders,
         recipes=recipes,
         verifier=verifier,
-        rehearsals=rehearsals,
         keeper=keeper,
     )
 

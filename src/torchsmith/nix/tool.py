@@ -42,8 +42,8 @@ class Nix:
 
     def store_file(self, path: str) -> Path:
         """Where a path of the store is on this machine's disk."""
-        root = self.store.removeprefix("local?root=") if self.store.startswith("local?root=") else "/"
-        return Path(root) / path.lstrip("/")
+        below = re.match(r"local\?root=([^&]+)", self.store or self.environment().get("NIX_REMOTE", ""))
+        return Path(below[1] if below else "/") / path.lstrip("/")
 
     def command(self, name: str, *arguments: str | os.PathLike[str]) -> list[str]:
         """A Nix command with the store in its place."""

@@ -37,12 +37,9 @@ def verify_output(name: str, output: Path, workspace: Workspace, derivation: str
     right."""
     catalog = workspace.catalog
     try:
-        drv = str(stored(derivation)) if derivation else ""
         variant = Variant.parse(name.rpartition("/")[2], catalog)
         line = workspace.line_of(variant) if workspace.root else None
-        report = verify(
-            stored(output), variant, catalog, derivation=drv, line=catalog.lines[line] if line else None
-        )
+        report = verify(stored(output), variant, catalog, line=catalog.lines[line] if line else None)
     except Problem as problem:
         why = problem.message
         return VerificationRow(output=str(output), name=name, ok=False, detail=why, derivation=derivation)

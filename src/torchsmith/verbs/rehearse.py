@@ -20,7 +20,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Exit, Incomplete, MissingRequirement
+from torchsmith.core.problem import Exit, Incomplete
 from torchsmith.core.text import counted, duration
 from torchsmith.matrix import Variant
 from torchsmith.nix.errors import Cause
@@ -44,9 +44,6 @@ class RehearseRequest(Request):
 
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
-    every: Annotated[
-        bool, Option("--all", "Rehearse all recipes of the workspace; those that configure alike once.")
-    ] = False
     dry_run: Annotated[bool, Option("Show what would be rehearsed and stop.")] = False
     jobs: Annotated[
         int | None,
@@ -62,7 +59,6 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
     """One rehearsal: what was compiled, what it shows, and what the whole would take."""
 
     name: str
-    represents: tuple[str, ...]  # all recipes that configure alike, this one among them
     derivation: str
     output: str
     figures: RehearsalFigures
@@ -71,24 +67,21 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was rehearsed, what failed and why, what needs its torch first, and what does not evaluate."""
+    """What was rehearsed, what failed and why, and what does not evaluate."""
 
     FORMAT: ClassVar = 2
     rehearsals: list[Rehearsed]
     failed: dict[str, Diagnosis]
-    waiting: dict[str, str]
     broken: dict[str, Cause]
     planned: dict[str, str]  # with --dry-run: names and their derivations
-    alike: dict[str, tuple[str, ...]]  # all that each name represents
     exit: Exit
     stopped: bool = False
 
 
 def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseReport:
-    """Configure builds as they are, compile a sample of each, and record what the whole would take.
-    Raises MissingRequirement for a companion whose torch is not built, unless `every` is set."""
-    if not request.recipes and not request.every:
-        raise Incomplete("name what to rehearse", hint="names, selectors such as sm120, or --all")
+    """Configure builds as they are, compile a sample of each, and record what the whole would take."""
+    if not request.recipes:
+        raise Incomplete("name what to rehearse", hint="names, or selectors such as sm120 pytorch")
     spec = BuildSpec(
         selectors=tuple(request.recipes),
         trees=read_trees(request.nixpkgs),
@@ -102,24 +95,14 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
         workspace_record(request.workspace, read_only=request.dry_run) as (opened, record),
         closing(prepare_build(spec, opened, record, reporter)) as ready,
     ):
-        chosen, graph = ready.rehearsals, ready.graph
-        assert chosen is not None
+        graph = ready.graph
         assert graph is not None
-        if chosen.waiting and not request.every:
-            name, torch = next(iter(chosen.waiting.items()))
-            variant = Variant.parse(name.rpartition("/")[2], opened.catalog)
-            raise MissingRequirement(
-                f"{name} is compiled against {torch}, which is not built yet",
-                hint=f"rehearse and build {variant.of(opened.catalog.torch).name} first",
-            )
         planned = {name.removeprefix(PREFIX): path for name, path in graph.recipes.items()}
         report = RehearseReport(
             rehearsals=[],
             failed={},
-            waiting=dict(chosen.waiting),
             broken=dict(ready.plan.broken),
             planned=planned,
-            alike=dict(chosen.alike),
             exit=exit_of(ready.plan.broken.values()),
         )
         if request.dry_run:
@@ -143,10 +126,9 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
 
 
 def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
-    graph, nix, chosen = ready.graph, ready.nix, ready.rehearsals
+    graph, nix = ready.graph, ready.nix
     assert graph is not None
     assert nix is not None
-    assert chosen is not None
     path = graph.recipes[PREFIX + name]
     output = nix.store_file(outputs_of(graph.derivations[path])[0])
     figures = read_figures(output)
@@ -154,7 +136,6 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
     variant = Variant.parse(name.rpartition("/")[2], catalog)
     return Rehearsed(
         name=name,
-        represents=chosen.alike[name],
         derivation=path,
         output=str(output),
         figures=figures,
@@ -164,20 +145,19 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
 
 
 def _record(rehearsal: Rehearsed, ready: Prepared) -> None:
-    """Record the estimated time of every recipe that this one represents."""
+    """Record the estimated time of a build."""
     catalog = ready.workspace.catalog
-    for name in rehearsal.represents:
-        variant = Variant.parse(name.rpartition("/")[2], catalog)
-        past = Past(
-            name=name,
-            package=variant.package.name,
-            gpu=variant.toolkit is not None,
-            system=catalog.isas[variant.isa].platform,
-            cores=rehearsal.whole.cores,
-            seconds=rehearsal.whole.seconds,
-            rehearsed=True,
-        )
-        ready.record.note_rehearsed(rehearsal.derivation, past)
+    variant = Variant.parse(rehearsal.name.rpartition("/")[2], catalog)
+    past = Past(
+        name=rehearsal.name,
+        package=variant.package.name,
+        gpu=variant.toolkit is not None,
+        system=catalog.isas[variant.isa].platform,
+        cores=rehearsal.whole.cores,
+        seconds=rehearsal.whole.seconds,
+        rehearsed=True,
+    )
+    ready.record.note_rehearsed(rehearsal.derivation, past)
 
 
 def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
@@ -197,30 +177,25 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     if report.stopped:
         raise KeyboardInterrupt
     exit_if(report.exit)
-    arguments = ["rehearse", *["--all"] * request.every] if request.dry_run else ["build", "--dry-run"]
+    arguments = ["rehearse"] if request.dry_run else ["build", "--dry-run"]
     next_step(*arguments, *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
 
 
 def _print(report: RehearseReport) -> None:
     print_failed(report.broken)
     for name, path in report.planned.items():
-        more = len(report.alike[name]) - 1
-        write(name + (f" (represents {more} more that configure alike)" if more else ""))
+        write(name)
         write(f"  {path}", "dim")
     for rehearsal in report.rehearsals:
         _print_rehearsal(rehearsal)
     for name, diagnosis in report.failed.items():
         print_diagnosis(diagnosis, name)
-    for name, torch in report.waiting.items():
-        write(f"– {name} waits for {torch}, which is not built", "yellow")
 
 
 def _print_rehearsal(rehearsal: Rehearsed) -> None:
     """What to know before a build of hours."""
     figures, estimate = rehearsal.figures, rehearsal.whole
     write(rehearsal.name, "bold")
-    if len(rehearsal.represents) > 1:
-        write(f"  represents {counted(len(rehearsal.represents), 'recipe')} configured alike")
     write(
         f"  configured in {figures.configure_seconds:.0f} s; compiled {len(figures.compiled)} of"
         f" {counted(figures.objects, 'object')} in {figures.compile_seconds:.0f} s"

@@ -15,7 +15,7 @@ from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.gpu import AnyGpu, GpuVerdict, Service, of_maker, target_name
 from torchsmith.artifact.report import Comparison, Report
 from torchsmith.artifact.verdict import promised
-from torchsmith.building.by_name import derivation_of, find_build
+from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
@@ -101,7 +101,6 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     found = find_build(or_sample(request.path, "build"), opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
-    derivation = derivation_of(path, request.variant or found.name, opened)
     against = find_build(or_sample(request.against, "build"), opened).path if request.against else None
     catalog, other = opened.catalog, None
     asked = _asked(request.gpu, catalog) if request.gpu else []
@@ -115,7 +114,6 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             catalog,
             progress,
             cpu=cpu,
-            derivation=derivation,
             line=line,
             gpus=[gpu.arch for gpu in asked],
         )
