@@ -300,6 +300,13 @@ def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path, audited: Au
     assert not [one for one in after if "sm110" in one["where"]["file"] and one["rule"].startswith("TS3")]
     settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
     assert audited().code == 2
+    settings.write_text('format = 1\n[audit]\nignore = ["TS605", "TS96"]\n')
+    told = audited()
+    assert told.code == 1
+    assert "TS605 was removed after 0.2.0" in told.err
+    assert "TS96 was removed after 0.2.0" in told.err
+    assert json.loads(audited("--json").out)["findings"] == before
+    assert "removed after 0.2.0" in audited("--explain", "TS605").err
 
 
 # Each setting of [audit]: its text, and what it takes away from and adds to what is said.

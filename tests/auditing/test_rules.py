@@ -143,6 +143,33 @@ def test_flags_that_are_missing_are_named() -> None:
     assert "-mavx512f" not in flags.partition(" and have")[0]
 
 
+def test_an_older_architecture_under_the_name_of_a_newer_one_is_a_warning() -> None:
+    name = "pytorch-python313-cuda13_0-sm110-armv9"
+    text = RIGHT[name].replace("-march=armv9-a+sve+sve2", "-march=armv8-a+sve+sve2")
+    (told,) = (one for one in findings_of(name, text, Path("theirs")) if one.rule == "TS501")
+    assert told.severity == "warning"
+
+
+def test_parts_with_newer_instructions_are_no_certain_crash() -> None:
+    name = "pytorch-python313-cuda13_0-sm120-avx"
+    text = RIGHT[name].replace("export USE_NNPACK=0", "")
+    (told,) = (one for one in findings_of(name, text) if one.rule == "TS504")
+    assert (told.severity, told.sure) == ("warning", "likely")
+
+
+def test_a_recipe_that_states_no_release_is_not_said_to_state_one(tmp_path: Path) -> None:
+    rev = builtin_catalog().pins["fe5e41d"].rev
+    name = "pytorch-python313-cuda12_8-sm90-avx2"
+    folder = tmp_path / "build-pytorch/.flox/pkgs"
+    folder.mkdir(parents=True)
+    for line, severity in (("", "warning"), ("# torchsmith: line 2.10\n", "error")):
+        (folder / f"{name}.nix").write_text(line + BY_HAND.format(rev=rev, sm="9.0", more=""))
+        (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.10"\ninclude = ["{name}"]\n')
+        [told] = audit((tmp_path,), choice=RuleSelection(select=("TS803",))).findings
+        assert told.severity == severity
+        assert ("states" in told.message) is (severity == "error")
+
+
 @pytest.mark.parametrize(("title", "wrong"), [("AVX-512", False), ("AVX2", True)])
 def test_a_description_may_name_the_family_of_the_instruction_set(title: str, wrong: bool) -> None:
     text = BY_HAND.format(rev=builtin_catalog().pins["6a030d5"].rev, sm="9.0", more="")

@@ -50,6 +50,7 @@ class AuditReport:
     named: int = 0
     fixed: int = 0  # findings with a safe fix; `diff` shows the fixes
     diff: str = ""
+    removed: tuple[str, ...] = ()  # rules that were named and no longer exist
     recovered: str = ""  # what a stopped run had left, and what became of it
     accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` fixes the fixable
 
@@ -135,7 +136,14 @@ def audit(
     named = sum(recipe.variant is not None for recipe in recipes)
     searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
     return AuditReport(
-        tuple(counted), len(recipes), len(work), silenced + baseline, searched, concerned + named, named
+        findings=tuple(counted),
+        recipes=len(recipes),
+        files=len(work),
+        silenced=silenced + baseline,
+        searched=searched,
+        concerned=concerned + named,
+        named=named,
+        removed=choice.removed,
     )
 
 
