@@ -33,7 +33,6 @@ PROSE = {
     "why",
     "reason",
     "words",
-    "never_called",
     "first_cpus",
     "also_called",
     "ended",

@@ -15,15 +15,15 @@ from tests.cli.conftest import Call, Result
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, FindingFix, Severity
-from torchsmith.auditing.form import NormalizedText, Normalizer
-from torchsmith.auditing.run import AuditReport, audit, check_file
+from torchsmith.auditing.run import AuditReport, audit, check_recipe
 from torchsmith.auditing.suppress import RuleSelection, choose
-from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import NotKnown, Where
-from torchsmith.recipe.read import Edit, edited
+from torchsmith.recipe.read import Edit, edited, read_recipe
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.settings import AuditSettings
+from torchsmith.workspace.wanted import recipe_options
 
 BY_HAND = Path(__file__).parent.parent / "edit/by-hand"
 BROKEN = "pytorch-python313-cuda13_0-sm110-armv9.nix"
@@ -216,41 +216,37 @@ def test_a_choice_is_checked_against_the_rules() -> None:
         choose([], ["X"], None)
 
 
-def test_what_is_remembered_of_other_cells_is_what_judging_each_alone_would_say(tmp_path: Path) -> None:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
-    apply(ApplyRequest(workspace=tmp_path, git=False))
-    files = sorted(tmp_path.glob("*/.flox/pkgs/*.nix"))
-    for file in files[::9]:
-        file.write_text(file.read_text().replace('echo "MAGMA: Enabled"', 'echo "MAGMA: Disabled"'))
-    together = Context(builtin_catalog(), RuleSelection(), {})
-    alike = [check_file(file, file.stem, True, together) for file in files]
-    alone = [
-        check_file(file, file.stem, True, Context(builtin_catalog(), RuleSelection(), {})) for file in files
-    ]
-    assert len(together.checked) < len(files) / 3
-    for one, other in zip(alike, alone, strict=True):
-        assert [(a.rule, a.where.line, a.message) for a in one.findings] == [
-            (b.rule, b.where.line, b.message) for b in other.findings
-        ]
-        assert one.facts == other.facts
+EVERYTHING = """format = 1
+profile = "seed"
+packages = ["pytorch", "xformers", "flash-attn", "bitsandbytes", "torchsde", "vllm", "onnxruntime"]
+[[matrix]]
+line = "2.8"
+packages = ["pytorch", "torchvision"]
+prefix = true
+python = ["3.13"]
+cuda = ["12.6", "cpu"]
+sm = ["sm86", "sm89"]
+isa = ["avx", "avx512"]
+"""
 
 
-def test_evaluation_takes_the_forms_that_the_text_rules_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_rules_find_nothing_in_a_recipe_as_generated_and_only_an_edited_one_is_checked(
+    tmp_path: Path,
 ) -> None:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    (tmp_path / "torchsmith.toml").write_text(EVERYTHING)
     apply(ApplyRequest(workspace=tmp_path, git=False))
-    made: list[str] = []
-    of = Normalizer.of
-
-    def counted(self: Normalizer, name: str, text: str, line: str | None) -> NormalizedText | None:
-        form = of(self, name, text, line)
-        made.extend([name] if form else [])
-        return form
-
-    monkeypatch.setattr(Normalizer, "of", counted)
-    audit((tmp_path,))
-    assert len(made) == len(set(made)) > 20
+    workspace = open_workspace(tmp_path)
+    context = Context(workspace.catalog, RuleSelection(), workspace.lines, recipe_options(workspace))
+    unusable = {cell.name for cell in workspace.matrix.cells if cell.warnings}
+    files = sorted(tmp_path.glob("*/.flox/pkgs/*-python*.nix"))
+    for file in files:
+        recipe = read_recipe(file)
+        generated = context.line_as_generated(file.stem, recipe.text)
+        assert generated == ("" if file.stem in unusable else workspace.lines[file.stem]), file
+        findings = check_recipe(recipe, file.stem, context).findings
+        assert {one.rule for one in findings} <= ({"TS404"} if file.stem in unusable else set()), file
+        assert not context.line_as_generated(file.stem, recipe.text.replace("MAGMA", "MAGNA") + "\n")
+    assert len(files) - len(unusable) > 100
 
 
 def test_a_rule_is_explained_offline(repo: Path, call: Call) -> None:
@@ -304,6 +300,13 @@ def test_torchsmith_toml_chooses_rules_as_the_options_do(repo: Path, audited: Au
     assert not [one for one in after if "sm110" in one["where"]["file"] and one["rule"].startswith("TS3")]
     settings.write_text('format = 1\n[audit]\nignore = ["TS999"]\n')
     assert audited().code == 2
+    settings.write_text('format = 1\n[audit]\nignore = ["TS605", "TS96"]\n')
+    told = audited()
+    assert told.code == 1
+    assert "TS605 was removed after 0.2.0" in told.err
+    assert "TS96 was removed after 0.2.0" in told.err
+    assert json.loads(audited("--json").out)["findings"] == before
+    assert "removed after 0.2.0" in audited("--explain", "TS605").err
 
 
 # Each setting of [audit]: its text, and what it takes away from and adds to what is said.

@@ -153,14 +153,6 @@ def test_a_name_that_another_file_has_is_a_duplicate(tmp_path: Path) -> None:
         (tmp_path / f"{NAME}.nix").write_text(OF_TORCH)
 
 
-def test_the_file_that_a_wrong_word_is_from_is_named(tmp_path: Path) -> None:
-    (tmp_path / "gpus.nix").write_text('{ "120" = "L40S"; }')
-    text = changed(OF_TORCH, ("for NVIDIA Blackwell (SM120)", 'for ${(import ./gpus.nix)."120"}'))
-    (tmp_path / f"{NAME}.nix").write_text(text)
-    [finding] = audit((tmp_path,), choice=RuleSelection(select=("TS605",))).findings
-    assert finding.hint == "L40S is in gpus.nix"
-
-
 def test_of_two_prefixes_the_longer_one_decides(tmp_path: Path, call: Call) -> None:
     (tmp_path / f"{NAME}.nix").write_text(changed(OF_TORCH, ('"12.0"', '"sm_120"')))
     told = call("audit", ".", "--select", "ts402", "--ignore", "TS4", cwd=tmp_path)
@@ -186,16 +178,3 @@ def test_a_rule_of_errors_and_warnings_is_both_in_the_table() -> None:
         Finding("TS306", "", severity, Where("a"), "") for severity in (Severity.WARNING, Severity.ERROR)
     ]
     assert by_rule(findings)[0].severities == (Severity.ERROR, Severity.WARNING)
-
-
-@pytest.mark.parametrize(
-    ("line", "wrong"),
-    [
-        (f"# Package name: {NAME}", False),
-        (f"# Package name: {NAME}-magma", False),
-        (f"# For older CPUs there is {ARM}.", False),
-        (f"# Package name: {ARM}", True),
-    ],
-)
-def test_a_copied_name_in_the_header_is_found(line: str, wrong: bool) -> None:
-    assert bool(found(NAME, f"{line}\n{OF_TORCH}", "TS606")) is wrong

@@ -93,7 +93,7 @@ in python3Packages.{attr}.overrideAttrs (oldAttrs: {{
 def test_recipes_that_take_their_packages_from_flox_are_judged_in_their_own_style() -> None:
     wrong = CATALOG_STYLE.format(arch="sm_90", about="H100, L40S", attr="pytorch", cuda="cuda12_9")
     rules = {one.rule for one in findings_of("pytorch-python313-cuda12_9-sm90-avx2", wrong)}
-    assert {"TS402", "TS406", "TS605", "TS407"} <= rules
+    assert {"TS402", "TS406", "TS601", "TS407"} <= rules
     assert not {"TS201", "TS205", "TS301", "TS306", "TS405"} & rules
     right = CATALOG_STYLE.format(arch="9.0", about="H100", attr="torch", cuda="cuda12_8")
     told = findings_of("pytorch-python313-cuda12_8-sm90-avx2", right)
@@ -143,12 +143,40 @@ def test_flags_that_are_missing_are_named() -> None:
     assert "-mavx512f" not in flags.partition(" and have")[0]
 
 
-@pytest.mark.parametrize(("comment", "wrong"), [("AVX-512", False), ("AVX2", True)])
-def test_prose_may_name_the_family_of_the_instruction_set(comment: str, wrong: bool) -> None:
+def test_an_older_architecture_under_the_name_of_a_newer_one_is_a_warning() -> None:
+    name = "pytorch-python313-cuda13_0-sm110-armv9"
+    text = RIGHT[name].replace("-march=armv9-a+sve+sve2", "-march=armv8-a+sve+sve2")
+    (told,) = (one for one in findings_of(name, text, Path("theirs")) if one.rule == "TS501")
+    assert told.severity == "warning"
+
+
+def test_parts_with_newer_instructions_are_no_certain_crash() -> None:
+    name = "pytorch-python313-cuda13_0-sm120-avx"
+    text = RIGHT[name].replace("export USE_NNPACK=0", "")
+    (told,) = (one for one in findings_of(name, text) if one.rule == "TS504")
+    assert (told.severity, told.sure) == ("warning", "likely")
+
+
+def test_a_recipe_that_states_no_release_is_not_said_to_state_one(tmp_path: Path) -> None:
+    rev = builtin_catalog().pins["fe5e41d"].rev
+    name = "pytorch-python313-cuda12_8-sm90-avx2"
+    folder = tmp_path / "build-pytorch/.flox/pkgs"
+    folder.mkdir(parents=True)
+    for line, severity in (("", "warning"), ("# torchsmith: line 2.10\n", "error")):
+        (folder / f"{name}.nix").write_text(line + BY_HAND.format(rev=rev, sm="9.0", more=""))
+        (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.10"\ninclude = ["{name}"]\n')
+        [told] = audit((tmp_path,), choice=RuleSelection(select=("TS803",))).findings
+        assert told.severity == severity
+        assert ("states" in told.message) is (severity == "error")
+
+
+@pytest.mark.parametrize(("title", "wrong"), [("AVX-512", False), ("AVX2", True)])
+def test_a_description_may_name_the_family_of_the_instruction_set(title: str, wrong: bool) -> None:
     text = BY_HAND.format(rev=builtin_catalog().pins["6a030d5"].rev, sm="9.0", more="")
-    commented = f"# For CPUs with {comment}.\n{text}"
-    told = findings_of("pytorch-python313-cuda12_8-sm90-avx512bf16", commented, Path("theirs"))
-    assert ("TS602" in {finding.rule for finding in told}) is wrong
+    described = text.replace("meta // {", f'meta // {{ description = "PyTorch with {title}";')
+    assert described != text
+    told = findings_of("pytorch-python313-cuda12_8-sm90-avx512bf16", described, Path("theirs"))
+    assert ("TS601" in {finding.rule for finding in told}) is wrong
 
 
 def test_a_companion_that_says_which_torch_it_is_built_with_has_no_note_of_it() -> None:
@@ -243,13 +271,13 @@ def test_two_pins_in_one_recipe_are_noticed() -> None:
     assert "TS202" in {one.rule for one in findings_of(NAME, text)}
 
 
-def test_prose_may_name_the_release_that_an_override_states(workspace: Path) -> None:
+def test_a_description_may_name_the_release_that_an_override_states(workspace: Path) -> None:
     recipe = next((workspace / "build-pytorch/.flox/pkgs").glob("*cuda*.nix"))
     assert '2.10.0"' in recipe.read_text()
     recipe.write_text(recipe.read_text().replace("2.10.0", "2.10.1"))
     rules = found(recipe)
     assert "TS803" in rules
-    assert "TS604" not in rules
+    assert "TS601" not in rules
 
 
 @pytest.mark.needs("nix")

@@ -1,4 +1,4 @@
-"""Mistakes without a story: any binding, flag, list element or word of prose deleted, swapped or replaced."""
+"""Mistakes without a story: any binding, flag, list element or catalog word deleted, swapped or replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 CATALOG = builtin_catalog()
-PROSE = ("comment", "string_fragment")
 
 
 def _values() -> dict[str, list[str]]:
@@ -56,7 +55,7 @@ def generic(right: Right, chosen: random.Random) -> Iterator[Mistake]:
     root = recipe.syntax.tree.root_node
     yield from _deletions(right, root)
     yield from _swaps(right, root)
-    yield from _replacements(right, chosen)
+    yield from _replacements(right, root, chosen)
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -143,13 +142,28 @@ def _swaps(right: Right, root: Node) -> Iterator[Mistake]:
         for one, other in pairwise(bindings):
             a, b = one.child_by_field_name("expression"), other.child_by_field_name("expression")
             plain = a is not None and b is not None and a.type == b.type == "string_expression"
+            if _owners(one, data)[-2:-1] == ["torchsmith"]:
+                continue  # labels, which nothing reads
             if plain and a is not None and b is not None and text(a) != text(b):
                 names = [text(x).split("=")[0].strip() for x in (one, other)]
                 parts = [(a.start_byte, a.end_byte, text(b)), (b.start_byte, b.end_byte, text(a))]
                 yield _made(right, "swap two values", " and ".join(names), parts, [*names, text(a), text(b)])
 
 
-def _replacements(right: Right, chosen: random.Random) -> Iterator[Mistake]:
+def _prose(right: Right, root: Node) -> list[tuple[int, int]]:
+    """Where text reaches neither the build nor what is shown of a package: comments, long descriptions, and
+    what a build prints."""
+    data = right.text.encode()
+    places = []
+    for node in _walk(root):
+        long = node.type == "binding" and _owners(node, data)[-1] == "longDescription"
+        if node.type == "comment" or long:
+            places.append((node.start_byte, node.end_byte))
+    return places + [found.span() for found in re.finditer(rb"\becho [^\n]*", data)]
+
+
+def _replacements(right: Right, root: Node, chosen: random.Random) -> Iterator[Mistake]:
+    prose = _prose(right, root)
     for kind, values in VALUES.items():
         ordered = sorted(values, key=len, reverse=True)
         pattern = re.compile(r"(?<![\w-])(?:" + "|".join(map(re.escape, ordered)) + r")(?![\w.-]*\w)")
@@ -157,6 +171,8 @@ def _replacements(right: Right, chosen: random.Random) -> Iterator[Mistake]:
             others = [value for value in values if value != found[0] and value not in found[0]]
             new = chosen.choice(others)
             start, end = (len(right.text[:at].encode()) for at in found.span())
+            if any(first <= start < last for first, last in prose):
+                continue
             words = [word for text in (found[0], new) for word in re.split(r'[,"]+ ?', text) if word]
             words += re.findall(r"(\w+) = $", right.text[: found.start()])
             yield _made(right, f"replace a {kind}", f"{found[0]} by {new}", [(start, end, new)], words)

@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -70,7 +69,7 @@ class FindingsCache:
     def keep(self, checked: Mapping[CheckTask, FileFindings]) -> None:
         """Keep what holds as long as no file changes."""
         results = {
-            _name(task): CachedFindings(self._digest(task), replace(result, form=None))
+            _name(task): CachedFindings(self._digest(task), result)
             for task, result in checked.items()
             if result.lasting
         }

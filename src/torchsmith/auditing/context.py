@@ -4,21 +4,24 @@ its place."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from torchsmith.auditing.finding import Finding, Sure
-from torchsmith.auditing.form import NormalizedText, Normalizer
 from torchsmith.auditing.repo import RecipeFacts
 from torchsmith.auditing.rule import Defect, Over, Rule, rules_over
 from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import Catalog
-from torchsmith.core.problem import Where
+from torchsmith.core.problem import Problem, Where
+from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.recipe.header import read_header
 from torchsmith.recipe.read import Recipe, Span
+from torchsmith.recipe.values import RecipeOptions
+from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.search import CUDA, concerned_names
 from torchsmith.workspace.subject import Subject
 
@@ -42,22 +45,11 @@ class FileFindings:
     findings: tuple[Finding, ...]
     facts: RecipeFacts | None = None
     silenced: int = 0
-    form: NormalizedText | None = None  # if all recipes of its form have the same findings
     concerns: bool = False  # whether it is about torch or CUDA
     defines: frozenset[str] = frozenset()  # attributes of nixpkgs that it defines otherwise
     lasting: bool = (
         True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
     )
-
-    def again(self, form: NormalizedText, label: str, own: Sequence[Finding]) -> FileFindings:
-        """The result of a recipe that differs in its cell alone: notes below its flags move along."""
-        first = self.form or form
-        more = form.flags_lines - first.flags_lines
-        notes = []
-        for note in self.findings:
-            line = note.where.line + (more if note.where.line > first.flags_line else 0)
-            notes.append(replace(note, where=replace(note.where, file=label, line=line)))
-        return FileFindings((*own, *notes), self.facts, form=first)
 
 
 @dataclass(frozen=True)
@@ -67,6 +59,7 @@ class Context:
     catalog: Catalog
     choice: RuleSelection
     lines: dict[str, str]  # of the workspace, by variant
+    options: RecipeOptions = field(default_factory=RecipeOptions)  # of recipes that torchsmith writes
 
     def subject(self, label: str, recipe: Recipe) -> Subject:
         """A recipe with what is known about it."""
@@ -102,13 +95,26 @@ class Context:
                 yield _finding(rule, defect, at, "")
 
     @cached_property
-    def forms(self) -> Normalizer:
-        return Normalizer(self.catalog)
+    def _writer(self) -> RecipeWriter:
+        return RecipeWriter(self.catalog, self.options)
 
-    @cached_property
-    def checked(self) -> dict[NormalizedText, FileFindings]:
-        """Judgements of forms that were seen before."""
-        return {}
+    def line_as_generated(self, name: str, text: str) -> str:
+        """The line of a recipe that is byte for byte what torchsmith writes today, in which rules over text
+        find nothing; empty if it is not, if no machine can use it, or if a hash is not known yet."""
+        header = read_header(text)
+        variant = Variant.try_parse(name, self.catalog) if header else None
+        line = header.facts.get("line", "") if header else ""
+        if variant is None or variant.flavor or self.lines.get(name, line) != line or "./" in text:
+            return ""
+        decision = assess(variant, self.catalog, line if line in self.catalog.lines else None)
+        if not isinstance(decision, Accepted) or not decision.usable or decision.line.name != line:
+            return ""
+        build = decision.line.build_for(variant.toolkit)
+        try:
+            same = text == self._writer.recipe(Cell(variant, line))
+        except Problem:  # a template of the workspace's own
+            return ""
+        return line if same and build and not self.catalog.unknown_hashes(decision.line, build) else ""
 
 
 def finding(rule: Rule, defect: Defect, subject: Subject) -> Finding:

@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
-from torchsmith.auditing.form import MAX_REMEMBERED
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS, all_rules
 from torchsmith.auditing.suppress import RuleSelection, unmuted
@@ -24,9 +23,12 @@ from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.tool import canonical_text
 from torchsmith.recipe.header import owner_of
 from torchsmith.recipe.read import Recipe, read_recipe
+from torchsmith.recipe.values import RecipeOptions
 from torchsmith.workspace.checkout import Repository, discover, workspace_of
 from torchsmith.workspace.git import seen_files
+from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.search import mentioned
+from torchsmith.workspace.wanted import recipe_options
 
 ALL_RULES = RuleSelection()
 Stepper = Callable[[int], AbstractContextManager[Callable[[str], None]]]
@@ -48,6 +50,7 @@ class AuditReport:
     named: int = 0
     fixed: int = 0  # findings with a safe fix; `diff` shows the fixes
     diff: str = ""
+    removed: tuple[str, ...] = ()  # rules that were named and no longer exist
     recovered: str = ""  # what a stopped run had left, and what became of it
     accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` fixes the fixable
 
@@ -102,7 +105,7 @@ def audit(
         raise Invalid("no rule is left to check", hint="the ignored ones include all that are selected")
     if choice.line is not None:
         find_line(catalog, choice.line)
-    context = Context(catalog, choice, lines)
+    context = Context(catalog, choice, lines, _options_of(workspace))
     cache = None
     if cached:
         from torchsmith.auditing.cache import FindingsCache
@@ -133,8 +136,23 @@ def audit(
     named = sum(recipe.variant is not None for recipe in recipes)
     searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
     return AuditReport(
-        tuple(counted), len(recipes), len(work), silenced + baseline, searched, concerned + named, named
+        findings=tuple(counted),
+        recipes=len(recipes),
+        files=len(work),
+        silenced=silenced + baseline,
+        searched=searched,
+        concerned=concerned + named,
+        named=named,
+        removed=choice.removed,
     )
+
+
+def _options_of(workspace: Workspace | None) -> RecipeOptions:
+    """How a workspace writes its recipes; as by default if it cannot write all of them."""
+    try:
+        return recipe_options(workspace) if workspace else RecipeOptions()
+    except Problem:
+        return RecipeOptions()
 
 
 def _held(
@@ -223,21 +241,14 @@ def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
         return FileFindings(tuple(findings))
     name = package_name(path)
     concerns = mentioned(context.catalog).search(text) is not None and try_read(name, context.catalog) is None
-    form = context.forms.of(name, text, context.lines.get(name))
-    known = context.checked.get(form) if form else None
-    if form and known:
-        return known.again(form, label, findings)
+    if line := context.line_as_generated(name, text):
+        return FileFindings(tuple(findings), RecipeFacts(line, "", frozenset()))
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         unread = _unread(problem, label, context)
         return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
-    checked = replace(check_recipe(recipe, label, context, findings), concerns=concerns)
-    if form and not findings and all(finding.severity is Severity.NOTE for finding in checked.findings):
-        if len(context.checked) > MAX_REMEMBERED:
-            context.checked.clear()
-        checked = context.checked[form] = replace(checked, form=form)
-    return checked
+    return replace(check_recipe(recipe, label, context, findings), concerns=concerns)
 
 
 def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:

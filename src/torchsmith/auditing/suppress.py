@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from torchsmith.auditing.finding import Finding
-from torchsmith.auditing.rule import all_rules, unknown_rule
+from torchsmith.auditing.rule import all_rules, removed_after, unknown_rule
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Invalid, NotFound
 from torchsmith.workspace.settings import AuditSettings
@@ -37,6 +37,12 @@ class RuleSelection:
             for prefixes in (self.select or ("",), self.ignore)
         )
         return chosen > ignored
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Its words for rules that no longer exist, each with the last version that had them."""
+        words = dict.fromkeys((*self.select, *self.ignore, *(id for _, ids in self.per_path for id in ids)))
+        return tuple(f"{word} was removed after {last}" for word in words if (last := removed_after(word)))
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
         """Without the debts of the baseline and of chosen paths; and how many those were."""
@@ -82,7 +88,7 @@ def choose(
 
 def _check(prefixes: Sequence[str]) -> None:
     for word in prefixes:
-        if not any(rule.id.startswith(word) for rule in all_rules()):
+        if not any(rule.id.startswith(word) for rule in all_rules()) and not removed_after(word):
             raise unknown_rule(word)
 
 

@@ -31,7 +31,6 @@ class Gpu(Entry, frozen=True, kw_only=True):
     vgpus: tuple[str, ...] = ()  # what virtual machines call them
     spelled: tuple[str, ...] = ()  # patterns of other spellings, small and without spaces: 2080ti
     chips: tuple[str, ...] = ()  # patterns of the chips that lspci names: GA102
-    never_called: tuple[str, ...] = ()  # words that recipes were seen to claim of them, falsely
     platforms: tuple[Platform, ...]
     min_driver: DriverVersion
     last_driver: DriverVersion | None = None  # the last series that knows it; None: the newest does
@@ -189,7 +188,6 @@ class Feature(Entry, frozen=True, kw_only=True):
     platform: Platform
     macro: str
     llvm: str  # its name there
-    words: tuple[str, ...] = ()  # how prose names it
 
 
 class Cpu(Entry, frozen=True, kw_only=True):

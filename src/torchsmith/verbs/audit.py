@@ -181,6 +181,8 @@ def run(
         answer(explain_rule(explain), _print_rule, as_json=format == "json")
         return
     report = audit(request, Terminal())
+    for gone in report.removed:
+        write_stderr(f"{gone}; take it out of --select, --ignore and [audit]", "yellow")
     if request.write_baseline:
         write_stderr(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
     elif request.diff or request.fix:

@@ -92,7 +92,7 @@ def test_versions_names_platforms_and_descriptions_are_told() -> None:
     assert "0.25.0" in [version.value for version in recipe.strings("version")]
     assert [pname.value for pname in recipe.strings("pname")][-1].startswith("torchvision-python313-")
     assert recipe.platforms[-1].value == ("x86_64-linux",)
-    assert any("TorchVision" in said.value for said in recipe.descriptions)
+    assert any("TorchVision" in said.value for said in recipe.strings("description"))
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,6 @@ def test_what_phases_export_is_told_with_interpolations_filled_in() -> None:
     recipe = golden("torch-gpu")
     span = exports["CXXFLAGS"].span
     assert at(recipe, span.start, span.end).startswith('CXXFLAGS="')
-
-
-def test_comments_are_told_without_their_marks() -> None:
-    recipe = read("# one\n/* two */ { a = 1; # three\n}")
-    assert [comment.value for comment in recipe.comments] == ["one", "two", "three"]
 
 
 def test_a_value_that_needs_evaluation_is_unknown_and_not_guessed_at() -> None:

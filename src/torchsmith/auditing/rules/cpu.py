@@ -75,14 +75,17 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         own_family = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
         sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
         sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
-        if any(flag.startswith("-march=") and flag not in sets for flag in extra):
+        other = [flag for flag in extra if flag.startswith("-march=") and flag not in sets]
+        arm = [flag for flag in other if re.match(r"-march=armv\d", flag)]
+        if other and not arm:
             sure = convention(subject)  # a whole CPU, whose instructions are not listed
         lacking, added = _march_parts(missing, extra) or (missing, extra)
         parts = [f"lack {', '.join(lacking)}"] if lacking else []
         parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
         at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
         hint = f"{isa.name} is {' '.join(isa.flags)}"
-        yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure)
+        severity = WARNING if arm else None  # the same instructions may have several names
+        yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
 
 
 def _march_parts(missing: Sequence[str], extra: Sequence[str]) -> tuple[list[str], list[str]] | None:
@@ -137,10 +140,11 @@ def flags_are_not_native(subject: Subject) -> Iterator[Defect]:
         yield Defect(f"{match[0]} is the builder's CPU, not the one in the name", subject.span(match))
 
 
-@rule("TS504", "parts that run newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
+@rule("TS504", "parts with newer instructions", unless=("wraps_nightly", "torch_from_elsewhere"))
 def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """Some libraries inside PyTorch run AVX2 code without checking the CPU. A build for older CPUs must
-    switch them off; any other should keep them, because torch is slower without."""
+    """FBGEMM, oneDNN and NNPACK inside PyTorch have AVX2 code whatever the flags are. Whether each of them
+    checks the CPU first was not measured, so a build for older CPUs should switch them off; any other
+    should keep them, because torch is slower without."""
     if subject.variant and not (subject.variant.package.is_torch or subject.variant.package.needs_torch):
         return
     known = {name for other in subject.catalog.isas.values() for name in other.torch_off}
@@ -155,8 +159,8 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
             name.startswith(f"{switch}_") for switch in off
         )  # without oneDNN there is no CBLAS of it
         if name not in off and not (part_of and not subject.enforce_conventions):
-            message = f"{name} is on and runs instructions that {isa.name} CPUs lack"
-            yield Defect(message, hint=f"export {name}=0 in preConfigure")
+            message = f"{name} is on: it has code that {isa.name} CPUs cannot run"
+            yield Defect(message, hint=f"export {name}=0 in preConfigure", sure=LIKELY)
 
 
 @rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))

@@ -82,12 +82,14 @@ def hash_is_not_empty(subject: Subject) -> Iterator[Defect]:
 @rule("TS902", "malformed hash", anywhere=True)
 def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     """A hash is `sha256-` with 43 characters of base64, or another spelling that Nix reads; Nix 2.8 and 2.26
-    do without the `=` at its end. A fake one is a placeholder that was forgotten."""
+    do without the `=` at its end. A fake one is a placeholder that was forgotten; in a nightly, whose source
+    changes every day, it is a note."""
     for _, stated, known, fix in _hashes(subject):
         if not stated.value or "$" in stated.value:
             continue
         if FAKE.fullmatch(stated.value):
-            yield Defect("the hash is a placeholder", stated.span, fix=fix)
+            severity = NOTE if subject.flavored and not known else None
+            yield Defect("the hash is a placeholder", stated.span, fix=fix, severity=severity)
         elif NIX32.fullmatch(stated.value):
             bare = stated.value.removeprefix("sha256-")
             right = to_sri(f"sha256:{bare}")
@@ -98,7 +100,7 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     for match in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
         at = subject.span(match, 1)
         if not subject.body.is_argument(at, OPEN):
-            yield Defect(f"{match[1]} is a placeholder", at)
+            yield Defect(f"{match[1]} is a placeholder", at, severity=NOTE if subject.flavored else None)
 
 
 @rule("TS903", "hash of another source")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import CudaToolkit, Line
 from torchsmith.matrix import Variant
+from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.subject import Subject
 
 
@@ -24,14 +25,18 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
 @rule("TS803", "version that is stated otherwise", unless=("flavored",))
 def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
     """setup.py uses PYTORCH_BUILD_VERSION, then version.txt; if either names another release than the source,
-    torch reports a wrong version."""
+    torch reports a wrong version. A recipe that takes the torch of its nixpkgs as it is, if torchsmith.toml
+    or `--line` asks for another, gets a warning."""
     if not line.torch:
         return
     pin = subject.imported_pin
     other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
     if pin and other and _takes_the_pins_torch(subject):
-        message = f"states torch {line.torch}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
-        yield Defect(message, subject.body.pins[0].span)
+        told = stated_release(variant, subject.catalog, subject.recipe.text, None)
+        itself = (told or subject.release_by_code) == line.name
+        what = f"states torch {line.torch}" if itself else f"torch {line.torch} is asked for"
+        message = f"{what}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
+        yield Defect(message, subject.body.pins[0].span, severity=None if itself else WARNING)
     stated = r"(?:PYTORCH_BUILD_VERSION|TORCH_BUILD_VERSION)\s*=\s*\"?(\d+\.\d+[\w.]*)"
     for match in re.finditer(stated, subject.code):
         if match[1] != line.torch:

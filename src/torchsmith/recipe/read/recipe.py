@@ -1,4 +1,4 @@
-"""What one recipe says: pins, overlays, versions, hashes, targets, flags, names and comments, with positions.
+"""What one recipe says: pins, overlays, versions, hashes, targets, flags and names, with positions.
 
 Everything is read when it is first asked for, because most callers want only a part.
 """
@@ -86,7 +86,7 @@ class Recipe(RecipeTree):
         """The recipe that has the substance: this one, or the one that it wraps."""
         return self.inner.content if self.inner else self
 
-    # ---- arguments, wrappers and comments
+    # ---- arguments and wrappers
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -127,15 +127,6 @@ class Recipe(RecipeTree):
             if name not in self.passed:
                 paths.append(Located(self.syntax.text(node), self.syntax.span(node)))
         return tuple(paths)
-
-    @cached_property
-    def comments(self) -> tuple[Located[str], ...]:
-        comments = []
-        for node in self.syntax.captures.get("comment", ()):
-            text = re.sub(r"^(?:#+|/\*+)\s?", "", self.syntax.text(node)).removesuffix("*/")
-            if self.alive(node):
-                comments.append(Located(text.strip(), self.syntax.span(node)))
-        return tuple(comments)
 
     # ---- where packages come from
 
@@ -184,10 +175,6 @@ class Recipe(RecipeTree):
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
 
     # ---- what is built
-
-    @property
-    def descriptions(self) -> tuple[Located[str], ...]:
-        return self.strings("description", "longDescription")
 
     @cached_property
     def platforms(self) -> tuple[Located[tuple[str, ...]], ...]:
