@@ -33,8 +33,8 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
+from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
-from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
@@ -66,7 +66,7 @@ class PickRequest(Request):
 
     def with_products(self, catalog: Catalog) -> Self:
         """Return the request with the products among its selectors as the machine's GPUs."""
-        products = tuple(word for word in self.selectors if is_product(word, catalog))
+        products = tuple(word for word in self.selectors if names_gpus(word, catalog))
         selectors = tuple(word for word in self.selectors if word not in products)
         machine = replace(self.machine, gpu=(*self.machine.gpu, *products))
         return replace(self, selectors=selectors, machine=machine)
