@@ -17,7 +17,7 @@ from torchsmith.host.resolve import known_isas, may_be
 from torchsmith.host.wheels import WheelOffer
 
 FEW = 3  # near misses that are shown
-WSL = "they run in WSL2: torchsmith pick there, or with --system x86_64"
+WSL = "torchsmith pick there, or with --system x86_64"
 
 
 class CandidateRow(msgspec.Struct, frozen=True):
@@ -109,8 +109,9 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     machine, unserved = answer.host, answer.choice.unserved
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if not any(may_be(machine.system, system) for system in systems):
-        wsl = f"; {WSL}" if (machine.system or "").endswith("-windows") else ""
-        return [f"no build is for {machine.system}, but for {' or '.join(systems)}{wsl}"], [], []
+        if (machine.system or "").endswith("-windows"):
+            return [f"builds do not run on Windows, but in its WSL2: {WSL}"], [], []
+        return [f"no build is for {machine.system}, but for {' or '.join(systems)}"], [], []
     if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []
     unbuildable = [

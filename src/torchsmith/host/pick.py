@@ -244,7 +244,7 @@ def missing_commands(host: Capability) -> tuple[str, ...]:
         "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": host.sms is None
         or bool(host.unknown_gpus)
         or (bool(host.sms) and host.driver is None),
-        "lscpu": host.features is None or host.system is None,
+        "lscpu": host.system is None or (host.features is None and host.system.endswith("-linux")),
         "cat /etc/os-release": host.system is None,
     }
     return tuple(command for command, missing in asked.items() if missing)

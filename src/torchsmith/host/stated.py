@@ -26,6 +26,7 @@ from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
 from torchsmith.host.tokens import unserved_system
 from torchsmith.matrix.select import is_product
 
+MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
@@ -52,6 +53,10 @@ def stated_facts(
     listed = known_isa.needs if known_isa else None
     if features:
         listed = frozenset(features.lower().replace(",", " ").split())
+        needed = frozenset[str]().union(*KINDS.values(), *(isa.needs for isa in catalog.isas.values()))
+        if listed.isdisjoint(needed):
+            hint = "give --features the flags of /proc/cpuinfo: 'avx avx2 fma f16c ...'"
+            raise NotKnown(f"no CPU feature is known in {features!r}", hint=hint)
     return HostFacts(
         system=fact_of(stated, source),
         driver=Fact(_driver(driver, catalog), source) if driver else None,
@@ -143,6 +148,12 @@ def _driver(word: str, catalog: Catalog) -> DriverVersion:
         came = f"; CUDA {word} came with driver {native}" if native else ""
         hint = f"give the Driver Version that nvidia-smi prints{came}"
         raise Invalid(f"{word} is a CUDA release, not a driver", hint=hint)
+    newest = max(toolkit.native_driver or toolkit.min_driver for toolkit in catalog.cuda.values())
+    if driver.parts[0] > newest.parts[0] + MOST_NEWER:
+        raise Invalid(
+            f"there is no driver {word}: the newest that is known is {newest}",
+            hint="give the Driver Version that nvidia-smi prints",
+        )
     return driver
 
 
