@@ -36,8 +36,8 @@ class CoverRequest(Request):
     fleet: Annotated[
         Path,
         Argument(
-            "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " what scontrol or kubectl print, a folder of reports, or sample.",
+            "A CSV file (name, count, weight, system, cpu, isa, features, gpu, sm, driver), a folder of"
+            " reports, or sample.",
             metavar="FLEET",
         ),
     ]
