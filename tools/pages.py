@@ -22,6 +22,7 @@ from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
 from torchsmith.edit.align import Alignment
 from torchsmith.edit.proposal import EditReport
+from torchsmith.host.answer import PickReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis
@@ -35,7 +36,6 @@ from torchsmith.verbs.init import InitReport
 from torchsmith.verbs.line import LinesReport
 from torchsmith.verbs.list import LeftOutReport, ListReport
 from torchsmith.verbs.package import PackagesReport
-from torchsmith.verbs.pick import PickReport
 from torchsmith.verbs.plan import ChangeReport
 from torchsmith.verbs.publish import PublishReport
 from torchsmith.verbs.rehearse import RehearseReport

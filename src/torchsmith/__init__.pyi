@@ -13,6 +13,7 @@ from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
 from torchsmith.edit.proposal import EditReport as EditReport
+from torchsmith.host.answer import PickReport as PickReport
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.matrix.describe import Explanation as Explanation
 from torchsmith.repair.diagnose import Diagnosis as Diagnosis
@@ -74,7 +75,6 @@ from torchsmith.verbs.package import list_packages as list_packages
 from torchsmith.verbs.package import remove_package as remove_package
 from torchsmith.verbs.page import PageRequest as PageRequest
 from torchsmith.verbs.page import page as page
-from torchsmith.verbs.pick import PickReport as PickReport
 from torchsmith.verbs.pick import PickRequest as PickRequest
 from torchsmith.verbs.pick import pick as pick
 from torchsmith.verbs.pick import pick_facts as pick_facts

@@ -234,10 +234,47 @@ def test_several_builds_have_one_command_and_it_runs(call: Call, monkeypatch: py
 
 def test_a_newer_torch_is_one_that_the_driver_runs(call: Call) -> None:
     report = json.loads(call("pick", *ZEN4, "--json").out)
-    assert [wheel["newer"] for wheel in report["wheels"]] == [f"{NEWEST} needs driver 580 or newer"]
-    assert report["newer"].endswith(" 2.12"), "the lines of 2.13 and later have CUDA 13 alone"
+    [other] = [wheel["other"] for wheel in report["wheels"]]
+    assert (other["torch"], other["cuda"], other["driver"]) == (NEWEST, "13.0", "580")
+    assert report["newer"] == "2.12", "the lines of 2.13 and later have CUDA 13 alone"
     newest = json.loads(call("pick", *ZEN4, "--driver", "595.58.03", "--json").out)
-    assert [wheel["newer"] for wheel in newest["wheels"]] == [""]
+    assert [wheel["other"] for wheel in newest["wheels"]] == [None]
+
+
+def test_the_command_for_a_newer_torch_keeps_the_machine(call: Call) -> None:
+    machine = ("RTX 4090", "--driver", "580", "--cpu", "zen4")
+    command = f"torchsmith pick 'RTX 4090' --driver 580 --cpu zen4 --torch {NEWEST.rpartition('.')[0]}"
+    assert command in call("pick", *machine).out
+    assert "newer torch" not in call("pick", *machine, "--torch", "2.10").out
+
+
+def test_a_driver_that_is_unknown_or_old_gets_the_wheel_for_a_newer_one_too(call: Call) -> None:
+    machine = ("pick", "--cpu", "zen4", "--gpu", "RTX 4090")
+    pip = f"pip install torch=={NEWEST} --index-url https://download.pytorch.org/whl/cu130"
+    for driver in ((), ("--driver", "550")):
+        assert f"  with driver 580 or newer: {pip}\n" in call(*machine, *driver).out
+
+
+def test_a_torch_beyond_the_driver_says_so_and_names_the_newest_that_uses_the_gpu(call: Call) -> None:
+    minor = NEWEST.rpartition(".")[0]
+    report = json.loads(call("pick", *ZEN4, "--driver", "550", "--torch", minor, "--json").out)
+    [wheel] = report["wheels"]
+    assert wheel["torch"] == NEWEST
+    assert f"driver 550 is too old for it, torch {NEWEST} needs 580 or newer" in wheel["drawbacks"][0]
+    assert (wheel["other"]["torch"], wheel["other"]["cuda"], wheel["other"]["driver"]) == (
+        "2.14.1",
+        "12.6",
+        "",
+    )
+    out = call("pick", *ZEN4, "--driver", "550", "--torch", minor).out.splitlines()
+    assert "too old" in out[1]
+
+
+def test_a_torch_that_no_nixpkgs_has_gets_a_command_that_runs_here(call: Call) -> None:
+    words = ("pick", "H200", "--cpu", "zen4", "--torch", "2.14")
+    assert "this finds it: torchsmith init mine --line 2.14\n" in call(*words).out
+    call("init", "builds")
+    assert "this finds it: torchsmith line add 2.14 --matrix -w builds\n" in call(*words, "-w", "builds").out
 
 
 def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
@@ -296,7 +333,7 @@ def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
     assert "saves over the wheel: code for 5 other GPU architectures (1.1 GB installed)" in out
     assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
-    assert f"torchsmith pick --torch {NEWEST.rpartition('.')[0]}" in out
+    assert f" --torch {NEWEST.rpartition('.')[0]}\n" in out
     older = call("pick", "--cpu", "zen4", "--gpu", "none", "--python", "3.9").out
     assert "(2.8.0, CPU): the last for Python 3.9" in older
 

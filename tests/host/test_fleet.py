@@ -1,8 +1,7 @@
-"""Inventories: CSV, JSON and folders of reports, with mistakes named by their place."""
+"""Inventories: CSV and folders of reports, with mistakes named by their place."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 
 from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Empty, Invalid, Problem
+from torchsmith.core.problem import Empty, Problem
 from torchsmith.host.fleet import SAMPLE, Fleet, read_fleet
 from torchsmith.host.resolve import capability_of, resolve
 
@@ -67,37 +66,8 @@ def test_bad_rows_are_left_out_and_named_with_their_line(tmp_path: Path) -> None
         assert word in unread.why
 
 
-def test_json_takes_rows_and_hosts_of_ours(tmp_path: Path) -> None:
-    spark = msgspec.to_builtins(corpus()["gb10-dgx-spark"].facts(), enc_hook=str)
-    entries = [
-        {"name": "desk", "count": 5, "cpu": "zen4", "gpu": ["L4", "T4"]},
-        spark | {"name": "s", "count": 2},
-    ]
-    fleet = read(tmp_path / "fleet.json", json.dumps({"machines": entries}))
-    assert [(kind.name, kind.count) for kind in fleet.kinds] == [("desk", 5), ("s", 2)]
-    assert sms(fleet) == [["sm75", "sm89"], ["sm121"]]
-    single = read(tmp_path / "one.json", json.dumps(spark))
-    assert sms(single) == [["sm121"]]
-
-
-def test_json_keys_that_are_used_are_not_called_unused_and_entries_are_no_lines(tmp_path: Path) -> None:
-    spark = msgspec.to_builtins(corpus()["gb10-dgx-spark"].facts(), enc_hook=str)
-    entries = [
-        {"Name": "a", "CPU": "zen4", "Rack": 1},
-        spark,
-        {"CPU": "zen 44"},
-        7,
-    ]
-    fleet = read(tmp_path / "fleet.json", json.dumps(entries, indent=4))
-    assert [kind.name for kind in fleet.kinds] == ["a", "entry 2"]
-    assert fleet.unused_columns == ("rack",)
-    assert [unread.where.line for unread in fleet.unread] == [0, 0]
-    assert [unread.where.file.rpartition(", ")[2] for unread in fleet.unread] == ["entry 3", "entry 4"]
-
-
-def test_an_entry_that_is_silent_about_gpus_leaves_them_unknown(tmp_path: Path) -> None:
-    entries = [{"cpu": "zen4", "gpu": "L4"}, {"cpu": "zen4"}, {"cpu": "zen4", "gpu": ""}]
-    assert sms(read(tmp_path / "fleet.json", json.dumps(entries))) == [["sm89"], None, []]
+def test_a_row_that_is_silent_about_gpus_has_none_if_there_is_a_column(tmp_path: Path) -> None:
+    assert sms(read(tmp_path / "f.csv", "cpu,gpu\nzen4,L4\nzen4,\n")) == [["sm89"], []]
 
 
 def test_a_cell_of_two_lines_does_not_shift_the_lines_below(tmp_path: Path) -> None:
@@ -126,8 +96,7 @@ def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
         ("f.csv", "", Empty, "f.csv"),
         ("f.csv", "rack,owner\n1,2\n", Empty, "f.csv"),
         ("f.csv", "cpu,gpu\npentium,none\n", Empty, "'pentium'"),
-        ("f.json", "[", Invalid, "f.json:1: "),
-        ("f.json", "[1]", Empty, "f.json"),
+        ("f.json", '[{"gpu": "L4"}]', Empty, "f.json"),
     ],
 )
 def test_an_inventory_without_a_machine_is_refused(

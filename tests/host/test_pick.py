@@ -272,6 +272,8 @@ def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> No
         ({"gpu": "A100 RTX 4090"}, NotKnown, "A100", " + "),
         ({"features": "avx", "isa": "foo"}, NotKnown, "'foo'", "avx512"),
         ({"driver": "new"}, Invalid, "'new'", ""),
+        ({"driver": "999"}, Invalid, "no driver 999", "nvidia-smi"),
+        ({"features": "foo bar"}, NotKnown, "'foo bar'", "/proc/cpuinfo"),
         ({"isa": "avx513"}, NotKnown, "'avx513'", ": avx, avx2, avx512"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -233,3 +234,28 @@ def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", text)
     host = capability_of(gather((Path("-"),), stated(), CATALOG, 1.0))
     assert [str(sm) for sm in host.sms or ()] == ["sm89"]
+
+
+@pytest.mark.parametrize(
+    ("text", "driver"),
+    [
+        ("RTX 4090 with driver 570 on Ubuntu, x86_64", "570"),
+        ("RTX 4090, driver: 550", "550"),
+        ("RTX 4090, driver version 535", "535"),
+        ("RTX 4090, it needs driver 570", ""),
+        ("RTX 4090, driver 570+", ""),
+        ("RTX 4090, nvidia 470 MiB", ""),
+        ("RTX 4090, the driver 300 MB download", ""),
+    ],
+)
+def test_the_branch_of_a_driver_in_a_sentence_is_a_condition(text: str, driver: str) -> None:
+    facts = read_report(text, "text")
+    assert (str(facts.driver.value) if facts.driver else "") == driver
+    assert not facts.driver or facts.driver.prose
+
+
+def test_a_long_line_takes_no_longer_than_a_short_one() -> None:
+    start = time.process_time()
+    for word in ("-", "driver ", "a-", "NVIDIA A ", "GPU "):
+        read_report((word * 8000)[:8000] + "\nNVIDIA GeForce RTX 4090\n", "log")
+    assert time.process_time() - start < 3, "one of them alone took four seconds"

@@ -10,7 +10,16 @@ from typing import TypeVar
 from torchsmith.catalog.axes import BadValue, Sm
 from torchsmith.catalog.facts import Gfx, Gpu, Instance, RetiredGpu
 from torchsmith.catalog.load import Catalog
-from torchsmith.catalog.names import holds, name_words, product_pattern
+from torchsmith.catalog.names import (
+    MAX_ANSWERS,
+    holds,
+    name_words,
+    nearest_names,
+    parts_holding,
+    parts_within,
+    product_pattern,
+)
+from torchsmith.core.problem import NotKnown
 
 KnownGpu = Gpu | RetiredGpu | Gfx
 P = TypeVar("P", bound=KnownGpu)
@@ -28,6 +37,9 @@ LONG_WORDS = frozenset(
     )
 )
 MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
+NVIDIA = r"nvidia|geforce|rtx|gtx|quadro|tesla|titan|jetson|[abhlptv]\d{1,3}$"
+NOT_NVIDIA = r"intel|arc|gaudi\d?|habana|tpu|ascend|amd|ati|radeon|instinct|firepro|rx ?\d+\w*|mi\d+\w?"
+MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
 OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
@@ -40,6 +52,41 @@ def gpu_by_name(name: str, catalog: Catalog) -> KnownGpu | None:
         instance = instance_of(name, catalog)
         return product_of_name(instance.gpu if instance else name, catalog)
     return catalog.gpus.get(sm) or catalog.retired.get(sm)
+
+
+def begins_like_gpu(word: str) -> bool:
+    """Whether a word begins with a brand of GPUs, so that it is one that is misspelt or not known."""
+    return re.match(rf"(?i)({NVIDIA}|({NOT_NVIDIA})\b)", word) is not None
+
+
+def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
+    """The error for a GPU that is not known, with the parts that hold its words or are spelled nearly so."""
+    return NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
+
+
+def _gpu_hint(name: str, catalog: Catalog) -> str:
+    if re.search(MACHINE_TYPE, name):
+        return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
+    if mac_chip(f"Apple {name}", catalog):
+        return f"for a Mac: --gpu 'Apple {name}'"
+    if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
+        return "this maker's GPU is not in the catalog: torchsmith pick --gpu none picks for the CPU"
+    several = parts_within(name, catalog)
+    if several:
+        return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
+    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
+    names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
+    known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
+    hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
+    return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
+
+
+def mac_chip(gpu: str, catalog: Catalog) -> str:
+    """The chip of a Mac that is given for a GPU; an M4 without another word may be a Tesla M4 too."""
+    chip = gpu if gpu.lower().startswith("apple ") else f"Apple {gpu}"
+    macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
+    known = " " in gpu and any(re.fullmatch(product, chip, re.IGNORECASE) for product in macs)
+    return chip if known else ""
 
 
 def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:

@@ -23,8 +23,7 @@ class MachineOptions(Request):
         Sequence[Path],
         Option(
             "A report about another machine, as pasted: collect_env, nvidia-smi in any form, lscpu,"
-            " /proc/cpuinfo, lspci, deviceQuery, jetson_release, one node of scontrol or kubectl, or"
-            " torchsmith pick --facts --json.",
+            " /proc/cpuinfo, lspci, deviceQuery, jetson_release, or torchsmith pick --facts --json.",
             metavar="FILE",
         ),
     ] = ()

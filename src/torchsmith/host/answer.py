@@ -1,18 +1,23 @@
-"""What is said of an answer: the machine in a line, and what no build serves."""
+"""The report of a choice: its rows, the machine in a line, and what no build serves."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.text import grouped, some_of
-from torchsmith.host.facts import GpuFacts
+from torchsmith.host.cost import Cost
+from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
 from torchsmith.host.resolve import known_isas, may_be
+from torchsmith.host.wheels import WheelOffer
 
 FEW = 3  # near misses that are shown
-WSL = "they run in WSL2: torchsmith pick there, or with --system x86_64"
+WSL = "torchsmith pick there, or with --system x86_64"
 
 
 class CandidateRow(msgspec.Struct, frozen=True):
@@ -23,6 +28,53 @@ class CandidateRow(msgspec.Struct, frozen=True):
 
 
 Candidates = list[CandidateRow]
+
+
+class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A build for this machine, and how to get it."""
+
+    name: str
+    torch: str  # the release
+    gpus: Sequence[str]
+    compiled_for: Sequence[str]
+    idle: Sequence[str]  # GPUs that it leaves idle: it runs on the CPU alone
+    reasons: Sequence[str]
+    assumptions: Sequence[str]  # what must be true for it that is not known
+    cost: Cost  # of building it
+    # By tool what installs it, and of the first row what builds all rows together; only what can run here.
+    commands: dict[str, str]
+    companions: Sequence[str] = ()  # the same cell in other packages
+    audit: Sequence[str] = ()  # findings of the audit in its recipe
+    file: str = ""  # the torchsmith.toml to which a new one can be added; empty: none
+
+
+class PickReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The choice for a machine, what would suit better, and PyTorch's own wheel."""
+
+    FORMAT: ClassVar = 6
+    host: HostFacts
+    candidates: str  # whose matrix they are from
+    matrix: str  # the same in a word or two; empty: all possible builds
+    in_workspace: bool  # it is a torchsmith.toml
+    machine: str  # in a line
+    gpus_known: bool
+    served: bool  # a build runs here, and every GPU has one that uses it
+    workload: str
+    workload_why: str
+    choice: Sequence[BuildRow]
+    unserved: Sequence[Sm]
+    bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
+    by_driver: dict[str, Sequence[str]]  # if the driver is unknown: what this one or a newer one gets instead
+    by_system: dict[str, Sequence[str]]  # if the system is unknown: what another one gets
+    notes: Sequence[str]  # about GPUs that the choice leaves out
+    missing: Sequence[str]  # what no build serves, and why
+    nearest: Sequence[CandidateRow]
+    impossible: Sequence[CandidateRow]  # what would suit and cannot be built
+    create: Sequence[BuildRow]  # builds that would have to be added
+    wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
+    newer: str  # a newer torch that runs here and has no build yet; empty: there is none
+    not_chosen: Sequence[CandidateRow]  # with --explain
+    no_tools: bool  # neither Nix nor Flox is installed
 
 
 def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
@@ -57,8 +109,9 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     machine, unserved = answer.host, answer.choice.unserved
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if not any(may_be(machine.system, system) for system in systems):
-        wsl = f"; {WSL}" if (machine.system or "").endswith("-windows") else ""
-        return [f"no build is for {machine.system}, but for {' or '.join(systems)}{wsl}"], [], []
+        if (machine.system or "").endswith("-windows"):
+            return [f"builds do not run on Windows, but in its WSL2: {WSL}"], [], []
+        return [f"no build is for {machine.system}, but for {' or '.join(systems)}"], [], []
     if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []
     unbuildable = [

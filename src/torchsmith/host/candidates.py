@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torchsmith.catalog import Catalog, PythonVersion
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import NotKnown
+from torchsmith.host.commands import Environment
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import state_of
 
@@ -40,12 +41,16 @@ def for_python(
     return made, lambda variant: any(has(variant.changed(python=own)) for own in usual)
 
 
-def why_none(torch: str, python: str, catalog: Catalog) -> Iterator[str]:
-    """Yield that no candidate is of the wanted torch and Python, and what releases lack for a build."""
-    wanted = [f"torch {torch}"] if torch else []
-    wanted += [f"Python {python}"] if python else []
-    yield f"no candidate is of {' and '.join(wanted)}"
-    for line in catalog.releases if torch else ():
-        state = state_of(line, catalog)
-        if is_release(line.torch, torch) and state.lacks:
-            yield f"torch {line.torch} lacks {'; '.join(state.lacks)}; this finds it: {state.next}"
+def why_none(torch: str, python: str, catalog: Catalog, here: Environment) -> Iterator[str]:
+    """Yield that no candidate is of the wanted torch and Python, what a build lacks, and what finds it."""
+    lines = [line for line in catalog.releases if torch and is_release(line.torch, torch)]
+    states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
+    if not states:
+        whose = f" for Python {python}" if python else ""
+        yield f"there is no build of {f'torch {torch}'.strip()}{whose}"
+    for line, state in states:
+        command = state.next
+        if all(build.lacks_pin for build in line.every_build.values()):
+            command = here.add_line(line.name)
+        yield f"there is no build of torch {line.torch} yet: it lacks {'; '.join(state.lacks)}"
+        yield f"this finds it: {command}"

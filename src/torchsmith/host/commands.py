@@ -26,6 +26,17 @@ class Environment(msgspec.Struct, frozen=True):
         """The path of a generated recipe."""
         return Path(self.folder or self.spare, variant.package.folder, ".flox/pkgs", f"{variant.name}.nix")
 
+    @property
+    def where(self) -> str:
+        """The option that names the workspace, or the one to make; none for that of this folder."""
+        return "" if self.folder == "." else f" -w {shell_word(self.folder or self.spare)}"
+
+    def add_line(self, name: str) -> str:
+        """The command that finds a nixpkgs for a torch release, in a new workspace if there is none."""
+        if self.folder is None:
+            return f"torchsmith init {self.spare} --line {name}"
+        return f"torchsmith line add {name} --matrix{self.where}"
+
 
 def detect_environment(root: Path | None, org: str) -> Environment:
     """Return the tools of this machine and the workspace of this folder."""
@@ -57,7 +68,7 @@ def build_commands(
         cells = " ".join(f"--cell {name}" for name in names)
         write = f"torchsmith init {here.spare} {cells} && torchsmith apply{where}"
     else:
-        where = "" if here.folder == "." else f" -w {shell_word(here.folder)}"
+        where = here.where
         write = "" if all(recipe.exists() for recipe in recipes) else f"torchsmith apply{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
     flox = f"flox build -d {shell_word(str(recipes[0].parents[2]))} {own}" if here.flox else ""

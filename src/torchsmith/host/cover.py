@@ -8,7 +8,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Workload
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.core.problem import Conflict, NotKnown, TooLarge, did_you_mean
+from torchsmith.core.problem import NotKnown, TooLarge, did_you_mean
 from torchsmith.host.cost import Cost, cost_of
 from torchsmith.host.demand import Demand, demands, torch_of
 from torchsmith.host.fleet import Fleet
@@ -63,7 +63,7 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
 class Cover:
     """A fleet, and the candidates of a matrix for it.
 
-    `must` and `must_not` name builds that must be chosen, and those that must not.
+    `must` names builds that must be chosen.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class Cover:
         catalog: Catalog,
         workload: Workload,
         must: Sequence[str] = (),
-        must_not: Sequence[str] = (),
         packages: Sequence[str] = (),
     ) -> None:
         everything = list(cells)
@@ -88,12 +87,7 @@ class Cover:
         self.catalog, self.workload = catalog, workload
         self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)
         self.must = self._indices(must)
-        banned = self._indices(must_not)
-        if self.must & banned:
-            name = self.cells[min(self.must & banned)].name
-            raise Conflict(f"{name} must be chosen and must not be chosen")
-        self.allowed = frozenset(range(len(self.cells))) - banned
-        self.programme = CoverModel(self.demands, self.allowed, self.must)
+        self.programme = CoverModel(self.demands, range(len(self.cells)), self.must)
 
     def _indices(self, names: Collection[str]) -> frozenset[int]:
         places = {cell.name: index for index, cell in enumerate(self.cells)}
@@ -255,7 +249,7 @@ class Cover:
             if index not in self.must:
                 preferred.remove(index)
                 equal = [{i for i, cost in user.costs.items() if cost <= user.costs[index]} for user in own]
-                rivals = set.intersection(*equal) & self.allowed - preferred
+                rivals = set.intersection(*equal) - preferred
                 preferred.add(
                     min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i))
                 )

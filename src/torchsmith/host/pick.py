@@ -109,7 +109,6 @@ class Pick(msgspec.Struct, frozen=True):
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, if the matrix has them
     bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
-    exact: tuple[tuple[GpuArch, Compatible], ...] = ()  # for GPUs that run compatible code: their own
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
@@ -209,7 +208,6 @@ def pick(
         (*stack.companions, stack.root),
         companions=tuple(sibling.name for sibling in siblings if has(sibling)),
         bundled=tuple(dict.fromkeys(bundled)),
-        exact=tuple(_exact(ranking, choice)),
         wanted=wanted,
         unbuildable=()
         if wanted
@@ -246,7 +244,7 @@ def missing_commands(host: Capability) -> tuple[str, ...]:
         "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": host.sms is None
         or bool(host.unknown_gpus)
         or (bool(host.sms) and host.driver is None),
-        "lscpu": host.features is None or host.system is None,
+        "lscpu": host.system is None or (host.features is None and host.system.endswith("-linux")),
         "cat /etc/os-release": host.system is None,
     }
     return tuple(command for command, missing in asked.items() if missing)
@@ -303,14 +301,6 @@ def _by_driver(
         if still_unserved == unserved and names != last:
             yield driver, names
             last = names
-
-
-def _exact(ranking: Ranking, choice: PickedVariants) -> Iterator[tuple[GpuArch, Compatible]]:
-    """For each GPU that the choice serves with compatible code, the best variant compiled for it."""
-    for variant in choice.variants:
-        for sm in variant.gpus:
-            if sm not in variant.fit.exact:
-                yield from ((sm, fit) for fit in [fit for fit in ranking.fits if sm in fit.exact][:1])
 
 
 def possible_cells(

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
-from torchsmith.core.problem import Conflict, Empty, Invalid
+from torchsmith.core.problem import Conflict, Empty, Invalid, TooLarge, Where
 from torchsmith.core.text import shell_word
 from torchsmith.host.document import from_document
 from torchsmith.host.facts import MARK, HostFacts
-from torchsmith.host.nodes import load_json, split_nodes
 from torchsmith.host.normalise import decode, normalise, without_repeats
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
 BINARY = (b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b", b"\x89PNG", b"%PDF-")
 DOCUMENT = rf'"{MARK}"\s*:'
+# What the record of a cluster has once for each machine: Slurm's, and Kubernetes' in both forms.
+MACHINES = (r"^\s*NodeName=", r'^\s*"?kind"?: "?Node\b"?,?\s*$', r"(?<![\w.])kubernetes\.io/arch\W")
+# Ansible's facts name no GPUs, and PBS has names of its site for them.
+UNREAD = r'^\S+ \| [A-Z!]+ => \{|"ansible_\w+"\s*:|^\s+(resources_available\.\w+|gpu_status) = '
 ASK = (
     "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv; lscpu; cat /etc/os-release; or"
     " torchsmith pick --facts --json"
@@ -30,21 +35,28 @@ def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFac
     if re.search(DOCUMENT, text):
         return from_document(load_json(text.removeprefix("\ufeff"), name), name)
     text = normalise(text)
-    nodes = split_nodes(text, name)
-    if len(nodes) > 1:
-        hint = "torchsmith cover takes all of them; scontrol and kubectl print one by its name"
-        raise Conflict(f"{name} describes {len(nodes)} machines, not one", hint=hint)
-    from_json = nodes and nodes[0].text not in text
-    facts = read_text(nodes[0].text if from_json else text, name, catalog)
+    number = max(len(re.findall(pattern, text, re.MULTILINE)) for pattern in MACHINES)
+    if number > 1:
+        hint = "give the record of one; torchsmith cover takes a folder with a report of each"
+        raise Conflict(f"{name} describes {number} machines, not one", hint=hint)
+    if re.search(UNREAD, text, re.MULTILINE):
+        hint = f"these commands do: {ASK}"
+        raise Invalid(f"{name} is output of Ansible or PBS, which says too little", hint=hint)
+    text = without_repeats(text)
+    facts = scan(text, name, catalog, read_cpu(text, name) or HostFacts())
     if facts == HostFacts():
         raise Invalid(f"{name} says nothing of a machine", hint=f"these commands do: {ASK}")
     return facts
 
 
-def read_text(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
-    """The facts of a text about one machine: its CPU's features, then all that the scanner finds."""
-    text = without_repeats(text)
-    return scan(text, name, catalog, read_cpu(text, name) or HostFacts())
+def load_json(text: str, source: str) -> Any:
+    """JSON as data. Raises a Problem with the line of what is wrong."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
+    except RecursionError:
+        raise TooLarge("brackets are nested too deeply", where=Where(source)) from None
 
 
 def report_text(path: Path) -> str:

@@ -28,6 +28,7 @@ from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 CATALOG = "the catalog"
 CONFLICT = "a contradiction"
 UNKNOWN = "its architecture is unknown"
+SYSTEM_NAMES = {"windows": "Windows", "darwin": "macOS", "android": "Android", "freebsd": "FreeBSD"}
 # Words that only the features of one kind of CPU hold.
 KINDS = {"x86_64-linux": {"sse2", "avx", "lm"}, "aarch64-linux": {"asimd", "asimddp", "atomics"}}
 
@@ -100,11 +101,11 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
     if facts.instance and facts.instance.prose and not names:
         yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
     if facts.system and facts.system.prose:
-        machine = facts.system.value.partition("-")[0]
-        said = (
-            f"`uname -m` says {machine}" if facts.system.value.endswith("-linux") else "the text is about it"
-        )
-        yield "system", f"this machine is {facts.system.value}: {said}"
+        machine, _, kernel = facts.system.value.partition("-")
+        if kernel == "linux":
+            yield "system", f"this machine is {facts.system.value}: `uname -m` says {machine}"
+        else:
+            yield "system", f"this machine runs {SYSTEM_NAMES.get(kernel, kernel)}, as the text says"
 
 
 def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:

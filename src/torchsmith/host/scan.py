@@ -58,7 +58,6 @@ class _Scan:
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
-        self.cpuid: set[str] = set()  # CPU features as Kubernetes labels them
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -80,8 +79,6 @@ class _Scan:
         facts = HostFacts(
             system=self._system(bool(jetson)),
             cpu_name=self._cpu(),
-            features=fact_of(self._features(), self.source),
-            cut_features=Fact(True, self.source) if self.cpuid else None,
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
             os=fact_of(self.first.get("os"), self.source),
@@ -117,8 +114,6 @@ class _Scan:
             self.l4ts |= {next((name for name, pack in packs if pack.jetpack == jetpack), "?")}
         if driver := fields.get("driver"):
             self.drivers[driver] = None
-        if feature := fields.get("cpuid"):
-            self.cpuid.add(feature.lower())
         if cpu := fields.get("host_cpu"):
             self.first.setdefault("cpu", cpu)
             self.systems.append("Linux x86_64")
@@ -294,14 +289,6 @@ class _Scan:
         kinds = {cpu.isas for cpu in named.values() if cpu}
         name = next((name for name, cpu in named.items() if cpu), "")
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
-
-    def _features(self) -> frozenset[str]:
-        """Labels of Kubernetes in the words of /proc/cpuinfo, with what they leave out as common."""
-        labels = table()["cpuid"]
-        features = {labels["renamed"].get(label, label) for label in self.cpuid}
-        for feature, implied in labels["implied"].items():
-            features.update(implied if feature in features else ())
-        return frozenset(features)
 
     def _instance(self) -> Fact[str] | None:
         """A kind of machine: one that a label states, else one that a sentence names."""

@@ -13,24 +13,20 @@ from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.catalog.gpu_names import (
     instance_of,
+    mac_chip,
     product_of_name,
     system_of_instance,
+    unknown_gpu,
 )
-from torchsmith.catalog.names import (
-    MAX_ANSWERS,
-    find_cpu_by_name,
-    nearest_names,
-    parts_holding,
-    parts_within,
-    typo_of,
-)
+from torchsmith.catalog.names import find_cpu_by_name, typo_of
 from torchsmith.core.problem import Invalid, NotKnown, by_name
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
-from torchsmith.host.tokens import unserved_system, words
+from torchsmith.host.tokens import unserved_system
+from torchsmith.matrix.select import is_product
 
-MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
+MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
 NO_GPU = ("none", "no", "-", "cpu", "0")
 
 
@@ -47,7 +43,7 @@ def stated_facts(
     driver: str = "",
 ) -> HostFacts:
     """What a person says of a machine as facts. Raises a Problem that names an unknown word."""
-    if mac := _mac(gpu, catalog):
+    if mac := mac_chip(gpu, catalog):
         cpu, gpu = cpu or mac, ""
     known_isa = by_name("instruction set", isa, catalog.isas) if isa else None
     instance = instance_of(gpu, catalog) if gpu and not sm else None
@@ -57,6 +53,10 @@ def stated_facts(
     listed = known_isa.needs if known_isa else None
     if features:
         listed = frozenset(features.lower().replace(",", " ").split())
+        needed = frozenset[str]().union(*KINDS.values(), *(isa.needs for isa in catalog.isas.values()))
+        if listed.isdisjoint(needed):
+            hint = "give --features the flags of /proc/cpuinfo: 'avx avx2 fma f16c ...'"
+            raise NotKnown(f"no CPU feature is known in {features!r}", hint=hint)
     return HostFacts(
         system=fact_of(stated, source),
         driver=Fact(_driver(driver, catalog), source) if driver else None,
@@ -148,6 +148,12 @@ def _driver(word: str, catalog: Catalog) -> DriverVersion:
         came = f"; CUDA {word} came with driver {native}" if native else ""
         hint = f"give the Driver Version that nvidia-smi prints{came}"
         raise Invalid(f"{word} is a CUDA release, not a driver", hint=hint)
+    newest = max(toolkit.native_driver or toolkit.min_driver for toolkit in catalog.cuda.values())
+    if driver.parts[0] > newest.parts[0] + MOST_NEWER:
+        raise Invalid(
+            f"there is no driver {word}: the newest that is known is {newest}",
+            hint="give the Driver Version that nvidia-smi prints",
+        )
     return driver
 
 
@@ -158,13 +164,22 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     """`8x H100; sm89`: names or architectures, several with ; + , / & or the word and, counts before an x."""
     if text.strip().lower() in NO_GPU:
         return
-    parts = [part.strip() for part in _BETWEEN.split(text)]
-    if not any(parts):
+    counts = list(_counted(text))
+    if not counts:
         raise Invalid(f"{text!r} names no GPU", hint="--gpu none for a machine without one")
-    for part in filter(None, parts):
+    for count, name in counts:
+        yield from (_gpu(name, catalog, source) for _ in range(min(count, 64)))
+
+
+def _counted(text: str) -> Iterator[tuple[int, str]]:
+    for part in filter(None, map(str.strip, _BETWEEN.split(text))):
         counted = re.fullmatch(r"(\d{1,3})\s*[x×*]\s*(.+)", part)
-        count, name = (counted[1], counted[2]) if counted else ("1", part)
-        yield from (_gpu(name, catalog, source) for _ in range(min(int(count), 64)))
+        yield (int(counted[1]), counted[2]) if counted else (1, part)
+
+
+def names_gpus(word: str, catalog: Catalog) -> bool:
+    """Whether a word names products of GPUs: RTX 4090, 8x H100 + L4."""
+    return all(is_product(name, catalog) for _, name in _counted(word))
 
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
@@ -173,34 +188,8 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
     except BadValue:
         pass
     if product_of_name(name, catalog) is None and not is_intel_gpu(name, catalog):
-        raise NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
+        raise unknown_gpu(name, catalog)
     return GpuFacts(name=Fact(name, source))
-
-
-def _mac(gpu: str, catalog: Catalog) -> str:
-    """The chip of a Mac that is given for a GPU; an M4 without another word may be a Tesla M4 too."""
-    chip = gpu if gpu.lower().startswith("apple ") else f"Apple {gpu}"
-    macs = [product for cpu in catalog.cpus.values() if cpu.mac for product in cpu.products]
-    known = " " in gpu and any(re.fullmatch(product, chip, re.IGNORECASE) for product in macs)
-    return chip if known else ""
-
-
-def _gpu_hint(name: str, catalog: Catalog) -> str:
-    """The parts that hold the words, or the one that is spelled nearly so; no other guess."""
-    if re.search(MACHINE_TYPE, name):
-        return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
-    if _mac(f"Apple {name}", catalog):
-        return f"for a Mac: --gpu 'Apple {name}'"
-    if words("other_maker").search(name) or words("amd_gpu").search(name):
-        return "this maker's GPU is not in the catalog: --gpu none picks for the CPU"
-    several = parts_within(name, catalog)
-    if several:
-        return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
-    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
-    known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
-    hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
-    return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 
 
 def find_cpu_name(text: str, catalog: Catalog) -> str:

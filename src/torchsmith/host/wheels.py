@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -37,6 +37,15 @@ class WheelWish(msgspec.Struct, frozen=True):
     packages: tuple[str, ...] = ()  # to install beside torch
 
 
+class OtherWheel(msgspec.Struct, frozen=True):
+    """A wheel that another driver would run, or that uses a GPU which the wanted release leaves idle."""
+
+    torch: str
+    cuda: str
+    pip: str
+    driver: str = ""  # it needs this one or a newer one; empty: it runs
+
+
 class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     """A wheel that runs on a machine, what must be true for it, and what it lacks against a build."""
 
@@ -46,16 +55,13 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str  # what it runs on besides CUDA and ROCm
     pip: str
     uv: str
-    pythons: tuple[PythonVersion, ...]
-    download_mb: int  # 0: not known
-    installed_mb: int  # without NVIDIA's own packages
+    installed_mb: int  # without NVIDIA's own packages; 0: not known
     assumptions: tuple[str, ...]
     drawbacks: tuple[str, ...]
     idle: tuple[str, ...]  # GPUs that it does not use
-    newer: str  # a newer release that another driver would run, and which; empty: there is none
+    other: OtherWheel | None
     unused: int  # GPU architectures that it has code for and the machine does not use
     unproved: str
-    source: str
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -65,12 +71,9 @@ class _Offer(msgspec.Struct, frozen=True):
     idle: tuple[str, ...] = ()
     unused: int = 0
 
-    def report(self, wish: WheelWish, catalog: Catalog, newer: str) -> WheelOffer:
-        index, torch, (download, installed) = self.wheel.index, self.wheel.torch, self.wheel.sizes_mb
-        # The releases that belong to a torch are those that the wheels on the Python index ask for.
-        versions = next((line.versions for line in catalog.releases if line.torch == torch), {})
-        pairs = [f" {name}=={versions[name]}" for name in wish.packages if name in versions]
-        install = self.wheel.install.replace(f"torch=={torch}", f"torch=={torch}{''.join(pairs)}", 1)
+    def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
+        index, torch, versions = self.wheel.index, self.wheel.torch, _versions(self.wheel, catalog)
+        install = _install(self.wheel, wish, catalog)
         drawbacks = [f"no {name} for it is known" for name in wish.packages if name not in versions]
         known = [name for name, release in catalog.wheel_releases.items() if wish.python in release.pythons]
         if wish.python and torch == max(known, key=version_key) != max(
@@ -84,17 +87,26 @@ class _Offer(msgspec.Struct, frozen=True):
             gpu=index.gpu,
             pip=f"pip {install}",
             uv=f"uv pip {install}",
-            pythons=self.wheel.pythons,
-            download_mb=download,
-            installed_mb=installed,
+            installed_mb=self.wheel.sizes_mb[1],
             assumptions=self.conditions,
             drawbacks=(*self.drawbacks, *drawbacks),
             idle=self.idle,
-            newer=newer,
+            other=other,
             unused=self.unused,
             unproved=self.wheel.unproved,
-            source=index.source,
         )
+
+
+def _versions(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
+    """The releases that belong to a torch: those that the wheels on the Python index ask for."""
+    return next((line.versions for line in catalog.releases if line.torch == wheel.torch), {})
+
+
+def _install(wheel: Wheel, wish: WheelWish, catalog: Catalog) -> str:
+    """What pip is told to install: the wheel, and the packages beside it."""
+    torch, versions = f"torch=={wheel.torch}", _versions(wheel, catalog)
+    pairs = [f" {name}=={versions[name]}" for name in wish.packages if name in versions]
+    return wheel.install.replace(torch, f"{torch}{''.join(pairs)}", 1)
 
 
 def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None) -> list[WheelOffer]:
@@ -114,11 +126,15 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     ]
     nvidia = [offer for offer in (_on_nvidia(one, host, catalog) for one in candidates) if offer]
     found = [min(nvidia, key=lambda offer: _nvidia_key(offer, host, catalog))] if nvidia else []
-    others = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
-    found += [offer for offer in others if offer][:1]
-    found = found or [_on_cpu(one, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
+    other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
+    found += [offer for offer in other_makers if offer][:1]
     wheels = [one.wheel for one in candidates]
-    return [one.report(wish, catalog, _needs_driver(one.wheel, wheels, host, catalog)) for one in found]
+    if found:
+        others = [_with_newer_driver(one.wheel, wheels, host, wish, catalog) for one in found]
+    else:
+        found = [_on_cpu(one, wheels, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
+        others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
+    return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
 def _conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str] | None:
@@ -180,18 +196,44 @@ def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
     return CudaVersion.parse(next((pack.cuda for pack in packs), "0.0"))
 
 
-def _needs_driver(offered: Wheel, wheels: Iterable[Wheel], host: Capability, catalog: Catalog) -> str:
-    """The newest release with code for the machine's GPUs, if it is newer than what is offered, and the
-    driver without which it does not run."""
-    needed: dict[str, list[DriverVersion]] = {}
+def _drivers_needed(
+    wheels: Iterable[Wheel], host: Capability, catalog: Catalog
+) -> Iterator[tuple[DriverVersion, Wheel]]:
+    """The wheels with code for all of a machine's NVIDIA GPUs, each with the oldest driver that runs it."""
     for wheel in wheels:
         gpus = [gpu for gpu, _ in _code_used(wheel, host, catalog) if not gpu.tegra]
-        if gpus and wheel.index.cuda and version_key(wheel.torch) > version_key(offered.torch):
-            driver = _least_driver(catalog.cuda[wheel.index.cuda], gpus, host)
-            if host.driver is None or driver_reaches(host.driver, driver) is False:
-                needed.setdefault(wheel.torch, []).append(driver)
-    torch = max(needed, key=version_key, default="")
-    return f"{torch} needs driver {min(needed[torch])} or newer" if torch else ""
+        if gpus and wheel.index.cuda:
+            yield _least_driver(catalog.cuda[wheel.index.cuda], gpus, host), wheel
+
+
+def _with_newer_driver(
+    offered: Wheel, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
+) -> OtherWheel | None:
+    """The newest release that needs a newer driver than the machine is known to have, if it is newer than
+    what is offered."""
+    needed = [
+        (driver, wheel)
+        for driver, wheel in _drivers_needed(wheels, host, catalog)
+        if version_key(wheel.torch) > version_key(offered.torch)
+        and (host.driver is None or driver_reaches(host.driver, driver) is False)
+    ]
+    newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)
+    best = [(driver, wheel) for driver, wheel in needed if version_key(wheel.torch) == newest]
+    if not best:
+        return None
+    driver, wheel = min(best, key=lambda pair: (pair[0], pair[1].index.cuda))
+    pip = f"pip {_install(wheel, wish, catalog)}"
+    return OtherWheel(wheel.torch, str(wheel.index.cuda), pip, str(driver))
+
+
+def _that_uses_gpus(
+    offered: _Offer, host: Capability, wish: WheelWish, catalog: Catalog
+) -> OtherWheel | None:
+    """The newest wheel that uses the GPUs, if that of the wanted release leaves them idle."""
+    if not (offered.idle and wish.torch):
+        return None
+    first = next(iter(wheels_for(host, catalog, msgspec.structs.replace(wish, torch=""))), None)
+    return OtherWheel(first.torch, first.cuda, first.pip) if first and not first.idle else None
 
 
 def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[object, ...]:
@@ -278,14 +320,22 @@ def _for_cpu(wheel: Wheel) -> bool:
     return not (wheel.index.cuda or wheel.index.rocm or wheel.index.parts)
 
 
-def _on_cpu(offer: _Offer, host: Capability, wish: WheelWish, catalog: Catalog) -> _Offer:
+def _on_cpu(
+    offer: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
+) -> _Offer:
+    """The offer of a wheel for the CPU, and why GPUs stay idle."""
     idle = tuple(_idle(host))
-    by = f" with driver {host.driver}" if host.driver else ""
-    if idle and wish.python:
+    if not idle:
+        return offer
+    needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
+    why = "no wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
+    if host.driver and needed and driver_reaches(host.driver, needed) is False:
+        whose = f"torch {offer.wheel.torch}" if wish.torch else "every wheel for it"
+        why = f"driver {host.driver} is too old for it, {whose} needs {needed} or newer"
+    elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
-        by = by if any(wheel.idle for wheel in others) else f" for Python {wish.python}"
-    drawbacks = (f"{', '.join(idle)} stays idle: no wheel uses it{by}",) if idle else ()
-    return _Offer(offer.wheel, offer.conditions, drawbacks, idle)
+        why = why if any(wheel.idle for wheel in others) else f"no wheel uses it for Python {wish.python}"
+    return _Offer(offer.wheel, offer.conditions, (f"{', '.join(idle)} stays idle: {why}",), idle)
 
 
 def _idle(host: Capability) -> Iterator[str]:

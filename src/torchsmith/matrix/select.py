@@ -13,7 +13,13 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.facts import Gfx
-from torchsmith.catalog.gpu_names import host_of_name, instance_of, product_of_name
+from torchsmith.catalog.gpu_names import (
+    begins_like_gpu,
+    host_of_name,
+    instance_of,
+    product_of_name,
+    unknown_gpu,
+)
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import grouped
@@ -159,6 +165,8 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
             return Term(axis, text, negated)
     if "python" in text or text.count("-") >= 2 or _joins_axes(text, catalog):
         return Term("name", text, negated)
+    if begins_like_gpu(selector.removeprefix("!")) and product_of_name(selector, catalog) is None:
+        raise unknown_gpu(selector, catalog)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = next((f"{text} is {sm}" for sm in catalog.gpus if sm.capability == text), "")
     hint = f"torchsmith pick --gpu {text}" if instance_of(text, catalog) else hint

@@ -36,15 +36,14 @@ class CoverRequest(Request):
     fleet: Annotated[
         Path,
         Argument(
-            "A CSV or JSON file (name, count, weight, system, cpu, isa, features, gpu, sm, driver),"
-            " what scontrol or kubectl print, a folder of reports, or sample.",
+            "A CSV file (name, count, weight, system, cpu, isa, features, gpu, sm, driver), a folder of"
+            " reports, or sample.",
             metavar="FLEET",
         ),
     ]
     selectors: Selectors = ()
     best: Annotated[int, Option("The best plan with this many builds.", min=0)] = 0
     must: Annotated[tuple[str, ...], Option("A build that must be chosen.")] = ()
-    must_not: Annotated[tuple[str, ...], Option("A build that must not be chosen.")] = ()
     package: PackagesOption = ()
     workload: WorkloadOption = "general"
     workspace: WorkspaceOption = None
@@ -96,7 +95,7 @@ def cover(request: CoverRequest) -> CoverReport:
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
-    model = Cover(fleet, cells, catalog, workload, request.must, request.must_not, request.package)
+    model = Cover(fleet, cells, catalog, workload, request.must, request.package)
     plan = model.best(request.best) if request.best else model.fewest()
     served = model.served(plan)
     chosen = [model.names[name] for name in plan.variants]

@@ -157,6 +157,7 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
     file = new_file(folder, replace=force)
     catalog = builtin_catalog()
     before = read_text(file) if file.exists() else None
+    is_new = not folder.exists()
     write_with_schema(file, EMPTY + addresses)
     try:
         if is_buildable(name, catalog):
@@ -168,6 +169,8 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
         if before is None:
             file.unlink()
             file.with_name(SCHEMA).unlink()
+            if is_new:
+                folder.rmdir()
         else:
             write_atomic(file, before)
         raise

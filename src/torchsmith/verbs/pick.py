@@ -6,23 +6,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 import msgspec
 
-from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, PythonVersion
 from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.runs import driver_runs
-from torchsmith.cli.console import columns, command, command_lines, exit_if, print_json, warn, write
+from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
-from torchsmith.core.text import counted, grouped, shell_word, some_of
+from torchsmith.core.text import shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
-from torchsmith.host.answer import CandidateRow, machine_line, missing_builds, notes_on
+from torchsmith.host.answer import BuildRow, CandidateRow, PickReport, machine_line, missing_builds, notes_on
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
@@ -30,17 +31,14 @@ from torchsmith.host.commands import (
     detect_environment,
     install_command,
 )
-from torchsmith.host.cost import Cost
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
+from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
-from torchsmith.matrix.select import is_product
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
-FEW = 3  # findings, near misses and notes that are shown
-ROOM = 12  # lines of an answer without --explain
-LEAST_DROPPED = 2  # the rank from which lines may be left out of it
+FEW = 3  # findings of the audit that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,58 +66,10 @@ class PickRequest(Request):
 
     def with_products(self, catalog: Catalog) -> Self:
         """Return the request with the products among its selectors as the machine's GPUs."""
-        products = tuple(word for word in self.selectors if is_product(word, catalog))
+        products = tuple(word for word in self.selectors if names_gpus(word, catalog))
         selectors = tuple(word for word in self.selectors if word not in products)
         machine = replace(self.machine, gpu=(*self.machine.gpu, *products))
         return replace(self, selectors=selectors, machine=machine)
-
-
-class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A build for this machine, and how to get it. Of one that would have to be added, less is known."""
-
-    name: str
-    torch: str  # the release
-    assumptions: Sequence[str]  # what must be true for it that is not known
-    cost: Cost  # of building it
-    # By tool what installs it, and of the first row what builds all rows together; only what can run here.
-    commands: dict[str, str]
-    gpus: Sequence[str] = ()
-    compiled_for: Sequence[str] = ()
-    idle: Sequence[str] = ()  # GPUs that it leaves idle: it runs on the CPU alone
-    reasons: Sequence[str] = ()
-    companions: Sequence[str] = ()  # the same cell in other packages
-    audit: Sequence[str] = ()  # findings of the audit in its recipe
-    file: str = ""  # the torchsmith.toml to which a new one can be added; empty: none
-
-
-class PickReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The choice for a machine, what would suit better, and PyTorch's own wheel."""
-
-    FORMAT: ClassVar = 5
-    host: HostFacts
-    candidates: str  # whose matrix they are from
-    matrix: str  # the same in a word or two; empty: all possible builds
-    in_workspace: bool  # it is a torchsmith.toml
-    machine: str  # in a line
-    gpus_known: bool
-    served: bool  # a build runs here, and every GPU has one that uses it
-    workload: str
-    workload_why: str
-    choice: Sequence[BuildRow]
-    unserved: Sequence[Sm]
-    bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
-    by_driver: dict[str, Sequence[str]]  # if the driver is unknown: what this one or a newer one gets instead
-    by_system: dict[str, Sequence[str]]  # if the system is unknown: what another one gets
-    compiled_for_one: dict[str, str]  # for a GPU that runs compatible code: the build for it alone
-    notes: Sequence[str]  # about GPUs that the choice leaves out
-    missing: Sequence[str]  # what no build serves, and why
-    nearest: Sequence[CandidateRow]
-    impossible: Sequence[CandidateRow]  # what would suit and cannot be built
-    create: Sequence[BuildRow]
-    wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
-    newer: str  # the command that says what a newer torch that runs here lacks; empty: there is none
-    not_chosen: Sequence[CandidateRow]  # with --explain
-    no_tools: bool  # neither Nix nor Flox is installed
 
 
 def pick(request: PickRequest | None = None) -> PickReport:
@@ -162,19 +112,10 @@ def pick(request: PickRequest | None = None) -> PickReport:
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
-        missing = [*why_none(request.torch, request.python, catalog)]
+        missing = [*why_none(request.torch, request.python, catalog, here)]
     if not answer.has_variant and not answer.host.sms:
         archs = [word for word in request.selectors if word in map(str, catalog.gpus)]
         missing += [f"for a machine with an {arch}: torchsmith pick --gpu {arch}" for arch in archs]
-    assigned = answer.choice.variants
-    choice = [_chosen(one, answer, catalog, here) for one in assigned]
-    create = [_create(fit, answer, opened) for fit in answer.wanted]
-    # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
-    flox = any(_by_flox(one.fit, catalog) for one in assigned)
-    tools = msgspec.structs.replace(here, nix=here.nix and not flox)
-    _add_commands(choice, [one.fit for one in assigned], answer, tools, included=True)
-    _add_commands(create, answer.wanted, answer, here, included=False)
-    wheels = _wheels(answer, python, request, catalog)
     matrix = opened.source.name if opened.root else f"profile {request.profile}" if request.profile else ""
     whose = f"the builds of {matrix}" if matrix else "all possible builds (no torchsmith.toml here)"
     return PickReport(
@@ -187,19 +128,18 @@ def pick(request: PickRequest | None = None) -> PickReport:
         served=answer.served,
         workload=workload.name,
         workload_why=workload.why,
-        choice=choice,
+        choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
         by_driver={str(driver): names for driver, names in answer.by_driver},
         by_system=dict(answer.by_system),
-        compiled_for_one={str(sm): fit.variant.name for sm, fit in answer.exact},
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
         impossible=impossible,
-        create=create,
-        wheels=wheels,
-        newer=_newer(answer, catalog),
+        create=_create(answer, here, opened),
+        wheels=_wheels(answer, python, request, catalog),
+        newer="" if request.torch else _newer(answer, catalog),
         not_chosen=[*_not_chosen(answer, catalog)] if request.explain else (),
         no_tools=not here.nix and not here.flox,
     )
@@ -238,7 +178,7 @@ def _wheels(
 
 
 def _newer(answer: host.Pick, catalog: Catalog) -> str:
-    """The command that says what the newest torch that runs here lacks; empty if that is chosen."""
+    """The newest torch that runs here; empty if it is chosen."""
     chosen = [catalog.lines[one.fit.cell.line] for one in answer.choice.variants if one.fit.cell.line]
     machine, sms = answer.host, answer.host.sms or ()
     for line in catalog.releases if chosen else ():
@@ -252,27 +192,53 @@ def _newer(answer: host.Pick, catalog: Catalog) -> str:
         if line in chosen:
             return ""
         if runs:
-            return f"torchsmith pick --torch {line.name}"
+            return line.name
     return ""
 
 
-def _chosen(assigned: host.Assigned, answer: host.Pick, catalog: Catalog, here: Environment) -> BuildRow:
-    fit, variant = assigned.fit, assigned.fit.variant
+def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[BuildRow]:
+    """The chosen builds; the first has the commands that make all of them."""
+    fits = [assigned.fit for assigned in answer.choice.variants]
+    # A cell whose packages come from Flox' catalog has no nixpkgs for Nix.
+    flox = any(_by_flox(fit, catalog) for fit in fits)
+    here = msgspec.structs.replace(here, nix=here.nix and not flox)
+    rows = []
+    for assigned in answer.choice.variants:
+        variant = assigned.fit.variant
+        install = install_command(variant, here.org)
+        rows.append(
+            msgspec.structs.replace(
+                _row(assigned.fit, answer, catalog),
+                gpus=[*map(str, assigned.gpus)],
+                commands={"install": install} if install else {},
+                companions=[name for name in answer.companions if name.endswith(variant.cell)],
+                audit=_audit_findings(here.recipe(variant), here),
+            )
+        )
+    return _with_commands(rows, fits, answer, here, included=True)
+
+
+def _create(answer: host.Pick, here: Environment, opened: Workspace) -> list[BuildRow]:
+    """The builds that would suit better and would have to be added; the first has the commands."""
+    rows = [
+        msgspec.structs.replace(_row(fit, answer, opened.catalog), file=opened.adds(fit.variant))
+        for fit in answer.wanted
+    ]
+    return _with_commands(rows, answer.wanted, answer, here, included=False)
+
+
+def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
     line = catalog.lines.get(fit.cell.line)
-    install = install_command(variant, here.org)
-    companions = tuple(name for name in answer.companions if name.endswith(variant.cell))
     return BuildRow(
-        name=variant.name,
+        name=fit.variant.name,
         torch=line.torch if line else "",
-        gpus=[*map(str, assigned.gpus)],
+        gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
         idle=[*map(str, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
-        cost=answer.cost(variant, catalog),
-        companions=companions,
-        commands={"install": install} if install else {},
-        audit=_audit_findings(here.recipe(variant), here),
+        cost=answer.cost(fit.variant, catalog),
+        commands={},
     )
 
 
@@ -282,30 +248,19 @@ def _by_flox(fit: Compatible, catalog: Catalog) -> bool:
     return build is not None and build.style == "flox"
 
 
-def _add_commands(
-    rows: Sequence[BuildRow],
+def _with_commands(
+    rows: list[BuildRow],
     fits: Sequence[Compatible],
     answer: host.Pick,
     here: Environment,
     *,
     included: bool,
-) -> None:
-    """Give the first row the commands that build all of them together."""
+) -> list[BuildRow]:
     variants = [fit.variant for fit in fits]
     also = [name for variant in variants for name in answer.also(variant)]
     if rows:
         rows[0].commands.update(build_commands(variants, here, also=also, included=included))
-
-
-def _create(fit: Compatible, answer: host.Pick, opened: Workspace) -> BuildRow:
-    return BuildRow(
-        name=fit.variant.name,
-        torch=opened.catalog.lines[fit.cell.line].torch,
-        assumptions=[*map(str, fit.assumptions)],
-        cost=answer.cost(fit.variant, opened.catalog),
-        commands={},
-        file=opened.adds(fit.variant),
-    )
+    return rows
 
 
 def _not_chosen(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
@@ -363,13 +318,10 @@ def run(
     if pip or uv:
         for wheel in report.wheels[:1]:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            for text in (
-                *(f"provided that {text}" for text in wheel.assumptions),
-                *wheel.drawbacks,
-                wheel.newer,
-            ):
-                if text:
-                    warn(f"note: {text}")
+            for text in (*(f"provided that {text}" for text in wheel.assumptions), *wheel.drawbacks):
+                warn(f"note: {text}")
+            if wheel.other:
+                warn(f"note: {other_wheel(wheel.other)}")
         if not report.wheels:
             wanted = f" of torch {request.torch}" if request.torch else ""
             wanted += f" for Python {request.python}" if request.python else ""
@@ -378,161 +330,10 @@ def run(
         return
     if names:
         sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))
-        for text in _why_missing(report) if not report.served else ():
+        for text in why_missing(report) if not report.served else ():
             warn(text)
     elif json:
         print_json(report, sort=True)
     else:
-        _print_report(report, everything=request.explain)
+        print_pick(report, everything=request.explain)
     exit_if(not report.served)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerLine:
-    """A line of the answer, or a command of several; those of the highest rank are left out first, conditions
-    (1) never."""
-
-    text: str
-    style: str = ""
-    rank: int = 0
-    wrap: bool = True  # a command is not broken
-
-
-def _print_report(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, PyTorch's wheels, and the builds with their commands; those of a workspace, and what
-    uses a GPU that the wheels leave idle, come before the wheels."""
-    wheels = [*_wheel_lines(report, everything=everything)]
-    builds = [*_build_lines(report, everything=everything)]
-    builds_first = report.in_workspace or any(wheel.idle for wheel in report.wheels)
-    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if builds_first else wheels + builds)]
-    lines.append(AnswerLine(report.candidates, "dim", rank=5))
-    while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
-        place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
-        if last.rank < LEAST_DROPPED:
-            break
-        del lines[place]
-    for line in lines:
-        write(line.text, line.style, wrap=line.wrap)
-    if everything:
-        write(f"for {report.workload} use: {report.workload_why}", "dim")
-        reasons = grouped((row.why, row.name) for row in report.not_chosen)
-        rows = [(some_of(names, FEW), why) for why, names in reasons.items()]
-        columns([[("not chosen", "cyan"), ("why", "cyan")], *rows])
-    notes = [note for note in report.host.notes if report.choice or not note.gpu]
-    few = notes if everything or len(notes) <= FEW else notes[: FEW - 1]
-    for note in few:
-        warn(f"note: {note}")
-    if len(few) < len(notes):
-        warn(f"note: {len(notes) - len(few)} more: --explain")
-
-
-def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
-    """Yield what the machine gets. First a build that uses the GPU, then one that leaves it idle."""
-    if not report.served:
-        yield from _missing_lines(report)
-    for chosen in report.choice:
-        yield from _chosen_lines(chosen, report, everything=everything)
-    if len(report.choice) > 1:
-        by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
-        selecting = "; CUDA_VISIBLE_DEVICES selects one for a program" if by_cuda else ""
-        yield AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3)
-    for text in report.notes:
-        yield AnswerLine(text, "yellow", rank=1)
-    for driver, names in report.by_driver.items():
-        yield AnswerLine(f"with driver {driver} or newer: {', '.join(names)}", rank=4)
-    for system, names in report.by_system.items():
-        yield AnswerLine(f"on {system}: {', '.join(names)}", rank=3)
-    for sm, name in report.compiled_for_one.items():
-        yield AnswerLine(f"for {sm} only, {name} is compiled for it", rank=6)
-    if report.served:
-        yield from _missing_lines(report)
-    if report.newer and report.choice:
-        yield AnswerLine(f"newer torch, and what it lacks: {report.newer}", rank=5)
-    if report.no_tools:
-        text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
-        yield AnswerLine(text, "yellow", rank=2)
-
-
-def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
-    several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
-    first, last = chosen == report.choice[0], chosen == report.choice[-1]
-    also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
-    words = [f"torch {chosen.torch}"] * bool(chosen.torch) + [f"also {also}"] * bool(also)
-    release = f" ({'; '.join(words)})" if words else ""
-    conditions = f"provided that {'; '.join(chosen.assumptions)}" if chosen.assumptions else ""
-    heading = f"build of {report.matrix}" if report.matrix else "own build"
-    headline = f"{heading}{several}: {chosen.name}{release}"
-    yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
-    if chosen.idle:
-        yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow", rank=1)
-    if chosen.reasons:
-        yield AnswerLine(f"  {'; '.join(chosen.reasons)}", rank=2)
-    if conditions and first:
-        yield AnswerLine(f"  {conditions}", "yellow", rank=1)
-    for text in chosen.audit:
-        yield AnswerLine(f"  audit: {text}", "yellow", rank=1)
-    if not last:
-        return
-    wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
-    if wheel and first:
-        size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
-        others = counted(wheel.unused, "other GPU architecture")
-        yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
-    if report.bundled:
-        yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
-    each = "" if first else ", each"
-    yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
-    second = bool(chosen.idle and report.create)  # another build would use the GPU
-    commands = {
-        name: text
-        for row in report.choice
-        for name, text in row.commands.items()
-        if everything or name not in ("nix", "flox")
-    }
-    yield from _commands(commands, rank=4 if second else 0)
-
-
-def _why_missing(report: PickReport) -> Iterator[str]:
-    """Yield what is not served and why, and what would suit and cannot be built."""
-    yield from report.missing
-    yield from (f"nearest: {row.name}: {row.why}" for row in report.nearest)
-    yield from (f"{row.name} cannot be built: {row.why}" for row in report.impossible)
-
-
-def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
-    """Yield what is not served, the nearest builds, and what to make."""
-    for text in _why_missing(report):
-        yield AnswerLine(text, "yellow", rank=1)
-    better = "would be compiled for this GPU" if report.served else "would run here"
-    for wanted in report.create:
-        yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
-        if wanted.assumptions:
-            yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
-        yield AnswerLine(f"  to build: {wanted.cost}", rank=3)
-        if wanted.file:
-            then = command("apply", workspace=Path(wanted.file).parent)
-            add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
-            yield AnswerLine(add)
-    for wanted in report.create[:1]:
-        yield from _commands(wanted.commands, rank=2 if wanted.file else 0)
-
-
-def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
-    for wheel in report.wheels:
-        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
-        texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
-        alone = len(report.wheels) == 1 and not wheel.idle
-        texts += ["one for all GPUs"] if len(report.choice) > 1 and alone else []
-        about = "; ".join((*wheel.drawbacks, *texts))
-        headline = f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'})"
-        yield AnswerLine(f"{headline}: {about}" if about else headline, "bold")
-        if everything and wheel.unproved:
-            yield AnswerLine(f"  {wheel.unproved}", "yellow")
-        yield from _commands({"pip": wheel.pip})
-        if wheel.newer:
-            yield AnswerLine(f"  {wheel.newer}", rank=3)
-
-
-def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
-    for label, text in commands.items():
-        yield AnswerLine("\n".join(command_lines({label: text})), rank=rank, wrap=False)

@@ -117,7 +117,7 @@ def _variant(name: str, catalog: Catalog) -> Variant:
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     """The GPU that a name means; None if it means none."""
-    from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name
+    from torchsmith.catalog.gpu_names import begins_like_gpu, gpu_by_name, host_of_name, unknown_gpu
 
     product = gpu_by_name(name, catalog)
     if isinstance(product, Gpu):
@@ -142,6 +142,8 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if name in map(str, catalog.cuda):
         hint = f"torchsmith list -p every {name} lists its builds"
         raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
+    if begins_like_gpu(name):
+        raise unknown_gpu(name, catalog)
     if re.fullmatch(r"sm_?\d+", name.strip().lower()):
         raise NotKnown(f"unknown GPU architecture {name}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None

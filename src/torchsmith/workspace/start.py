@@ -17,8 +17,7 @@ import msgspec
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import RetiredGpu
-from torchsmith.catalog.gpu_names import gpu_by_name
-from torchsmith.catalog.names import hardware_hint
+from torchsmith.catalog.gpu_names import gpu_by_name, unknown_gpu
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import (
     CannotBuild,
@@ -171,7 +170,7 @@ def _for_gpus(names: Sequence[str]) -> list[Cell]:
     for name in names:
         product = gpu_by_name(name, catalog)
         if product is None:
-            raise NotKnown(f"unknown GPU {name!r}", hint=hardware_hint(name, catalog) or "such as 'RTX 4090'")
+            raise unknown_gpu(name, catalog)
         if isinstance(product, RetiredGpu):
             raise CannotBuild(f"{name} ({product.sm}) has no builds: {product.ended}")
         found = [cell for cell in every.matrix.cells if cell.variant.arch == product.name]

@@ -1,0 +1,174 @@
+"""The answer of `pick` for people: twelve lines, or with --explain all of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchsmith.cli.console import columns, command, command_lines, warn, write
+from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.host.answer import BuildRow, PickReport
+from torchsmith.host.wheels import OtherWheel
+
+FEW = 3  # findings, near misses and notes that are shown
+ROOM = 12  # lines of an answer without --explain
+LEAST_DROPPED = 2  # the rank from which lines may be left out of it
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """A line of the answer, or a command of several; those of the highest rank are left out first, conditions
+    (1) never."""
+
+    text: str
+    style: str = ""
+    rank: int = 0
+    wrap: bool = True  # a command is not broken
+
+
+def print_pick(report: PickReport, *, everything: bool) -> None:
+    """Print the machine, PyTorch's wheels, and the builds with their commands; those of a workspace, and what
+    uses a GPU that the wheels leave idle, come before the wheels."""
+    wheels = [*_wheel_lines(report, everything=everything)]
+    builds = [*_build_lines(report, everything=everything)]
+    builds_first = report.in_workspace or any(wheel.idle and not wheel.other for wheel in report.wheels)
+    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if builds_first else wheels + builds)]
+    lines.append(AnswerLine(report.candidates, "dim", rank=5))
+    while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
+        place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
+        if last.rank < LEAST_DROPPED:
+            break
+        del lines[place]
+    for line in lines:
+        write(line.text, line.style, wrap=line.wrap)
+    if everything:
+        write(f"for {report.workload} use: {report.workload_why}", "dim")
+        reasons = grouped((row.why, row.name) for row in report.not_chosen)
+        rows = [(some_of(names, FEW), why) for why, names in reasons.items()]
+        columns([[("not chosen", "cyan"), ("why", "cyan")], *rows])
+    notes = [note for note in report.host.notes if report.choice or not note.gpu]
+    few = notes if everything or len(notes) <= FEW else notes[: FEW - 1]
+    for note in few:
+        warn(f"note: {note}")
+    if len(few) < len(notes):
+        warn(f"note: {len(notes) - len(few)} more: --explain")
+
+
+def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+    """Yield what the machine gets. First a build that uses the GPU, then one that leaves it idle."""
+    if not report.served:
+        yield from _missing_lines(report)
+    for chosen in report.choice:
+        yield from _chosen_lines(chosen, report, everything=everything)
+    if len(report.choice) > 1:
+        by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
+        selecting = "; CUDA_VISIBLE_DEVICES selects one for a program" if by_cuda else ""
+        yield AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3)
+    for text in report.notes:
+        yield AnswerLine(text, "yellow", rank=1)
+    for driver, names in report.by_driver.items():
+        yield AnswerLine(f"with driver {driver} or newer: {', '.join(names)}", rank=4)
+    for system, names in report.by_system.items():
+        yield AnswerLine(f"on {system}: {', '.join(names)}", rank=3)
+    if report.served:
+        yield from _missing_lines(report)
+    if report.newer and report.choice:
+        again = command("pick", *sys.argv[2:], "--torch", report.newer)
+        yield AnswerLine(f"newer torch, and what it lacks: {again}", rank=5, wrap=False)
+    if report.no_tools:
+        text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
+        yield AnswerLine(text, "yellow", rank=2)
+
+
+def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+    several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
+    first, last = chosen == report.choice[0], chosen == report.choice[-1]
+    also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
+    words = [f"torch {chosen.torch}"] * bool(chosen.torch) + [f"also {also}"] * bool(also)
+    release = f" ({'; '.join(words)})" if words else ""
+    conditions = f"provided that {'; '.join(chosen.assumptions)}" if chosen.assumptions else ""
+    heading = f"build of {report.matrix}" if report.matrix else "own build"
+    headline = f"{heading}{several}: {chosen.name}{release}"
+    yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
+    if chosen.idle:
+        yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow", rank=1)
+    if chosen.reasons:
+        yield AnswerLine(f"  {'; '.join(chosen.reasons)}", rank=2)
+    if conditions and first:
+        yield AnswerLine(f"  {conditions}", "yellow", rank=1)
+    for text in chosen.audit:
+        yield AnswerLine(f"  audit: {text}", "yellow", rank=1)
+    if not last:
+        return
+    wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
+    if wheel and first:
+        size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
+        others = counted(wheel.unused, "other GPU architecture")
+        yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
+    if report.bundled:
+        yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
+    each = "" if first else ", each"
+    yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
+    second = bool(chosen.idle and report.create)  # another build would use the GPU
+    commands = {
+        name: text
+        for row in report.choice
+        for name, text in row.commands.items()
+        if everything or name not in ("nix", "flox")
+    }
+    yield from _commands(commands, rank=4 if second else 0)
+
+
+def why_missing(report: PickReport) -> Iterator[str]:
+    """Yield what is not served and why, and what would suit and cannot be built."""
+    yield from report.missing
+    yield from (f"nearest: {row.name}: {row.why}" for row in report.nearest)
+    yield from (f"{row.name} cannot be built: {row.why}" for row in report.impossible)
+
+
+def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
+    """Yield what is not served, the nearest builds, and what to make."""
+    for text in why_missing(report):
+        yield AnswerLine(text, "yellow", rank=1)
+    better = "would be compiled for this GPU" if report.served else "would run here"
+    for wanted in report.create:
+        yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
+        if wanted.assumptions:
+            yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
+        yield AnswerLine(f"  to build: {wanted.cost}", rank=3)
+        if wanted.file:
+            then = command("apply", workspace=Path(wanted.file).parent)
+            add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
+            yield AnswerLine(add)
+    for wanted in report.create[:1]:
+        yield from _commands(wanted.commands, rank=2 if wanted.file else 0)
+
+
+def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+    for wheel in report.wheels:
+        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
+        texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
+        alone = len(report.wheels) == 1 and not wheel.idle
+        texts += ["one for all GPUs"] if len(report.choice) > 1 and alone else []
+        about = "; ".join((*wheel.drawbacks, *texts))
+        headline = f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'})"
+        yield AnswerLine(f"{headline}: {about}" if about else headline, "bold")
+        if everything and wheel.unproved:
+            yield AnswerLine(f"  {wheel.unproved}", "yellow")
+        yield from _commands({"pip": wheel.pip})
+        if wheel.other:
+            known = bool(report.host.driver and wheel.other.driver)
+            yield AnswerLine(f"  {other_wheel(wheel.other)}", rank=3 if known else 0, wrap=False)
+
+
+def other_wheel(other: OtherWheel) -> str:
+    """When another wheel is the one to install, and the command."""
+    when = f"with driver {other.driver} or newer" if other.driver else "the newest that uses it"
+    return f"{when}: {other.pip}"
+
+
+def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
+    for label, text in commands.items():
+        yield AnswerLine("\n".join(command_lines({label: text})), rank=rank, wrap=False)
