@@ -408,17 +408,6 @@ def test_the_folder_of_the_run_time_tells_the_minor_release_of_cuda(tmp_path: Pa
     assert "wrong" not in statuses(judged(tmp_path, "torchvision-python313-cuda12_8-sm120-avx2"), "cuda")
 
 
-@pytest.mark.parametrize(
-    ("place", "noted"), [("/home/me/nix/store/" + "0" * 32 + "-x-lib", False), ("/home/me/x", True)]
-)
-def test_a_place_of_the_builder_is_noted_and_a_store_that_lies_there_is_not(
-    place: str, noted: bool, tmp_path: Path
-) -> None:
-    (tmp_path / "_C.so").write_bytes(linked("libcudart.so.12", runpath=place))
-    checks = verify(tmp_path / "_C.so", None, CATALOG).checks
-    assert any(place in check.text for check in checks) == noted
-
-
 def test_a_run_time_of_another_cuda_than_version_py_says_is_wrong(tmp_path: Path) -> None:
     path = site(tmp_path, {"torch/lib/libtorch_cuda.so": linked("libcudart.so.12")})
     assert "wrong" in statuses(judged(path, "pytorch-python313-cuda13_0-sm120-avx2"), "cuda")

@@ -18,8 +18,6 @@ import pytest
 from tests.anybody import weakened
 from tests.building.conftest import CELL, MINI, Place, title
 from tests.cli.conftest import Call
-from torchsmith.building.plan import Resources
-from torchsmith.building.start import BuildSpec, resumed
 from torchsmith.core.state import state_folder
 from torchsmith.publishing.verified import why_unverified
 from torchsmith.record import open_record
@@ -123,28 +121,10 @@ def test_kill_minus_nine_loses_nothing_and_repeats_nothing(place: Place, own_sto
     assert "killed" in call(*place.words("runs")).out
     done_before = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
     assert any("magma" in name for name in done_before)
-    resumed = call(*place.words("build", "--resume"))
+    resumed = call(*place.words("build"))
     assert resumed.code == 0, resumed.err
     again = [row.name for row in open_record(place.root).jobs(2)]
     assert not set(done_before) & set(again)
-    assert call(*place.words("build", "--resume")).error == "empty"
-
-
-def test_resuming_keeps_every_option_and_takes_new_ones(tmp_path: Path) -> None:
-    record = open_record(tmp_path)
-    asked = BuildSpec(
-        selectors=("sm90",),
-        trees={"default": tmp_path},
-        resources=Resources(2, None, 3.5),
-        cache="file:///c",
-        sign=tmp_path / "key",
-        local=True,
-        keep_going=False,
-        timeout=60,
-    )
-    run = record.start_run("nix", asked.selectors, asked.options())
-    record.end_run(run, "failed")
-    assert resumed(record) == asked
 
 
 @pytest.mark.parametrize(
@@ -184,7 +164,7 @@ def test_two_runs_of_one_workspace_exclude_each_other(place: Place, own_store: P
     child.wait()
     row = open_record(place.root).runs(1)[0]
     assert row.state == "stopped"
-    assert "torchsmith build --resume -w" in call(*place.words("runs")).err
+    assert "torchsmith build -w" in call(*place.words("runs")).err
 
 
 def served(cache: Path) -> str:
@@ -247,7 +227,6 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
         (("build", "--cache", "https://me:secret@example.invalid"), "invalid", "netrc"),
         (("build", "--sign", "/none"), "cannot-read", "/none"),
         (("build", "--jobs", "0"), "conflict", "[[builder]]"),
-        (("build", "--resume"), "empty", "torchsmith runs"),
         (("runs", "log", "nothing"), "not-found", "nothing"),
         (("diagnose", "/none"), "not-found", "/none"),
     ],
@@ -274,7 +253,7 @@ def test_verbs_that_change_no_recipe_work_in_a_workspace_that_nobody_may_write(
     words: list[str], place: Place, nix_here: Path
 ) -> None:
     record = open_record(place.root)
-    record.end_run(record.start_run("nix", [], {}), "done")
+    record.end_run(record.start_run("nix", []), "done")
     record.close()
     subprocess.run(["chmod", "-R", "a-w", place.root], check=True)
     try:

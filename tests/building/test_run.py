@@ -96,7 +96,7 @@ def go(
             Limits({X86: slots}, slots, 8, 20.0),
         ),
         retries=Retries(backoff=(0.0,)),
-        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", heard),
+        recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", heard),
         backend=backend,
         errors=builtin_catalog().errors.values(),
         keep_going=keep_going,
@@ -159,7 +159,7 @@ def test_what_needs_a_failed_job_is_not_tried_and_the_rest_is(tmp_path: Path) ->
     finished, record, _ = go([job("a"), job("b"), job("c", "a"), job("d", "c")], tmp_path, backend)
     assert (finished.state, finished.done, finished.skipped) == ("failed", ("b",), ("c", "d"))
     assert [row.error for row in record.jobs(1) if row.name == "d"] == ["needs a, which failed"]
-    assert record.unfinished() is not None
+    assert record.runs(1)[0].state != "done"
 
 
 def test_an_interrupt_does_not_wait_for_a_look_at_a_build(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ class Slow(Clock):
 def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: Path) -> None:
     record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
-    clock, number = Slow(), record.start_run("scripted", [], {})
+    clock, number = Slow(), record.start_run("scripted", [])
     run = Run(
         jobs=JobQueue([job("a")], {"a": Expected(60, 1, 1, 1, "a guess")}, Limits({X86: 1}, 1, 8, 20.0)),
         retries=Retries(clock),
@@ -296,13 +296,13 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
     run = Run(
         jobs=JobQueue([], {}, Limits({}, 1, 8)),
         retries=Retries(),
-        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", lambda _: None),
+        recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", lambda _: None),
         backend=Scripted(),
         errors=(),
         broken=1,
     )
     assert run.go().state == "failed"
-    assert record.unfinished() is not None
+    assert record.runs(1)[0].state != "done"
 
 
 def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
     run = Run(
         jobs=JobQueue([job("a"), job("b", "a")], costs, Limits({X86: 1}, 1, 8, 20.0)),
         retries=Retries(),
-        recorder=Recorder(record, record.start_run("scripted", [], {}), tmp_path / "logs", events.append),
+        recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", events.append),
         backend=backend,
         errors=(),
     )

@@ -75,7 +75,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     words = ("diagnose", NAME, "--json", "-w", str(place))
     assert call(*words).code == 2
     record = open_record(place)
-    run = record.start_run("nix", (), {})
+    run = record.start_run("nix", ())
     record.add_jobs(
         [
             JobRow(
@@ -97,7 +97,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
     told = json.loads(call(*words).out)
     assert (told["format"], told["entry"]) == (3, "out-of-memory")
     record = open_record(place)
-    later = record.start_run("nix", (), {})
+    later = record.start_run("nix", ())
     (row,) = record.jobs(run)
     below = {"run": later, "state": "waiting", "attempts": 0}
     record.add_jobs(

@@ -155,7 +155,7 @@ def test_log_prints_no_file_but_the_workspace_s_own(
     (logs / "link.log").symlink_to(secret)
     paths = {"absolute": secret, "upwards": logs / "../../../secret", "link": logs / "link.log"}
     record = open_record(place.root)
-    number = record.start_run("nix", (), {})
+    number = record.start_run("nix", ())
     record.add_jobs(
         [
             JobRow(

@@ -22,7 +22,7 @@ def test_status_says_which_results_the_store_no_longer_has(
     there, gone = tmp_path / "there", tmp_path / "gone"
     there.mkdir()
     record = open_record(place.root)
-    number = record.start_run("nix", (), {})
+    number = record.start_run("nix", ())
     about = {"package": "pytorch", "gpu": True, "system": "x", "targets": ()}
     record.add_jobs(
         JobRow(run=number, key=name, name=name, state="done", attempts=1, outputs=(str(path),), **about)  # type: ignore[arg-type]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,17 +11,13 @@ from tests.nix.test_graph import drv
 from tests.recipe.conftest import PLAN, Make, make  # noqa: F401
 from torchsmith.building.jobs import jobs_of
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.console import write_stderr
 from torchsmith.nix.derivation import read_drv
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.targets import foreign_targets, gpu_targets
 from torchsmith.nix.tool import Nix
 from torchsmith.record.estimate import expect
-from torchsmith.verbs.plan import ChangeReport, print_changes
-from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import recipes_in
-from torchsmith.workspace.write import narrowed_gpus
 
 GENCODE = "-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_121,code=compute_121"
 
@@ -139,21 +133,3 @@ def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_ow
     torch = drv("pytorch210", magma, glibc, source)
     graph = Graph({one.path: one for one in (glibc, cudart, magma, source, torch)}, {"torch": torch.path})
     assert graph.own(builtin_catalog()) == {cudart.path, magma.path, torch.path}
-
-
-def test_generate_says_what_naming_the_gpu_to_nixpkgs_costs(capsys: pytest.CaptureFixture[str]) -> None:
-    line = '      cudaCapabilities = [ "9.0" ]; # MAGMA, NCCL and all else below torch for this GPU alone\n'
-    ours = [
-        Change("rewrite", f"a{at}.nix", before="{ }\n", after=text, recipe=True)
-        for at, text in enumerate([line, line, line.replace("9.0", "12.0")])
-    ]
-    gpus = narrowed_gpus(ours)
-    assert gpus == ['"9.0"', '"9.0"', '"12.0"']
-    print_changes(ChangeReport(Path(), True, (), narrowed=gpus), write_stderr)
-    told = " ".join(capsys.readouterr().err.split())
-    assert "3 recipes" in told
-    assert "each of 2 GPUs" in told
-    assert 'narrow = "torch"' in told
-    assert not narrowed_gpus([Change("rewrite", "b.nix", before=line, after=line, recipe=True)])
-    assert not narrowed_gpus([Change("create", "b.nix", after=line, recipe=True)])
-    assert not narrowed_gpus([replace(change, skipped=True) for change in ours])  # they need --adopt

@@ -43,22 +43,15 @@ def record(tmp_path: Path) -> Record:
 
 
 def test_a_run_that_was_killed_is_found_with_what_it_was_asked_for(record: Record, tmp_path: Path) -> None:
-    run = record.start_run("nix", ["sm120"], {"jobs": "2"})
+    run = record.start_run("nix", ["sm120"])
     record.add_jobs([job(run, "a"), job(run, "b")])
     record.job_started(run, "k-a", 8)
     record.close()
     again = open_record(tmp_path)
-    left = again.unfinished()
-    assert left is not None
-    assert (left.selection, left.options) == (("sm120",), {"jobs": "2"})
-    again.start_run("nix", [], {})
+    [last] = again.runs()
+    assert (last.selection, last.state) == (("sm120",), "running")
+    again.start_run("nix", [])
     assert [row.state for row in again.jobs(run)] == ["lost", "waiting"]
-
-
-def test_a_run_that_is_done_leaves_nothing_to_resume(record: Record) -> None:
-    run = record.start_run("nix", [], {})
-    record.end_run(run, "done")
-    assert record.unfinished() is None
 
 
 def test_killing_the_writer_at_any_moment_leaves_a_record_that_opens(tmp_path: Path) -> None:
@@ -66,7 +59,7 @@ def test_killing_the_writer_at_any_moment_leaves_a_record_that_opens(tmp_path: P
         "import sys; from pathlib import Path; from torchsmith.record import *\n"
         "r = open_record(Path(sys.argv[1])); print('open', flush=True)\n"
         "while True:\n"
-        "    n = r.start_run('nix', ['x' * 500], {}); r.end_run(n, 'done')\n"
+        "    n = r.start_run('nix', ['x' * 500]); r.end_run(n, 'done')\n"
     )
     for delay in (0.02, 0.1, 0.2):
         child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
@@ -94,7 +87,7 @@ def test_a_record_of_a_newer_torchsmith_is_refused_and_left_alone(record: Record
 
 
 def test_history_shows_the_newest_first_and_one_job_alone(record: Record) -> None:
-    run = record.start_run("nix", [], {})
+    run = record.start_run("nix", [])
     record.add_jobs([job(run, "a"), job(run, "b")])
     for name, state in (("a", "done"), ("b", "failed")):
         record.job_started(run, f"k-{name}", 4)
@@ -178,7 +171,7 @@ def test_reading_touches_no_file_and_needs_none(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(record: Record) -> None:
-    run = record.start_run("nix", [], {})
+    run = record.start_run("nix", [])
     pages = record._execute("pragma page_count")[0][0]
     record._execute(f"pragma max_page_count = {pages}")
     with pytest.raises(Problem) as caught:
@@ -191,7 +184,7 @@ def test_a_full_disk_is_a_problem_with_its_place_and_leaves_the_record_whole(rec
 
 
 def test_bit_rot_is_a_problem_whose_hint_keeps_the_history(record: Record, tmp_path: Path) -> None:
-    run = record.start_run("nix", [], {})
+    run = record.start_run("nix", [])
     record.add_jobs([job(run, f"job-{number}") for number in range(200)])
     record._execute("pragma wal_checkpoint(truncate)")
     record.close()
@@ -216,7 +209,7 @@ class Backwards(Clock):
 
 def test_a_clock_that_goes_back_gives_no_negative_hours(tmp_path: Path) -> None:
     record = open_record(tmp_path, Backwards())
-    run = record.start_run("nix", [], {})
+    run = record.start_run("nix", [])
     record.add_jobs([job(run, "a")])
     record.job_started(run, "k-a", 8)
     record.job_ended(run, "k-a", Attempt(state="done"))
@@ -245,7 +238,7 @@ def test_the_last_build_is_the_one_written_down_last_whatever_the_clock_says(tmp
 )
 def test_a_damaged_value_is_told_with_its_place_and_hint(column: str, value: object, tmp_path: Path) -> None:
     record = open_record(tmp_path)
-    run = record.start_run("nix", [], {})
+    run = record.start_run("nix", [])
     record.add_jobs([job(run, "a")])
     record._execute("pragma ignore_check_constraints = true")
     record._execute(f"update jobs set {column} = ?", (value,))

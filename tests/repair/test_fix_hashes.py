@@ -124,7 +124,7 @@ def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
     before, after = FOREIGN.splitlines(), recipe.read_text().splitlines()
     assert [n for n, (a, b) in enumerate(zip(before, after, strict=True), 1) if a != b] == [4, 5, 6]
     assert 'repo = "audio"; rev = "v1"; hash = "sha256-' in after[4]
-    assert len(after[5]) == len(before[5]), "base 32 stays base 32"
+    assert 'sha256 = "sha256-' in after[5], "whatever it was spelled like"
 
 
 def test_a_repository_needs_no_workspace(

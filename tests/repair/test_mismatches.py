@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from torchsmith.core.process import run
 from torchsmith.core.toml_edit import set_string
-from torchsmith.nix.hashes import PLACEHOLDER, is_placeholder, read_mismatches, respell, spelling, to_sri
+from torchsmith.nix.hashes import PLACEHOLDER, is_placeholder, read_mismatches, to_base32, to_sri
 from torchsmith.repair.fix_hashes import suspicion
 
 OLD = "sha256-" + base64.b64encode(bytes(range(32))).decode()
@@ -22,16 +22,14 @@ DRV = "/nix/store/9krlzvny65gdc8s7kpb6lkx8cd02c25b-source.drv"
 @given(st.binary(min_size=32, max_size=32))
 def test_every_spelling_means_the_same_hash(raw: bytes) -> None:
     sri = "sha256-" + base64.b64encode(raw).decode()
-    for like in ("0" * 52, "f" * 64, OLD, "sha256:" + "0" * 52):
-        other = respell(sri, like)
-        assert spelling(other) == spelling(like)
+    for other in (to_base32(raw), raw.hex(), sri, f"sha256:{to_base32(raw)}"):
         assert to_sri(other) == sri
 
 
 @pytest.mark.needs("nix")
 def test_nix_spells_base_32_as_we_do() -> None:
     done = run(["nix-hash", "--type", "sha256", "--to-base32", bytes(range(32)).hex()])
-    assert done.stdout.strip() == respell(OLD, "0" * 52)
+    assert done.stdout.strip() == to_base32(bytes(range(32)))
 
 
 ZERO_512 = "sha512-" + base64.b64encode(bytes(64)).decode()
@@ -50,8 +48,8 @@ def test_placeholders_ask_to_be_told(text: str) -> None:
     [
         OLD,
         REAL_512,
-        respell(REAL_512, "0" * 103),
-        respell(REAL_512, "sha512:" + "f" * 128),
+        to_base32(bytes(range(64))),
+        f"sha512:{bytes(range(64)).hex()}",
         OLD[:-2],
         "f" * 40,
     ],
@@ -63,7 +61,7 @@ def test_a_hash_of_any_algorithm_is_a_statement_even_when_damaged(text: str) -> 
 @pytest.mark.needs("nix")
 def test_nix_spells_a_sha_512_as_we_do() -> None:
     done = run(["nix-hash", "--type", "sha512", "--to-base32", bytes(range(64)).hex()])
-    assert done.stdout.strip() == respell(REAL_512, "0" * 103)
+    assert done.stdout.strip() == to_base32(bytes(range(64)))
     assert to_sri(f"sha512:{done.stdout.strip()}") == REAL_512
 
 
@@ -93,7 +91,7 @@ def test_a_mismatch_is_read_in_every_wording(text: str) -> None:
 
 
 def test_a_tarball_that_is_fetched_while_evaluating_is_read_too() -> None:
-    old, new = respell(OLD, "0" * 52), respell(NEW, "0" * 52)
+    old, new = to_base32(bytes(range(32))), to_base32(bytes(range(1, 33)))
     text = (
         "error: hash mismatch in file downloaded from 'https://example.invalid/x.tar.gz':\n"
         f"         specified: sha256:{old}\n         got:       sha256:{new}"

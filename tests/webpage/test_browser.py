@@ -32,7 +32,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.parent.mkdir(parents=True)
     log.write_text("ninja: [7/9]\nc++: fatal error: Killed signal terminated program\n")
     record = open_record(folder)
-    run = record.start_run("nix", (), {})
+    run = record.start_run("nix", ())
     names = (FAILED, FAILED.replace("sm90", "sm89"))
     record.add_jobs(
         JobRow(

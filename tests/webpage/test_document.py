@@ -98,7 +98,7 @@ def job(name: str, log: Path) -> JobRow:
 
 def record_of(folder: Path, log: Path, *attempts: Attempt) -> None:
     record = open_record(folder)
-    run = record.start_run("nix", (), {})
+    run = record.start_run("nix", ())
     record.add_jobs([job(FIRST, log)])
     record.job_started(run, f"/nix/store/x-{FIRST}.drv", 2)
     for attempt in attempts:
@@ -167,7 +167,7 @@ def test_a_recipe_that_failed_and_was_restored_shows_its_earlier_build(builds: P
             VerificationRow(output=output, name=FIRST, ok=True, derivation="/nix/store/x.drv")
         )
         recipe(builds).write_text(right.replace("2.10.0", "2.10.1"))
-        run = record.start_run("nix", (), {})
+        run = record.start_run("nix", ())
         failed = JobRow(
             run=run, key="/nix/store/y.drv", name=FIRST, package="torch", gpu=True, system="x86_64-linux",
             targets=(), state="waiting",

@@ -48,7 +48,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.parent.mkdir(parents=True)
     log.write_text("\n".join(BAD))
     record = open_record(root)
-    run = record.start_run(BAD[0], BAD[:2], {})
+    run = record.start_run(BAD[0], BAD[:2])
     for number, words in enumerate((*BAD, good)):
         job = JobRow(
             run=run, key=f"{words}{number}.drv", name=words, package="torch", gpu=True, system="x86_64-linux",

@@ -126,7 +126,6 @@ class CpuCode:
     """The features that the CPU code of a library, or of several, needs."""
 
     machine: ElfMachine
-    stripped: bool
     complete: bool  # every function was read
     own: Tally  # of its own functions outside dispatch
     unnamed: Tally  # of code without names
@@ -200,7 +199,6 @@ class _CodeScan:
                 self._count(self.unnamed, at, min(size, MOST_UNNAMED))
         return CpuCode(
             machine=self.elf.machine,
-            stripped=self.functions.stripped,
             complete=self.complete,
             own=self.own,
             unnamed=self.unnamed,

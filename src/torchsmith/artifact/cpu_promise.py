@@ -33,7 +33,6 @@ def combined(build: Inspection) -> CpuCode | None:
         unnamed.join(code.unnamed)
     return CpuCode(
         machine=build.machine,
-        stripped=any(code.stripped for code in codes),
         complete=all(code.complete for code in codes),
         own=own,
         unnamed=unnamed,

@@ -42,7 +42,6 @@ LOADER_PLACES = tuple(
     for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
     for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
 )
-BUILD_PLACES = ("/build/", "/tmp/", "/home/", "/root/")
 STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store is
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 
@@ -93,7 +92,6 @@ class Inspection:
     toolkits: list[StatedToolkit]
     pythons: list[PythonBuild]
     needs: list[Need]
-    strange_paths: list[str]
     other_bytes: int
     faults: list[str]
     remarks: list[str] = field(default_factory=list)  # what was left out
@@ -345,12 +343,6 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         toolkits=toolkits_of(contents.texts, (library.links for library in libraries), contents.owners),
         pythons=pythons_of([library.name for library in libraries], contents.texts),
         needs=needs_of(own, names, installed=not wheel, local=local),
-        strange_paths=[
-            f"{library.name} looks for libraries in {path}"
-            for library in own
-            for path in library.links.runpath
-            if path.startswith(BUILD_PLACES) and not STORE_PATH.search(path)
-        ],
         other_bytes=contents.other_bytes,
         faults=contents.faults,
         remarks=contents.remarks,

@@ -26,7 +26,6 @@ START = "import sys; path = sys.argv[1]; exec(compile(open(path).read(), path, '
 MOST_STDOUT = 8 << 20  # bytes that are kept from the beginning
 MOST_STDERR = 64 << 10  # bytes that are kept from the end
 STDERR_TAIL = 2000  # characters
-NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 StepOutcome = Literal["passed", "failed", "skipped"]
 
@@ -316,29 +315,3 @@ def _right_gpu(gpu: Device, variant: Variant, target: Cuda, catalog: Catalog) ->
     if entry and isinstance(gpu_code_runs("cubin", GpuTarget(target.sm), built_for, entry), Runs):
         return StepResult(step, "passed", f"{what}, which runs {target.sm} code; {better} is made for it")
     return StepResult(step, "failed", f"{what}, the build is for {target.sm}", f"use {better}")
-
-
-def junit(test: SmokeTest) -> str:
-    """The results as JUnit XML, which every CI system can show; failed and skipped steps are distinct."""
-    from xml.etree import ElementTree  # slow to import, and seldom used
-
-    results = test.results
-    suite = ElementTree.Element(
-        "testsuite",
-        name=test.variant or test.path,
-        tests=str(len(results)),
-        failures=str(sum(result.outcome == "failed" for result in results)),
-        skipped=str(sum(result.outcome == "skipped" for result in results)),
-        time=f"{sum(result.seconds for result in results):.3f}",
-    )
-    for result in results:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="torchsmith.test", name=result.step, time=f"{result.seconds:.3f}"
-        )
-        text = NOT_XML.sub("�", f"{result.detail}\n{result.hint}".strip())
-        if result.outcome == "failed":
-            ElementTree.SubElement(case, "failure", message=text.splitlines()[0] if text else "").text = text
-        elif result.outcome == "skipped":
-            ElementTree.SubElement(case, "skipped", message=text)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -246,8 +246,6 @@ def _libraries(build: Inspection) -> Iterator[Check]:
     if machines:
         text = f"the machine that runs it must have {', '.join(machines)}"
         yield Check("libraries", "note", text, "it uses libraries of the machine that built it")
-    for text in build.strange_paths:
-        yield Check("libraries", "note", text, "a place of the machine that built it")
     if build.needs and not missing and not machines:
         yield Check("libraries", "right", f"all needed shared libraries are found ({len(build.needs)})")
 

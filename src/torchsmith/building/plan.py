@@ -83,14 +83,6 @@ class Resources:
     cores: int | None = None
     memory_gb: float | None = None
 
-    def over(self, jobs: int | None, cores: int | None, memory_gb: float | None) -> Resources:
-        """These, unless others are given."""
-        return Resources(
-            self.jobs if jobs is None else jobs,
-            self.cores if cores is None else cores,
-            self.memory_gb if memory_gb is None else memory_gb,
-        )
-
 
 def plan_with_nix(
     nix: Nix,

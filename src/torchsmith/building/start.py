@@ -1,4 +1,4 @@
-"""`build` as a whole: open the workspace, plan, check, run; and how an interrupted run resumes."""
+"""`build` as a whole: open the workspace, plan, check, run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from torchsmith.building.retries import Retries
 from torchsmith.building.run import Run
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import exclusive
-from torchsmith.core.problem import Conflict, Empty, Invalid, MissingRequirement
+from torchsmith.core.problem import Conflict, Invalid, MissingRequirement
 from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, Listener
 from torchsmith.nix.graph import Graph
@@ -68,7 +68,7 @@ IMPATIENT = (("download-attempts", "1"), ("connect-timeout", "3"))
 
 @dataclass(frozen=True)
 class BuildSpec:
-    """What a run is to do, as the record keeps it for --resume."""
+    """What a run is to do."""
 
     selectors: tuple[str, ...] = ()
     backend: BackendName = "nix"
@@ -83,27 +83,6 @@ class BuildSpec:
     verify: bool = False  # each build, also those that were there
     rehearse: bool = False  # compile a sample of each in place of all
     small: bool = False  # nixpkgs is our sample: a build needs far less than estimates
-
-    def options(self) -> dict[str, str]:
-        """What --resume needs to continue in the same way; nothing here is secret."""
-        trees = {rev: path.resolve() for rev, path in self.trees.items()}
-        resolved = replace(self, trees=trees, sign=self.sign.resolve() if self.sign else None)
-        return {"spec": msgspec.json.encode(resolved, enc_hook=str).decode()}
-
-
-def resumed(record: Record) -> BuildSpec:
-    """The spec of the last run, if it left something undone. Raises Empty, Invalid."""
-    last = record.unfinished()
-    if last is None:
-        raise Empty("there is nothing to resume", hint="torchsmith runs shows the last run")
-    try:
-        text = last.options["spec"]
-        return msgspec.json.decode(text, type=BuildSpec, dec_hook=lambda kind, value: kind(value))
-    except (KeyError, msgspec.MsgspecError) as error:
-        raise Invalid(
-            "the last run was started by another torchsmith, which wrote its options in another way",
-            hint="name the recipes and options again: what is built is not built again",
-        ) from error
 
 
 @contextmanager
@@ -174,7 +153,7 @@ class Prepared:
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
             post_build = PostBuild(self.verifier, copier)
             present = self._take_present(post_build, on_event)
-            number = self.record.start_run(request.backend, request.selectors, request.options())
+            number = self.record.start_run(request.backend, request.selectors)
             finished = Run(
                 jobs=JobQueue(self.plan.jobs, self.plan.expected, self.limits()),
                 retries=Retries(),

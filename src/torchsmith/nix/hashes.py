@@ -6,13 +6,11 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # Nix' base 32 leaves out e, o, t and u
 SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
 FEWEST_LETTERS = 20  # of a damaged hash; a shorter text, such as TODO, is a placeholder
 PLACEHOLDER = "sha256-" + base64.b64encode(bytes(SIZES["sha256"])).decode()
-Spelling = Literal["sri", "base32", "hex"]
 # Nix 2.8 and 2.26 word it alike; newer ones put a likely URL between, a remote build its name before lines.
 FIXED = re.compile(
     r"hash mismatch in fixed-output derivation '(?P<drv>[^']+)':\s*(?:likely URL: \S+\s+)?"
@@ -55,7 +53,6 @@ class Digest:
 
     algorithm: str
     raw: bytes
-    spelling: Spelling = "sri"
 
     @property
     def sri(self) -> str:
@@ -66,13 +63,12 @@ def parse_hash(text: str) -> Digest | None:
     """A hash in any spelling; None for text that is none. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
-    dashed = named is not None and named[2] == "-"  # as in SRI
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
         size = SIZES[algorithm]
         if re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):
-            return Digest(algorithm, _from_base32(bare, size), "sri" if dashed else "base32")
+            return Digest(algorithm, _from_base32(bare, size))
         if re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare):
-            return Digest(algorithm, bytes.fromhex(bare), "sri" if dashed else "hex")
+            return Digest(algorithm, bytes.fromhex(bare))
         try:
             raw = base64.b64decode(bare, validate=True)
         except binascii.Error:
@@ -82,31 +78,10 @@ def parse_hash(text: str) -> Digest | None:
     return None
 
 
-def spelling(text: str) -> Spelling:
-    """How a hash is written; text that is none counts as SRI, the spelling to write."""
-    digest = parse_hash(text)
-    return digest.spelling if digest else "sri"
-
-
 def to_sri(text: str) -> str:
     """Any spelling as SRI; empty and malformed text as the placeholder that Nix takes it for."""
     digest = parse_hash(text)
     return digest.sri if digest else PLACEHOLDER
-
-
-def respell(sri: str, like: str) -> str:
-    """An SRI hash in the spelling of another hash."""
-    digest = parse_hash(sri)
-    if digest is None:
-        return sri
-    prefix = f"{digest.algorithm}:" if re.match(r"\w+:", like) else ""
-    match spelling(like):
-        case "base32":
-            return prefix + _to_base32(digest.raw)
-        case "hex":
-            return prefix + digest.raw.hex()
-        case _:
-            return sri
 
 
 def is_placeholder(text: str) -> bool:
@@ -126,6 +101,7 @@ def _from_base32(text: str, size: int) -> bytes:
     return (number & ((1 << size * 8) - 1)).to_bytes(size, "little")
 
 
-def _to_base32(raw: bytes) -> str:
+def to_base32(raw: bytes) -> str:
+    """Bytes in Nix' base 32."""
     number = int.from_bytes(raw, "little")
     return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(_base32_length(len(raw)))))

@@ -22,11 +22,11 @@ from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
 FILE = "record.sqlite"
-FORMAT = 4
+FORMAT = 5
 SCHEMA = """
 create table runs (
   id integer primary key, started real not null, ended real, state text not null, backend text not null,
-  selection text not null, options text not null, process integer not null
+  selection text not null, process integer not null
 );
 create table jobs (
   run integer not null references runs(id), key text not null, name text not null, package text not null,
@@ -55,7 +55,7 @@ create table published (
   primary key (name, org, revision)
 );
 """
-AS_JSON = frozenset(("selection", "options", "targets", "outputs"))  # columns
+AS_JSON = frozenset(("selection", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
 # Hints by the code of SQLite or of the system.
@@ -173,7 +173,7 @@ class Record:
             raise
         self._execute("commit")
 
-    def start_run(self, backend: str, selection: Sequence[str], options: Mapping[str, str]) -> int:
+    def start_run(self, backend: str, selection: Sequence[str]) -> int:
         """A new run; what an earlier one left running is lost, and says so."""
         with self._transaction():
             self._execute("update runs set state = 'stopped' where state = 'running'")
@@ -184,7 +184,6 @@ class Record:
                 state="running",
                 backend=backend,
                 selection=list(selection),
-                options=dict(options),
                 process=os.getpid(),
             )
             return int(self._execute("select last_insert_rowid()")[0][0])
@@ -222,11 +221,6 @@ class Record:
     def jobs(self, run: int) -> list[JobRow]:
         """The jobs of a run, in the order in which they were planned."""
         return self._all(JobRow, "select * from jobs where run = ? order by rowid", run)
-
-    def unfinished(self) -> RunRow | None:
-        """The last run, if it left something undone."""
-        last = next(iter(self.runs(1)), None)
-        return last if last is not None and last.state != "done" else None
 
     def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
         """Attempts that ended, newest first; of one job if it is named."""

@@ -21,7 +21,6 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState
     backend: str
     selection: tuple[str, ...]
-    options: dict[str, str]
     process: int
 
     @property

@@ -14,7 +14,7 @@ from torchsmith.core.problem import Problem, Where
 from torchsmith.core.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.hashes import is_placeholder, respell, to_sri
+from torchsmith.nix.hashes import is_placeholder, to_sri
 from torchsmith.recipe.read import Edit, Recipe, Span, edited, read_recipe
 from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.open import read_text_as_recipe
@@ -57,10 +57,10 @@ class HashSite:
         return Where(f"{self.file} ({'.'.join(self.path)})")
 
     def changed(self, text: str, sri: str) -> str:
-        """The file's text with another hash, spelled as the old one was."""
+        """The file's text with another hash."""
         if self.span is None:
             return set_string(text, self.path, sri)
-        written = respell(sri, self.value) if self.quoted else f'"{sri}"'
+        written = sri if self.quoted else f'"{sri}"'
         return edited(text.encode(), [Edit(self.span.start, self.span.end, written)])
 
 

@@ -13,7 +13,7 @@ from torchsmith.core.problem import Problem
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.graph import Graph
-from torchsmith.nix.hashes import is_placeholder, parse_hash, respell
+from torchsmith.nix.hashes import is_placeholder, parse_hash, to_base32
 from torchsmith.nix.prepare import EvalJob, Preparation
 from torchsmith.nix.tool import Nix
 from torchsmith.workspace.checkout import RecipeFile
@@ -92,7 +92,7 @@ def _spellings(stated: str) -> Iterator[str]:
         return
     yield digest.raw.hex()
     yield base64.b64encode(digest.raw).decode().rstrip("=")
-    yield respell(digest.sri, "0" * ((len(digest.raw) * 8 - 1) // 5 + 1))
+    yield to_base32(digest.raw)
 
 
 def _texts(tree: Path) -> Iterator[Path]:

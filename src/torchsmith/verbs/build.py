@@ -6,14 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.building.plan import BuildPlan
+from torchsmith.building.plan import BuildPlan, Resources
 from torchsmith.building.report import BuildReport
-from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare, resumed, workspace_record
+from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare, workspace_record
 from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import (
     JSON_LINES,
@@ -30,7 +30,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Refused
+from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted, duration, some_of
 from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Record
@@ -50,13 +50,11 @@ MAX_SHOWN = 6  # results, and recipes above a job that failed
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest(Request):
-    """Which recipes to build, with what, and how far. With `resume` what is given counts over what the last
-    run was asked for."""
+    """Which recipes to build, with what, and how far."""
 
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
-    backend: Annotated[BackendName | None, Option("Build with nix or with flox.")] = None
-    resume: Annotated[bool, Option("Continue the last run; options given here override its own.")] = False
+    backend: Annotated[BackendName, Option("Build with nix or with flox.")] = "nix"
     jobs: Annotated[
         int | None, Option("--jobs", "-j", "Parallel jobs on this machine; 0: remote builders only.", min=0)
     ] = None
@@ -74,27 +72,22 @@ class BuildRequest(Request):
     ] = 0
     verify: Annotated[bool, Option("Verify each result; copy to the cache only what is right.")] = False
 
-    def spec(self, record: Record) -> BuildSpec:
-        """What is to be done, and kept for a later --resume. Raises Conflict for `resume` with recipes."""
-        if not self.resume:
-            before = BuildSpec(selectors=tuple(self.recipes))
-        elif self.recipes:
-            raise Conflict("--resume continues the last run and takes no recipes")
-        else:
-            before = resumed(record)
-        return replace(
-            before,
-            backend=self.backend or before.backend,
-            trees={**before.trees, **read_trees(self.nixpkgs)},
-            small=takes_sample(self.nixpkgs) or before.small,
-            resources=before.resources.over(self.jobs, self.cores, self.memory),
-            cache=self.cache or before.cache,
-            sign=self.sign or before.sign,
-            local=self.local or before.local,
-            keep_going=before.keep_going and not self.fail_fast,
-            timeout=self.timeout or before.timeout,
-            silent_timeout=self.silent_timeout or before.silent_timeout,
-            verify=self.verify or before.verify,
+    @property
+    def spec(self) -> BuildSpec:
+        """What is to be done."""
+        return BuildSpec(
+            selectors=tuple(self.recipes),
+            backend=self.backend,
+            trees=read_trees(self.nixpkgs),
+            small=takes_sample(self.nixpkgs),
+            resources=Resources(self.jobs, self.cores, self.memory),
+            cache=self.cache,
+            sign=self.sign,
+            local=self.local,
+            keep_going=not self.fail_fast,
+            timeout=self.timeout,
+            silent_timeout=self.silent_timeout,
+            verify=self.verify,
         )
 
 
@@ -123,7 +116,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
         reporter.note("" if read_only else finish_stopped(opened.home, "build"))
-        spec = request.spec(record)
+        spec = request.spec
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
             hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
@@ -156,8 +149,8 @@ def run(
 ) -> None:
     """Build the selected recipes, each derivation once, the longest chains first.
 
-    What is in the store or in a binary cache is not built again. A killed run can be continued with
-    [bold]--resume[/bold]. The exit code is 1 when something failed, 3 when memory, disk or builders do not
+    What is in the store or in a binary cache is not built again: after a kill or a failure, call it again to
+    build what remains. The exit code is 1 when something failed, 3 when memory, disk or builders do not
     suffice or only downloads failed.
     """
     if dry_run:
@@ -181,9 +174,7 @@ def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
         print_plan(plan)
     if plan.problem is not None:
         raise plan.problem
-    resume = ("--resume",) if request.resume else ()
-    arguments = ("build", *resume, *request.recipes)
-    next_step(*arguments, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    next_step("build", *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
     exit_if(plan.exit)
 
 
@@ -274,7 +265,7 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
     if report.results:
         _print_results(report.results, request)
     if report.state == "stopped":
-        write_stderr(f"stopped; {command('build', '--resume', workspace=request.workspace)} resumes it")
+        write_stderr("stopped; the same command builds what remains")
 
 
 def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:

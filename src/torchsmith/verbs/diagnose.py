@@ -61,7 +61,7 @@ def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
     answer(diagnosis, print_diagnosis, as_json=json)
     exit_if(not diagnosis.entry)
     if is_name(request.log) and str(request.log) != "sample":
-        next_step("build", "--resume", workspace=request.workspace, why="once it is fixed")
+        next_step("runs", workspace=request.workspace, why="shows the command that builds what remains")
 
 
 POLICIES = {

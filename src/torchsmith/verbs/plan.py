@@ -24,7 +24,7 @@ from torchsmith.cli.console import (
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.text import counted, grouped, printable, some_of
+from torchsmith.core.text import grouped, printable, some_of
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit
 
@@ -82,13 +82,11 @@ class PlanRequest(Request):
     def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
         """The plan of the workspace, and the report of it."""
         from torchsmith.edit.plan import plan_workspace
-        from torchsmith.workspace.write import narrowed_gpus
 
         plan = plan_workspace(
             self.workspace, self.profile, only=self.only, adopt=self.adopt, pages=self.pages
         )
-        narrowed = narrowed_gpus(plan.changes)
-        return plan, ChangeReport(plan.workspace.home, False, plan.changes, narrowed=narrowed)
+        return plan, ChangeReport(plan.workspace.home, False, plan.changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +107,6 @@ class ChangeReport(msgspec.Struct, frozen=True):
     written: bool
     changes: Sequence[Change]
     commits: Sequence[Commit] = ()
-    narrowed: Sequence[str] = ()  # the GPU of each recipe that passes it to nixpkgs now and did not before
     unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
@@ -205,7 +202,6 @@ def print_changes(
                 line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
             if label != "create":
                 line(f"          {_in_common([_why(change) for change in group])}", "dim", hang=0)
-    _print_narrowed(report.narrowed, line)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
     if report.new_repos:
@@ -259,12 +255,3 @@ def _in_common(reasons: Sequence[str]) -> str:
         return " ".join(start).rstrip(":;,")
     ends = zip(*(reversed(line) for line in words), strict=False)
     return " ".join([same[0] for same in takewhile(lambda same: len(set(same)) == 1, ends)][::-1])
-
-
-def _print_narrowed(gpus: Sequence[str], line: Printer) -> None:
-    """Print what it costs that recipes pass their GPU to nixpkgs now: every derivation changes."""
-    if gpus:
-        again = f"MAGMA, NCCL and OpenCV are built again, once for each of {counted(len(set(gpus)), 'GPU')}"
-        line(f"{counted(len(gpus), 'recipe')} now for one GPU each: {again}", "yellow")
-        hint = 'narrow = "torch" in torchsmith.toml leaves those as they were; torchsmith impact lists all'
-        line(hint, "yellow")

@@ -125,7 +125,7 @@ def _print_run(report: RunsReport, workspace: Path | None) -> None:
     counts = Counter(job.state for job in jobs)
     write(", ".join(f"{count} {state}" for state, count in counts.items()))
     if report.state not in ("done", "running"):
-        next_step("build", "--resume", workspace=workspace, why="builds what remains")
+        next_step("build", *last.selection, workspace=workspace, why="builds what remains")
     elif missing:
         next_step("build", *last.selection, workspace=workspace, why="builds what is missing again")
 

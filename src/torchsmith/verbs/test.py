@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 from torchsmith.artifact.smoke_test import SmokeTest
-from torchsmith.artifact.smoke_test import junit as junit_xml
 from torchsmith.building.by_name import build_to_run, is_name
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
@@ -18,7 +17,7 @@ from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith test sample --junit results.xml"
+EXAMPLE = "torchsmith test sample"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
@@ -62,7 +61,6 @@ def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noq
 def run(
     *,
     request: TestRequest,
-    junit: Annotated[Path | None, Option("Write the results to this file as JUnit XML.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Run a built package: import it, check versions, compute on the CPU and on every GPU.
@@ -71,10 +69,6 @@ def run(
     skipped, with the reason. The exit code is 1 if a step failed.
     """
     trial = test(request, Terminal())
-    if junit:
-        from torchsmith.core.files import write_atomic
-
-        write_atomic(junit, junit_xml(trial))
     answer(trial, _print_trial, as_json=json)
     exit_if(not trial.ok)
     if is_name(request.path) and open_workspace(request.workspace).settings.org:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,24 +18,12 @@ from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import copies, phase_of
 from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 
-CAPABILITIES = re.compile(r"^ +cudaCapabilities = \[ (\S+) \]; # MAGMA", re.MULTILINE)
 FOR: dict[Phase, str] = {
     "GPU on x86": " for GPUs on x86",
     "GPU on ARM": " for GPUs on ARM",
     "CPU only": " for CPUs",
 }
 DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
-
-
-def narrowed_gpus(changes: Iterable[Change]) -> list[str]:
-    """The GPU of each recipe that is rewritten to pass it to nixpkgs and did not before."""
-    return [
-        named[1]
-        for change in changes
-        if change.recipe and change.kind == "rewrite" and change.pending
-        if not CAPABILITIES.search(change.before or "")
-        if (named := CAPABILITIES.search(change.after or ""))
-    ]
 
 
 def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
