@@ -96,7 +96,6 @@ def test_the_story_of_a_cell_has_its_error_log_and_recipe(open_page: Open, file:
     story = page.locator(".story.open")
     expect(story).to_contain_text("out of memory")
     expect(story.locator("pre.log")).to_contain_text("Killed signal")
-    expect(story).to_contain_text(FAILED.replace("pytorch", "torchaudio"))
     recipe = (builds / f"build-pytorch/.flox/pkgs/{FAILED}.nix").read_text()
     assert story.locator("pre[aria-label=Recipe]").text_content() == recipe
     assert story.locator(".x-k").count() > 5

@@ -257,7 +257,7 @@ def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
 def test_json_holds_the_document(builds: Path, call: Call) -> None:
     generated(builds)
     told = json.loads(call("page", "-w", str(builds), "--json").out)
-    assert told["format"] == 3
+    assert told["format"] == 4
     assert FIRST in {cell["name"] for cell in told["cells"]}
 
 
