@@ -119,11 +119,9 @@ PLANTED = [
     (OVERLAY, "old.buildInputs ++ ", "", "TS810"),
     (FLAKE, "cudaCapabilities", "cudaCapability", "TS811"),
     (FLAKE, "cudaSupport = true; ", 'cudaSupport = true; cudaVersion = "12"; ', "TS811"),
-    (FLAKE, "ps.torch ps", "ps.torch-bin ps", "TS708"),
     (FUNCTION, "[ torchWithCuda ]", "[ torchWithGpu ]", "TS805"),
     (FUNCTION, "= [ torchWithCuda ]", "= = [ torchWithCuda ]", "TS001"),
     (FUNCTION, "sha256-b1sjHVFXdNFDbdtXWSM2KisSRE/8IbzJI4rvzYQ4UMg=", "", "TS901"),
-    (MODULE, "{ cudaSupport = true; }", "{ cudaPackages = final.cudaPackages_12_6; }", "TS310"),
     (MODULE, "pkgs.python3Packages.torch ]", "pkgs.python3Packages.pytorch ]", "TS406"),
     (MODULE, "pyPrev.torch.override", "pyPrev.pytorch.override", "TS406"),
 ]

@@ -131,6 +131,20 @@ def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) 
     assert "torch" in why["sm120-avx512.nix"]
 
 
+@pytest.mark.parametrize("placeholder", ["lib.fakeHash", f'"sha256-{"A" * 43}="'])
+def test_a_nightly_that_is_not_finished_is_kept(drifted: Path, placeholder: str) -> None:
+    nightly = drifted / PKGS / f"{CELL}-sm121-armv9-nightly.nix"
+    text = nightly.read_text()
+    assert 'hash = "";' in text
+    nightly.write_text(text.replace('hash = "";', f"hash = {placeholder};"))
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text() + 'exclude = ["sm121"]\n')
+    (change,) = (
+        one for one in plan_workspace(drifted, adopt=("all",)).changes if one.path.endswith(nightly.name)
+    )
+    assert change.kind == "keep"
+
+
 def test_without_adopt_nothing_of_others_is_touched(drifted: Path) -> None:
     before = {file.name: file.read_text() for file in (drifted / PKGS).iterdir()}
     applied = apply(ApplyRequest(workspace=drifted))

@@ -82,7 +82,7 @@ def test_products_are_found_by_name(open_page: Open, file: Path) -> None:
     assert {tuple(name.split("-")[3:]) for name in shown(page)} == {("sm90", "avx512")}
     page.fill("#search", "failed")
     assert shown(page) == {FAILED}
-    expect(page.locator("#found")).to_have_text("1 of 132 builds")
+    expect(page.locator("#found")).to_have_text("1 of 132 shown")
     page.fill("#search", "")
     page.click(".chip.s-failed")
     assert shown(page) == {FAILED}
@@ -96,7 +96,6 @@ def test_the_story_of_a_cell_has_its_error_log_and_recipe(open_page: Open, file:
     story = page.locator(".story.open")
     expect(story).to_contain_text("out of memory")
     expect(story.locator("pre.log")).to_contain_text("Killed signal")
-    expect(story).to_contain_text(FAILED.replace("pytorch", "torchaudio"))
     recipe = (builds / f"build-pytorch/.flox/pkgs/{FAILED}.nix").read_text()
     assert story.locator("pre[aria-label=Recipe]").text_content() == recipe
     assert story.locator(".x-k").count() > 5
@@ -155,7 +154,9 @@ def test_an_example_is_answered_at_once_and_the_bar_shows_what_is_built(open_pag
     expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx512")
     expect(page.locator("#gpu optgroup").first).to_have_attribute("label", re.compile("^NVIDIA "))
     assert page.locator(".bar rect").count() == 2  # failed, generated
-    expect(page.locator(".headline")).to_have_text("0 of 44 built, 132 recipes, torch 2.10, CUDA 13.0")
+    expect(page.locator(".headline")).to_have_text(
+        "0 of 132 built, for 44 kinds of machine, torch 2.10, CUDA 13.0"
+    )
 
 
 def test_a_page_of_a_profile_offers_commands_that_work(

@@ -184,16 +184,10 @@ def test_a_recipe_that_failed_and_was_restored_shows_its_earlier_build(builds: P
 
 def test_the_headline_counts_what_is_built(builds: Path) -> None:
     generated(builds)
-    assert html.headline(document(builds)) == "0 of 3 built, 6 recipes, torch 2.10, CUDA 13.0"
+    assert html.headline(document(builds)) == "0 of 6 built, for 3 kinds of machine, torch 2.10, CUDA 13.0"
     with closing(open_record(builds)) as record:
         record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", outputs=("/nix/store/x",)))
-    assert html.headline(document(builds)).startswith("1 of 3 built")
-
-
-def test_companions_share_the_torch_of_their_cell(builds: Path) -> None:
-    generated(builds)
-    shared = {one.users for one in document(builds).shared}
-    assert (FIRST, FIRST.replace("pytorch", "torchvision")) in shared
+    assert html.headline(document(builds)).startswith("1 of 6 built")
 
 
 def test_a_repository_without_a_torchsmith_file_shows_its_recipes(builds: Path) -> None:
@@ -263,7 +257,7 @@ def test_a_damaged_record_is_said_and_the_rest_is_shown(builds: Path) -> None:
 def test_json_holds_the_document(builds: Path, call: Call) -> None:
     generated(builds)
     told = json.loads(call("page", "-w", str(builds), "--json").out)
-    assert told["format"] == 3
+    assert told["format"] == 4
     assert FIRST in {cell["name"] for cell in told["cells"]}
 
 
@@ -313,7 +307,6 @@ def test_a_page_of_thousands_of_cells_has_few_bytes_for_each() -> None:
         profile="",
         cells=tuple(cells),
         findings=(),
-        shared=(),
         runs=(),
     )
     text = html.page(document, catalog, ())

@@ -65,7 +65,7 @@ class Capability(msgspec.Struct, frozen=True):
     def code_for(self, arch: GpuArch) -> str:
         """That a build has code for one of its GPUs."""
         name = self.called(arch)
-        return f"native code for {arch}" if name == arch else f"native code for your {name} ({arch})"
+        return f"native code for {arch}" if name == str(arch) else f"native code for your {name} ({arch})"
 
 
 def capability_of(facts: HostFacts) -> Capability:

@@ -296,6 +296,7 @@ def _print_rule(rule: RuleReport) -> None:
     write()
     write(rule.documentation, hang=0)
     write()
+    write(f"wrong and right recipes: docs/rules/{rule.id}.md", hang=0)
     write(f"silence it: # torchsmith: ignore {rule.id}   (on the line, or the line above)", hang=0)
 
 

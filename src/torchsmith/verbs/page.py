@@ -38,7 +38,7 @@ class PageRequest(Request):
         Path | None,
         Option("--output", "-o", "Where to write the page; by default torchsmith.html.", metavar="FILE"),
     ] = None
-    evaluate: Annotated[bool, Option("--eval", "Evaluate with Nix, to show which builds recipes share.")] = (
+    evaluate: Annotated[bool, Option("--eval", "Evaluate with Nix: a build counts by its derivation.")] = (
         False
     )
     nixpkgs: NixpkgsOption = ()
@@ -62,7 +62,7 @@ def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
 def run(*, request: PageRequest, json: JsonOption = False) -> None:
     """Write the matrix as one HTML page that opens from disk and loads nothing else.
 
-    It shows the state of every build and the reason: recipe, findings, shared builds, build and verification.
+    It shows the state of every build and the reason: recipe, findings, build and verification.
     Nothing outside the workspace is read, and nothing is built.
     """
     output = request.output or (None if json else PAGE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,20 +15,16 @@ from msgspec.structs import replace
 from torchsmith import __version__
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
-from torchsmith.catalog import TORCH, Catalog
+from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Rejected, Variant, assess
 from torchsmith.matrix.cells import toolkit_title, why_not_generated
 from torchsmith.nix.graph import Graph
-from torchsmith.webpage.document import CellState, PageCell, PageFinding, PageReport, SharedBuild
+from torchsmith.webpage.document import CellState, PageCell, PageFinding, PageReport
 from torchsmith.webpage.past import PagePast, read_past
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
-
-TORCH_SECTION = re.compile(
-    r"^[ \t]*# ---- torch:.*?^[ \t]*# ---- end of torch ----", re.DOTALL | re.MULTILINE
-)
 
 KnownCell = tuple[PageCell, Variant | None]
 OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
@@ -61,7 +56,6 @@ def collect(request: PageInput) -> PageReport:
         profile=request.workspace.profile if request.with_matrix else "",
         cells=(*(cell for cell, _ in known), *_impossible(known, request)),
         findings=findings.all,
-        shared=tuple(_shared(request.graph, recipes.values(), request.workspace.catalog)),
         runs=past.runs,
         in_workspace=bool(request.workspace.root or recipes),
         notes=tuple(notes),
@@ -208,23 +202,6 @@ def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[Page
                     name=variant.name, state="impossible", why=tuple(map(str, reasons)), line=line
                 )
                 yield _with_axes(cell, variant, catalog)
-
-
-def _shared(graph: Graph | None, recipes: Iterable[RecipeFile], catalog: Catalog) -> Iterator[SharedBuild]:
-    """Long builds by derivation; without derivations the torch that recipes have in common by their text."""
-    if graph is not None:
-        for build in graph.long_builds(catalog):
-            yield SharedBuild(build.kind, build.name, build.recipes, sure=True)
-        return
-    sections = grouped(
-        (re.sub(r"^[ \t]+", "", section[0], flags=re.MULTILINE), recipe)
-        for recipe in recipes
-        if (section := TORCH_SECTION.search(recipe.text or ""))
-    )
-    for own in sections.values():
-        first = own[0].variant
-        name = f"torch of {first.cell}" if first else "torch"
-        yield SharedBuild(TORCH, name, tuple(recipe.name for recipe in own), sure=False)
 
 
 def below(root: Path, path: Path | str) -> str:

@@ -89,15 +89,6 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return f"CUDA {self.cuda}" if self.cuda[:1].isdigit() else self.cuda
 
 
-class SharedBuild(msgspec.Struct, frozen=True):
-    """A long build below several recipes, or a torch that recipes have in common by their text."""
-
-    kind: str
-    name: str
-    users: tuple[str, ...]
-    sure: bool  # by derivation; otherwise by equal text
-
-
 class PageRun(msgspec.Struct, frozen=True):
     """A run of the record, and how many of its jobs are in which state."""
 
@@ -111,14 +102,13 @@ class PageRun(msgspec.Struct, frozen=True):
 class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
-    FORMAT: ClassVar = 3
+    FORMAT: ClassVar = 4
     title: str
     made: float  # when, in seconds since 1970
     version: str  # of torchsmith
     profile: str
     cells: tuple[PageCell, ...]
     findings: tuple[PageFinding, ...]
-    shared: tuple[SharedBuild, ...]
     runs: tuple[PageRun, ...]
     in_workspace: bool = True  # otherwise a profile is shown, and commands start with init
     notes: tuple[str, ...] = ()  # what could not be read, and why

@@ -33,7 +33,6 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
         "findings": [
             [finding.rule, finding.severity, finding.message, finding.hint] for finding in document.findings
         ],
-        "shared": [[build.kind, build.name, int(build.sure), build.users] for build in document.shared],
         "products": products(catalog),
         "mine": answers(wanted, catalog, in_workspace=document.in_workspace),
     }

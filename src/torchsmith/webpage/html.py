@@ -65,7 +65,8 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
 
 
 def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
-    counts = Counter(cell.state for cell in document.cells)
+    variants = [cell for cell in document.cells if cell.package]
+    counts = Counter(cell.state for cell in variants or document.cells)
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
     warned = sum(_warned(cell, document) for cell in document.cells)
     if warned:
@@ -83,11 +84,11 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
 
 
 def headline(document: PageReport) -> str:
-    """`0 of 36 built, 108 recipes, torch 2.10, CUDA 13.0`."""
-    cells = _torch_cells(document)
+    """`0 of 108 built, for 36 kinds of machine, torch 2.10, CUDA 13.0, 4 other recipes`."""
+    cells = _builds(document)
     built = sum(cell.state in BUILT for cell in cells)
-    recipes = sum(bool(cell.file) for cell in document.cells if cell.package)
-    other = 0 if cells else len(document.cells)
+    kinds = len({(*_table_key(cell), cell.sm, cell.isa) for cell in cells})
+    other = sum(not cell.package for cell in document.cells)
     lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
     toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit})
     cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
@@ -98,24 +99,23 @@ def headline(document: PageReport) -> str:
         ]
     parts = [
         f"{built} of {len(cells)} built" if cells else "",
-        counted(recipes, "recipe") if recipes else "no recipes yet" if cells else "",
-        counted(other, "other recipe") if other else "",
+        f"for {kinds} kind{'s' * (kinds != 1)} of machine" if cells else "",
+        "no recipes yet" if cells and not any(cell.file for cell in cells) else "",
         f"torch {', '.join(lines)}" if lines else "",
         ", ".join(toolkits),
+        counted(other, "other recipe") if other else "",
     ]
     return ", ".join(filter(None, parts))
 
 
-def _torch_cells(document: PageReport) -> list[PageCell]:
-    """The cells that can be built, each in its first package, which is torch if there is one."""
-    variants = [cell for cell in document.cells if cell.package and cell.state != "impossible"]
-    cells = grouped(((*_table_key(cell), cell.sm, cell.isa), cell) for cell in variants)
-    return [own[0] for own in cells.values()]
+def _builds(document: PageReport) -> list[PageCell]:
+    """The cells that can be built; other recipes are of CUDA's packages, or of none that is known."""
+    return [cell for cell in document.cells if cell.package and cell.state != "impossible"]
 
 
 def _bar(document: PageReport) -> Markup | None:
     """How far the matrix is: a segment for each state, the best first."""
-    cells = _torch_cells(document)
+    cells = _builds(document)
     counts = Counter(cell.state for cell in cells)
     states = [state for state in dict.fromkeys((*BUILT, *STATES)) if counts[state]]
     segments, start = [], 0.0

@@ -1,19 +1,18 @@
-"""The other views of the page: which build is whose, runs, findings, shared builds."""
+"""The other views of the page: which build is whose, runs, findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.text import counted, duration, grouped
+from torchsmith.core.text import duration, grouped
 from torchsmith.matrix import Cell
 from torchsmith.webpage.answers import EXAMPLE, offer
-from torchsmith.webpage.document import PageReport, PageRun, SharedBuild
+from torchsmith.webpage.document import PageReport, PageRun
 from torchsmith.webpage.markup import Child, Markup, tag
 from torchsmith.webpage.stories import moment
 
 PageView = tuple[str, str, Child]
-FEW_BUILDS = 20  # more are folded
 
 
 def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Iterator[PageView]:
@@ -23,8 +22,6 @@ def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Ite
         yield "runs", "Runs", _runs(document.runs)
     if document.findings:
         yield "findings", "Findings", _findings(document)
-    if shared := [build for build in document.shared if len(build.users) > 1]:
-        yield "shared", "Shared builds", _shared(shared)
 
 
 def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
@@ -91,21 +88,6 @@ def _findings(document: PageReport) -> Markup:
         for finding in document.findings
     ]
     return _table({"severity": None, "rule": None, "places": "number", "what": "what"}, rows, "Findings")
-
-
-def _shared(shared: Sequence[SharedBuild]) -> Child:
-    """The builds that several recipes need, those that most need first."""
-    recipes = len({user for build in shared for user in build.users})
-    sure = all(build.sure for build in shared)
-    how = "by derivation" if sure else "by the text of the recipes; page --eval asks Nix"
-    rows = [
-        (str(len(build.users)), (f"{build.kind}: {build.name}", tag("small", ", ".join(build.users))))
-        for build in sorted(shared, key=lambda build: -len(build.users))
-    ]
-    table = _table({"recipes": "number", "build": "what"}, rows, "Shared builds")
-    if len(rows) > FEW_BUILDS:
-        table = tag("details", tag("summary", f"Show all {len(rows)}"), table)
-    return tag("p", f"{recipes} recipes share {counted(len(shared), 'long build')} ({how})."), table
 
 
 def _table(columns: Mapping[str, str | None], rows: Iterable[Sequence[Child]], label: str) -> Markup:

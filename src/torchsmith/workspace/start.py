@@ -37,52 +37,18 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
+from torchsmith.recipe.template import TemplateValues, render, template
 from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover, libraries
-from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace, read_as
+from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
 
 OLD_PROFILE = "plan"  # still works, and is no longer offered
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
 SCHEMA_LINE = f"#:schema ./{SCHEMA}\n"  # what editors look for
-TEXT = """\
-# Which PyTorch builds this workspace ships.
-format = 1
-
-# A matrix by name; torchsmith list shows its cells. Others:
-{profiles}
-profile = "{profile}"
-
-{toolkit}# Single cells to add, and selectors for cells to leave out.
-include = []
-exclude = []
-
-# A matrix of your own: every Python with every CUDA, GPU and instruction set of a block.
-# cuda = ["cpu"] builds without GPU code. Leave `profile` out to have these alone.
-#
-# [[matrix]]
-# line = "2.10"
-# python = ["3.12", "3.13"]
-# cuda = ["12.9", "13.0"]
-# sm = ["sm90", "sm120"]
-# isa = ["avx2", "avx512"]
-"""
-TOOLKIT = """\
-# The CUDA releases to package in build-cudatoolkit.
-cudatoolkit = ["13.0"]
-
-"""
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 MAX_REASONS = 3  # in the message if nothing could be taken over
-HEAD = """\
-# Which builds this workspace ships, read off the recipes in {repos}.
-# torchsmith plan says what is right as it is, and what would change.
-format = 1
-packages = [{packages}]
-# README, BUILD_MATRIX, ALIGNMENT and build notes are not written; torchsmith apply --pages writes them.
-pages = false
-"""
 
 
 def start_workspace(
@@ -108,10 +74,12 @@ def start_workspace(
         text = "\n".join([f"{title}\nformat = 1\n", *_blocks(_for_gpus(gpus))])
     else:
         others = [name for name in known if name not in (profile, OLD_PROFILE)]
-        profiles = "\n".join(f"#   {name}: {known[name].about}" for name in others)
-        text = TEXT.format(profile=profile, profiles=profiles, toolkit=TOOLKIT)
-    if not any(cell.variant.cuda for cell in read_as(file, text + more).cells):
-        text = text.replace(TOOLKIT, "")
+        values: TemplateValues = {
+            "profile": profile,
+            "profiles": [{"name": name, "about": known[name].about} for name in others],
+            "cuda": any(cell.variant.cuda for cell in open_workspace(DEFAULT, profile).matrix.cells),
+        }
+        text = render(template(FILE), values)
     write_with_schema(file, text + more)
     return file
 
@@ -393,9 +361,10 @@ def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, 
 
 
 def _text(cells: Sequence[Cell], repositories: Sequence[Repository]) -> str:
-    packages = dict.fromkeys(f'"{cell.variant.package.name}"' for cell in cells)
+    packages = ", ".join(dict.fromkeys(f'"{cell.variant.package.name}"' for cell in cells))
     repos = ", ".join(repository.root.resolve().name for repository in repositories)
-    return "\n".join([HEAD.format(repos=repos, packages=", ".join(packages)), *_blocks(cells)])
+    head = render(template("torchsmith-derived.toml"), {"repos": repos, "packages": packages})
+    return "\n".join([head, *_blocks(cells)])
 
 
 def _blocks(cells: Sequence[Cell]) -> list[str]:

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
-from torchsmith.auditing.rule import CERTAIN, LIKELY, NOTE, WARNING, Defect, rule
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import nearest
 from torchsmith.recipe.read import Edit, Located, Override, Span, Value
 from torchsmith.workspace.subject import Subject
 
-CUDA_SET = re.compile(r"(?:[\w.'-]+\.)?cudaPackages_(\d+)(?:_(\d+))?")
-MAGMA = ("magma", "effectiveMagma", "magma-cuda", "magma-cuda-static")
 TORCH = re.compile(r"\(*\s*([\w.'-]+)\.torch(?=\.override|\)*$)")
 PYTHON_SET = re.compile(r"(?:[\w.'-]+\.)?python3\d*(?:Packages|\.pkgs)")
 PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[^;:]*?(\w+)\s*:\s*(\w+)\s*:")
@@ -34,53 +32,6 @@ def torch_overrides(subject: Subject) -> Iterator[Override]:
         match = TORCH.match(override.of)
         if match and in_nixpkgs_python(subject, match[1]):
             yield override
-
-
-@rule("TS310", "CUDA set for torch only", WARNING, sure=LIKELY, anywhere=True)
-def cuda_is_that_of_the_libraries(subject: Subject) -> Iterator[Defect]:
-    """torch is marked broken if its MAGMA is of another CUDA release. An override that sets CUDA for torch
-    only leaves MAGMA, NCCL and everything built on torch at the default of the package set; an overlay of
-    `cudaPackages` moves all of them. Reported for nixpkgs' own torch, in a file that sets neither
-    `cudaPackages` nor MAGMA otherwise."""
-    overrides = list(torch_overrides(subject))
-    passed = [override.arguments["cudaPackages"] for override in overrides if _sets_cuda(override)]
-    if not passed or len(subject.bound("cudaPackages")) > len(passed):
-        return
-    if any(subject.bound(name) for name in MAGMA):
-        return
-    default = subject.imported_pin.default_cuda if subject.imported_pin else None
-    for argument in passed:
-        match = CUDA_SET.fullmatch(subject.body.text_at(argument.span))
-        if match is None:
-            continue
-        release = ".".join(filter(None, match.groups()))
-        if default and f"{default}.".startswith(f"{release}."):
-            continue
-        rest = f"the pin's {default}" if default else "the default CUDA"
-        message = f"only torch gets CUDA {release}: MAGMA stays at {rest}, and torch is marked broken"
-        hint = f"an overlay: cudaPackages = final.cudaPackages_{release.replace('.', '_')};"
-        yield Defect(message, argument.span, hint=hint, sure=CERTAIN if default else None)
-
-
-def _sets_cuda(override: Override) -> bool:
-    return override.kind == "override" and "cudaPackages" in override.arguments
-
-
-@rule("TS708", "torch twice in one environment", WARNING, sure=LIKELY, anywhere=True)
-def one_torch_an_environment(subject: Subject) -> Iterator[Defect]:
-    """`torchvision` brings `torch`, `torchvision-bin` brings `torch-bin`: an environment with both has two
-    torches, whose files collide."""
-    passed = {value.span for override in subject.body.overrides for value in override.arguments.values()}
-    if any(binding.span not in passed for binding in subject.bound("torch")):
-        return  # an overlay may have made them one
-    names = [package.attr for package in subject.catalog.packages.values() if package.needs_torch]
-    for listed, span in subject.body.lists:
-        built = [name for name in names if name in listed]
-        binary = [f"{name}-bin" for name in names if f"{name}-bin" in listed]
-        if "torch-bin" in listed and built:
-            yield Defect(f"torch-bin beside {built[0]}, which brings another torch", span)
-        elif "torch" in listed and binary and "torch-bin" not in listed:
-            yield Defect(f"torch beside {binary[0]}, which brings torch-bin", span)
 
 
 @rule("TS212", "nixpkgs that is not locked", NOTE, anywhere=True)

@@ -311,20 +311,6 @@ class Recipe(RecipeTree):
 
     # ---- names
 
-    @cached_property
-    def lists(self) -> tuple[tuple[frozenset[str], Span], ...]:
-        """Lists of packages: the names of their elements, without where those are taken from."""
-        lists = []
-        for node in filter(self.alive, self.syntax.captures.get("list", ())):
-            names = {self._last_name(element) for element in node.named_children}
-            lists.append((frozenset(names - {""}), self.syntax.span(node)))
-        return tuple(lists)
-
-    def _last_name(self, node: Node) -> str:
-        path = node.child_by_field_name("attrpath") if node.type == "select_expression" else node
-        plain = path is not None and path.type in ("attrpath", "variable_expression")
-        return self.syntax.text(path).rpartition(".")[2] if path is not None and plain else ""
-
     def search_paths(self, name: str) -> Iterator[Span]:
         """Where `<name>` is imported for more than to fetch something with it."""
         for node in captured(self.syntax.tree, "(spath_expression) @path").get("path", ()):

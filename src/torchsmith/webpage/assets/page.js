@@ -115,7 +115,7 @@
     }
     for (const [home, shown] of homes) hide(home, !shown);
     requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
-    found.textContent = narrowed ? `${count} of ${data.cells.length} builds` : "";
+    found.textContent = narrowed ? `${count} of ${data.cells.length} shown` : "";
   };
   search.addEventListener("input", filter);
   for (const chip of document.querySelectorAll(".chip"))
@@ -218,8 +218,6 @@
     return cell ? make("a", { href: cell.link.hash }, name) : name;
   };
   const byName = new Map(data.cells.map((cell) => [cell.n, cell]));
-  const shares = new Map();
-  data.shared.forEach((build) => build[3].forEach((name) => shares.set(name, [...(shares.get(name) || []), build])));
 
   // Nix in colours: what is in code, in "a string" and in ''another'', each of which may hold ${code}.
   const IN = {
@@ -259,7 +257,6 @@
     for (const [kind, part] of parts) code.append(kind ? make("span", { class: `x-${kind}` }, part) : part);
     return make("pre", { tabindex: "0", role: "region", "aria-label": "Recipe" }, code);
   };
-  const FEW = 4; // recipes that are named
   const fill = (cell) => {
     if (cell.article) return;
     cell.article = articleOf(cell);
@@ -275,18 +272,6 @@
       parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
       parts.push(command(`torchsmith verify ${name}`));
       if (cell.s === "failed") parts.push(command(`torchsmith runs log ${name}`), command(`torchsmith diagnose ${name}`));
-    }
-    const builds = (shares.get(cell.n) || []).filter((build) => build[3].length > 1);
-    if (builds.length) {
-      title("What it shares");
-      const items = builds.map((build) => {
-        const others = build[3].filter((other) => other !== cell.n);
-        const item = make("li", {}, `${build[1]}${build[2] ? "" : ", by its text"}, with `);
-        others.slice(0, FEW).forEach((other, index) => item.append(index ? ", " : "", linkTo(other)));
-        if (others.length > FEW) item.append(` and ${others.length - FEW} more`);
-        return item;
-      });
-      parts.push(make("ul", {}, ...items));
     }
     const notes = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] === "note");
     if (notes.length) {
