@@ -234,9 +234,10 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
     next_step("apply", workspace=request.workspace)
-    next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
     if report.to_learn:
         next_step("fix-hashes", workspace=request.workspace, why="finds the hashes before a build")
+    else:
+        next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
 
 
 @dataclass(frozen=True, kw_only=True)
