@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -247,16 +246,6 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         "write": "torchsmith apply"
     }
     assert install_command(variant, "") == ""
-
-
-def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> None:
-    variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
-    here = Environment(nix=True, flox=True, folder=str(tmp_path))
-    assert build_commands([variant], here).keys() == {"build"}
-    recipe = here.recipe(variant)
-    recipe.parent.mkdir(parents=True)
-    recipe.touch()
-    assert build_commands([variant], here).keys() == {"build", "nix", "flox"}
 
 
 @pytest.mark.parametrize(
