@@ -28,8 +28,8 @@ class Environment(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """The option that names the workspace, or the one to make; none for that of this folder."""
-        return "" if self.folder == "." else f" -w {shell_word(self.folder or self.spare)}"
+        """The option that names the workspace; none for that of this folder, and without one."""
+        return "" if self.folder in (None, ".") else f" -w {shell_word(self.folder)}"
 
     def add_line(self, name: str) -> str:
         """The command that finds a nixpkgs for a torch release, in a new workspace if there is none."""
