@@ -71,16 +71,13 @@ def test_a_log_has_a_line_for_every_tenth_of_a_job(capsys: pytest.CaptureFixture
     assert [int(found[1]) for found in steps if found] == [4, 6, 10, 12, 16, 18, 22, 24, 28, 30]
 
 
-def test_what_is_left_is_learnt_from_steps_and_siblings_and_spread_over_slots() -> None:
-    remaining = Remaining({"a": 100.0, "b": 100.0, "c": 100.0}, dict.fromkeys("abc", "pytorch"), slots=2)
+def test_what_is_left_is_what_was_expected_corrected_by_steps_and_spread_over_slots() -> None:
+    remaining = Remaining({"a": 100.0, "b": 100.0, "c": 100.0}, slots=2)
     assert remaining.rest({}) == 150.0
     assert remaining.of("a", elapsed=50.0, done=50, total=100) == 50.0
     assert remaining.of("a", elapsed=50.0, done=1, total=100) == 50.0
-    remaining.finished("a", 300.0)
-    assert remaining.of("b") == 300.0
-    assert remaining.rest({"b": (10.0, 10, 1000)}) == 300.0
-    remaining.dropped("b")
-    assert remaining.rest({}) == 300.0
+    assert remaining.rest({"b": (10.0, 10, 1000)}) == 145.0
+    assert remaining.rest({"b": (10.0, 10, 20)}) == 105.0
 
 
 def test_the_expected_end_names_its_day() -> None:

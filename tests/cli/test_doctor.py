@@ -66,22 +66,7 @@ def test_a_machine_with_nix_is_told_its_settings(
     call("init", ".")
     found = checks(call)
     assert found["git identity"]["health"] == found["workspace"]["health"] == "works"
-    assert {"Nix", "Nix store", "Nix sandbox", "Nix features", "Nix trust", "memory", "disk"} <= found.keys()
-
-
-@pytest.mark.needs("nix")
-def test_public_cuda_caches_are_asked_for_where_they_can_serve(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    call("init", ".")
-    assert "CUDA cache" not in checks(call)
-    file = tmp_path / "torchsmith.toml"
-    file.write_text(f'narrow = "torch"\n{file.read_text()}')
-    monkeypatch.setenv("NIX_CONFIG", "extra-substituters =")
-    assert checks(call)["CUDA cache"]["health"] == "warning"
-    monkeypatch.setenv("NIX_CONFIG", "extra-substituters = https://cache.nixos-cuda.org")
-    assert checks(call)["CUDA cache"]["found"] == "cache.nixos-cuda.org"
+    assert {"Nix", "Nix store", "Nix sandbox", "Nix features", "memory", "disk"} <= found.keys()
 
 
 @pytest.mark.needs("nix")

@@ -73,12 +73,7 @@ def test_the_commands_of_an_answer_run_from_here(call: Call, monkeypatch: pytest
     with_tools(monkeypatch, "nix-build", "flox")
     out = call("pick", "-w", "mine", *ZEN4).out
     assert f"  build   torchsmith build -w mine {CELL}\n" in out
-    file = f"mine/build-pytorch/.flox/pkgs/{CELL}.nix"
     assert "nix-build" not in out, "the answer has one command"
-    out = call("pick", "-w", "mine", *ZEN4, "--explain").out
-    assert f"  nix     nix-build {file}\n" in out
-    assert Path(file).is_file()
-    assert f"  flox    flox build -d mine/build-pytorch {CELL}\n" in out
     monkeypatch.chdir("mine")
     assert f"  build   torchsmith build {CELL}\n" in call("pick", *ZEN4).out
 
@@ -438,16 +433,15 @@ def test_names_alone_are_data(call: Call) -> None:
     assert result.err == ""
 
 
-def test_explain_says_of_every_other_candidate_why_not(call: Call) -> None:
-    out = call(
-        "pick", "--profile", "real", "--explain", "--cpu", "zen4", "--gpu", "L4", "--driver", "580"
-    ).out
-    cells = json.loads(call("list", "--profile", "real", "--json", "pytorch").out)["cells"]
+def test_explain_says_of_every_other_build_that_runs_why_not(call: Call) -> None:
+    words = ("pick", "--profile", "real", "--cpu", "zen4", "--gpu", "L4", "--driver", "580")
+    out = call(*words, "--explain").out
+    report = json.loads(call(*words, "--json").out)
     _, _, others = out.partition("not chosen")
     hidden = sum(map(int, re.findall(r"and (\d+) more", others)))
-    assert hidden + len(set(re.findall(r"pytorch-python\S+?(?=,|\s)", others))) == len(cells) - 1
+    named = set(re.findall(r"pytorch-python\S+?(?=,|\s)", others))
+    assert hidden + len(named) == len(report["not_chosen"]) == 15
     assert re.search("avx512 .* avx2 .*general", out)
-    assert re.search("120 code .*12.x", out)
 
 
 def test_selectors_narrow_the_candidates(call: Call) -> None:
@@ -459,8 +453,9 @@ def test_json_holds_the_host_the_choice_and_the_others(call: Call) -> None:
     data = json.loads(call("pick", "--json", "--profile", "wide", *ZEN4).out)
     assert [one["name"] for one in data["choice"]] == ["pytorch-python313-cuda12_8-sm89-avx512"]
     assert data["host"]["driver"]["value"] == "570.124.06"
-    assert len(data["not_chosen"]) > 200
-    assert all(other["why"] for other in data["not_chosen"])
+    others = {other["name"]: other["why"] for other in data["not_chosen"]}
+    assert "avx512 comes before avx2" in others["pytorch-python313-cuda12_8-sm89-avx2"]
+    assert all(why.startswith("runs, but ") for why in others.values())
 
 
 def test_a_host_can_be_carried_to_another_machine(call: Call) -> None:

@@ -93,7 +93,7 @@ def test_the_next_steps_include_the_hashes_that_are_not_known(workspace: Path, c
     pairs = [word for name, version in PAIRS.items() for word in ("--pair", f"{name}={version}")]
     words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace)
     steps = [line.split()[2] for line in call("line", "add", *words).err.splitlines() if "next: " in line]
-    assert steps == ["apply", "eval", "fix-hashes"]
+    assert steps == ["apply", "fix-hashes"]
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
@@ -226,3 +226,14 @@ def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Pat
     assert call("line", "remove", "2.29", "-w", workspace).code == 0
     assert "2.29" not in open_workspace(workspace).catalog.lines
     assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"
+
+
+def test_the_command_that_finds_a_nixpkgs_runs_where_it_is_printed(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    needs = "2.15 needs a nixpkgs with this torch: torchsmith"
+    assert f"{needs} init mine --line 2.15\n" in call("line", "list").out
+    call("init", "w")
+    assert f"{needs} line add 2.15 --matrix -w w\n" in call("line", "list", "-w", "w").out
+    assert f"{needs} line add 2.15 --matrix\n" in call("line", "list", cwd=tmp_path / "w").out

@@ -104,7 +104,7 @@ def test_a_gpu_that_cannot_sit_here_describes_another_machine(
     machine: str, gpu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
-    assert gather((), stated(gpu=gpu), builtin_catalog(), 1.0).os is None
+    assert gather((), stated(gpu=gpu), builtin_catalog(), 1.0).glibc is None
 
 
 @pytest.mark.parametrize("there", [(), (GpuFacts(name=Fact("RTX 3060", "nvidia-smi")),)])

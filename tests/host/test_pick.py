@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -19,7 +18,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.host.commands import Environment, build_commands, install_command
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
-from torchsmith.host.rank import Ranking, driver_steps, why_after
+from torchsmith.host.rank import Ranking, driver_steps, rank, why_after
 from torchsmith.host.resolve import capability_of, resolve
 from torchsmith.host.stated import find_cpu_name
 from torchsmith.matrix import Cuda, Variant
@@ -118,17 +117,17 @@ def test_no_smaller_set_of_variants_serves_the_same_gpus(facts: HostFacts) -> No
 @given(hosts())
 @settings(max_examples=30)
 def test_every_candidate_is_accounted_for(facts: HostFacts) -> None:
-    answer = pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
+    workload = CATALOG.workloads["general"]
+    answer = pick(facts, CELLS, CATALOG, workload)
     own = [cell for cell in CELLS if cell.variant.package.name == "pytorch"]
-    assert len(answer.ranking.fits) + len(answer.ranking.misses) == len(own)
-    assert all(miss.reasons for miss in answer.ranking.misses)
-    fits = answer.ranking.fits
-    for fit in fits[1:]:
-        assert why_after(fit, fits[0], CATALOG, answer.workload)
-    # Nothing but the list of those that do not run depends on whether somebody asks for it.
-    brief = pick(facts, CELLS, CATALOG, answer.workload, misses=False)
+    ranking = rank(answer.host, own, CATALOG, workload)
+    assert len(ranking.fits) + len(ranking.misses) == len(own)
+    assert all(miss.reasons for miss in ranking.misses)
+    for fit in ranking.fits[1:]:
+        assert why_after(fit, ranking.fits[0], CATALOG, workload)
+    # Those that do not run are ranked only if something is not served.
     served = answer.choice.variants and not answer.choice.unserved
-    assert brief == (replace(answer, ranking=Ranking(fits)) if served else answer)
+    assert answer.ranking == (Ranking(ranking.fits) if served else ranking)
 
 
 def names(answer: Pick) -> list[str]:
@@ -247,16 +246,6 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         "write": "torchsmith apply"
     }
     assert install_command(variant, "") == ""
-
-
-def test_nix_and_flox_are_named_once_the_recipe_is_written(tmp_path: Path) -> None:
-    variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
-    here = Environment(nix=True, flox=True, folder=str(tmp_path))
-    assert build_commands([variant], here).keys() == {"build"}
-    recipe = here.recipe(variant)
-    recipe.parent.mkdir(parents=True)
-    recipe.touch()
-    assert build_commands([variant], here).keys() == {"build", "nix", "flox"}
 
 
 @pytest.mark.parametrize(

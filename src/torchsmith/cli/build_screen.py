@@ -88,31 +88,16 @@ class PlainView:
 
 @dataclass
 class Remaining:
-    """What is left of each job, in seconds; finished siblings correct what is expected of the others."""
+    """What is left of each job, in seconds."""
 
     expected: dict[str, float]
-    packages: dict[str, str]
     slots: int
-    ratios: dict[str, list[float]] = field(default_factory=dict)
-
-    def finished(self, key: str, seconds: float) -> None:
-        """A job is done, and took this long."""
-        expected = self.expected.pop(key, 0.0)
-        if expected > 0 and seconds > 0:
-            self.ratios.setdefault(self.packages.get(key, ""), []).append(seconds / expected)
-
-    def dropped(self, key: str) -> None:
-        """A job failed or was skipped."""
-        self.expected.pop(key, None)
 
     def of(self, key: str, elapsed: float = 0.0, done: int = 0, total: int = 0) -> float:
         """Of one job; ninja's steps count for more than any estimate."""
         if total and done >= total * MIN_STEP_SHARE:
             return elapsed * (total - done) / done
-        from statistics import median  # many commands show progress, and few come here
-
-        learnt = self.ratios.get(self.packages.get(key, ""), [])
-        return max(0.0, self.expected.get(key, 0.0) * (median(learnt) if learnt else 1.0) - elapsed)
+        return max(0.0, self.expected.get(key, 0.0) - elapsed)
 
     def rest(self, running: dict[str, tuple[float, int, int]]) -> float:
         """Of all: the work spread over the slots, and no less than the longest that runs."""
@@ -156,8 +141,7 @@ class LiveView:
 
     def __post_init__(self) -> None:
         expected = {key: cost.seconds for key, cost in self.plan.expected.items()}
-        packages = {job.key: job.package for job in self.plan.jobs}
-        self.remaining = Remaining(expected, packages, self.slots)
+        self.remaining = Remaining(expected, self.slots)
 
     def show(self, event: events.Event | events.Tick) -> None:
         shown = self.running.get(getattr(event, "job", ""))
@@ -174,10 +158,7 @@ class LiveView:
             case events.JobEnded():
                 self.running.pop(event.job, None)
                 self.counts[event.state] = self.counts.get(event.state, 0) + 1
-                if event.state == "done":
-                    self.remaining.finished(event.job, event.seconds)
-                else:
-                    self.remaining.dropped(event.job)
+                self.remaining.expected.pop(event.job, None)
             case events.JobRetried():
                 self.running.pop(event.job, None)
                 self.resting[event.job] = (event.name, time.monotonic() + event.seconds)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self, TextIO, TypeVar
 
 from torchsmith.core.problem import Exit, Problem
-from torchsmith.core.text import printable, shell_word, some_of
+from torchsmith.core.text import printable, shell_word
 
 T = TypeVar("T")
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
@@ -298,34 +298,12 @@ def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[st
     return " ".join(map(shell_word, ("torchsmith", *arguments, *trees, *where)))
 
 
-def unknown_hashes(workspace: Path | None) -> list[str]:
-    """Return the sources of a workspace's cells whose hash is unknown: a build stops there."""
-    from torchsmith.workspace.load import open_workspace
-
-    try:
-        opened = open_workspace(workspace)
-    except Problem:
-        return []
-    catalog = opened.catalog
-    builds = {(cell.line, cell.variant.toolkit, cell.variant.package): None for cell in opened.matrix.cells}
-    unknown: dict[str, None] = {}
-    for name, toolkit, package in builds:
-        line = catalog.lines[name]
-        if (build := line.build_for(toolkit)) is not None:
-            names = {below.name for below in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
-            unknown |= dict.fromkeys(f"{name} {line.version_of(name)}" for name in sorted(names))
-    return list(unknown)
-
-
 def next_step(
     *arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = (), why: str = ""
 ) -> None:
     """Print `next: torchsmith WORDS -w WORKSPACE` to stderr, with the given nixpkgs; not with --json."""
     if ANSWERED.get():
         return
-    if arguments[0] == "build" and (unknown := unknown_hashes(workspace)):
-        learns = f"the hash of {some_of(unknown)} is not known"
-        next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=f"first: {learns}")
     line = command(*arguments, workspace=workspace, nixpkgs=nixpkgs)
     sys.stdout.flush()  # keeps the order if both streams go into one file
     aside = f"   # {why}" if why else ""

@@ -18,7 +18,7 @@ def print_facts(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    stated = {"system": facts.system, "OS": facts.os, "glibc": facts.glibc, "CPU": facts.cpu_name}
+    stated = {"system": facts.system, "glibc": facts.glibc, "CPU": facts.cpu_name}
     for label, fact in stated.items():
         if fact:
             yield label, fact.value, fact.source

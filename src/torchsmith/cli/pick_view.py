@@ -112,12 +112,7 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
     each = "" if first else ", each"
     yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
     second = bool(chosen.idle and report.create)  # another build would use the GPU
-    commands = {
-        name: text
-        for row in report.choice
-        for name, text in row.commands.items()
-        if everything or name not in ("nix", "flox")
-    }
+    commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)
 
 

@@ -28,8 +28,8 @@ class Environment(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """The option that names the workspace, or the one to make; none for that of this folder."""
-        return "" if self.folder == "." else f" -w {shell_word(self.folder or self.spare)}"
+        """The option that names the workspace; none for that of this folder, and without one."""
+        return "" if self.folder in (None, ".") else f" -w {shell_word(self.folder)}"
 
     def add_line(self, name: str) -> str:
         """The command that finds a nixpkgs for a torch release, in a new workspace if there is none."""
@@ -54,8 +54,7 @@ def install_command(variant: Variant, org: str) -> str:
 def build_commands(
     variants: Sequence[Variant], here: Environment, *, also: Iterable[str] = (), included: bool = True
 ) -> dict[str, str]:
-    """How to build cells of a package together here, by the tool that does it; what cannot run here is not
-    among them.
+    """How to build cells of a package together here, or only to write their recipes if nothing here builds.
 
     `also`: other packages of the cells. `included`: the workspace's matrix has the cells. Recipes that do not
     exist yet are written first.
@@ -71,7 +70,7 @@ def build_commands(
         where = here.where
         write = "" if all(recipe.exists() for recipe in recipes) else f"torchsmith apply{where}"
     build = f"torchsmith build{where} {' '.join(names)}"
-    flox = f"flox build -d {shell_word(str(recipes[0].parents[2]))} {own}" if here.flox else ""
+    flox = f"flox build -d {shell_word(str(recipes[0].parents[2]))} {own}"
     steps = {}
     if here.nix:
         steps["build"] = f"{write} && {build}" if write else build
@@ -79,8 +78,4 @@ def build_commands(
         steps["build"] = f"{write} && {flox}" if write else flox
     elif write:
         steps["write"] = write
-    if here.nix and not write:
-        steps["nix"] = f"nix-build {' '.join(shell_word(str(recipe)) for recipe in recipes)}"
-    if here.nix and here.flox and not write:
-        steps["flox"] = flox
     return steps

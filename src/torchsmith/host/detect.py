@@ -71,7 +71,6 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
         return _mac(machine, word, limit)
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
-        os=_line(machine, "/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)'),
         glibc=fact_of(machine.glibc(), "the C library"),
         cores=Fact(machine.cores(), "the scheduler"),
     )
@@ -87,12 +86,6 @@ def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
         cpu_name=fact_of(done.stdout.strip() if done else "", "sysctl"),
         gpus=Fact((), "uname"),
     )
-
-
-def _line(machine: ThisMachine, path: str, pattern: str) -> Fact[str] | None:
-    """What a line of a file says."""
-    match = re.search(pattern, machine.read(path) or "", re.MULTILINE)
-    return Fact(match[1], path) if match else None
 
 
 # Where a GPU shows itself even when no tool of its driver is there; /dev/dxg is Windows' subsystem for Linux.

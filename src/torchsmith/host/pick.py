@@ -167,24 +167,22 @@ def pick(
     packages: Sequence[str] = (),
     has: Holds | None = None,
     *,
-    misses: bool = True,
     python: PythonVersion | None = None,
     torch: str = "",
 ) -> Pick:
     """Rank a matrix's cells of a package, or of several together (torch if none is named), and choose.
 
-    `has`: whether the matrix, of which `cells` are the requested part, has a cell. Without `misses`,
-    candidates that do not run are ranked only if something is not served. `python` and `torch` are those
-    of cells to make.
+    `has`: whether the matrix, of which `cells` are the requested part, has a cell. `python` and `torch` are
+    those of cells to make. Candidates that do not run are ranked only if something is not served.
     """
     facts = resolve(facts, catalog)
     host = capability_of(facts)
     everything = list(cells)
     stack = stack_of(packages, everything, catalog)
     own = stack.cells(everything)
-    ranking = rank(host, own, catalog, workload, able=not misses)
+    ranking = rank(host, own, catalog, workload, able=True)
     choice = choose(host, ranking)
-    if not misses and (not choice.variants or choice.unserved):
+    if not choice.variants or choice.unserved:
         ranking = rank(host, own, catalog, workload)
     if has is None:
         has = {cell.variant for cell in everything}.__contains__

@@ -81,7 +81,6 @@ class _Scan:
             cpu_name=self._cpu(),
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
-            os=fact_of(self.first.get("os"), self.source),
             glibc=fact_of(self.first.get("glibc"), self.source),
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
@@ -179,8 +178,6 @@ class _Scan:
             self._driver_field(value)
         elif kind == "system":
             self.systems.append(value)
-            if match["system"].lower() in ("os", "operating system") and value not in ("nt", "posix"):
-                self.first.setdefault("os", re.sub(r"\s*\((?:x86_64|aarch64|arm64)\)$", "", value))
         elif kind == "cpu":
             if words("cpu").search(value) or words("cpu_maker").search(value):
                 self.first.setdefault("cpu", value)

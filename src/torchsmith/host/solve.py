@@ -38,14 +38,12 @@ class CoverModel:
 
         z[demand, cost] <= sum of x over the candidates that serve the demand at that cost or better
 
-    Candidates that serve no demand better than another one does are left out before, which changes no
-    optimum. Between answers that serve equal weight, the cost decides; both are solved to proved optimality:
-    first without asking for whole candidates, which is quick and mostly gives whole ones, then with.
+    Between answers that serve equal weight, the cost decides; both are solved to proved optimality.
     """
 
     def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
         highspy, np = _highs()
-        self.columns = _undominated(demands, sorted(candidates), frozenset(must))
+        self.columns = sorted(candidates)
         self.served: list[float] = []  # the first objective: weight that is served at all
         self.quality: list[float] = []  # the second: and how well
         self.last: list[bool] = []  # whether a z says that a demand is served at all
@@ -118,24 +116,16 @@ class CoverModel:
         self.highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
 
     def _solve(self, start: float) -> Solution:
-        status, values = self._run(integral=False)
-        if gap := float(status != "Optimal" or any(SURE < value < 1 - SURE for value in values)):
-            status, values = self._run(integral=True)
-            gap = self.highs.getInfo().mip_gap
-        if status != "Optimal":
-            raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
-        chosen = tuple(index for index, value in zip(self.columns, values, strict=True) if value > 0.5)
-        return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
-
-    def _run(self, *, integral: bool) -> tuple[str, list[float]]:
-        """How the solver ends, and how much of each candidate is chosen."""
-        slack = SLACK * min(filter(None, self.served), default=0.0) if integral else 0.0
+        slack = SLACK * min(filter(None, self.served), default=0.0)
         self.highs.changeRowBounds(self.served_row, self.least - slack, _highs()[0].kHighsInf)
-        self.highs.setOptionValue("solve_relaxation", not integral)
-        self.highs.setOptionValue("presolve", "choose" if integral else "off")
         self.highs.run()
         status: str = self.highs.modelStatusToString(self.highs.getModelStatus())
-        return status, self.highs.getSolution().col_value[: len(self.columns)]
+        if status != "Optimal":
+            raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
+        values = self.highs.getSolution().col_value
+        chosen = tuple(index for index, value in zip(self.columns, values, strict=False) if value > 0.5)
+        gap = self.highs.getInfo().mip_gap
+        return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
 
 
 def _highs() -> tuple[Any, Any]:
@@ -154,24 +144,3 @@ def _rows(demands: Sequence[Demand], place: dict[int, int]) -> dict[tuple[tuple[
         if row:
             rows[row] = rows.get(row, 0.0) + demand.weight
     return rows
-
-
-def _undominated(demands: Sequence[Demand], candidates: Sequence[int], must: frozenset[int]) -> list[int]:
-    """The candidates without those that another one equals or beats on every demand. Earlier ones stay."""
-    _, np = _highs()
-    unserved = 1 + max((cost for demand in demands for cost in demand.costs.values()), default=0)
-    table = np.full((len(candidates), len(demands)), unserved, dtype=np.int32)
-    place = {index: row for row, index in enumerate(candidates)}
-    for column, demand in enumerate(demands):
-        for index, cost in demand.costs.items():
-            if index in place:
-                table[place[index], column] = cost
-    undominated: list[int] = []
-    for index, own in zip(candidates, table, strict=True):
-        if index in must or not (table[: len(undominated)] <= own).all(axis=1).any():
-            table[len(undominated)] = own  # where a row was that has been looked at
-            undominated.append(index)
-    # A later candidate may beat an earlier one outright.
-    rows = table[: len(undominated)]
-    beaten = [((rows <= own).all(axis=1) & (rows < own).any(axis=1)).any() for own in rows]
-    return [index for index, worse in zip(undominated, beaten, strict=True) if index in must or not worse]

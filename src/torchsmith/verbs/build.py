@@ -276,13 +276,9 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
     first, place = next(iter(results.items()))
     if len(results) > MAX_SHOWN:
         write_stderr(f"  and {len(results) - MAX_SHOWN} more in {place.parent}", wrap=False)
-    # Of several, publish finds out which are ready.
-    publish = [["publish", *(results if len(results) == 1 else ())]]
-    org = open_workspace(request.workspace).settings.org
-    test = [["test", first]] if place.is_symlink() else []  # in a store of torchsmith's own nothing runs
-    steps = [["verify", first], *test, *(publish if org else ())]
-    steps = steps[request.verify :]
-    if steps:
-        write_stderr("next:")
-    for step in steps:
-        write_stderr(f"  {command(*step, workspace=request.workspace)}", wrap=False)
+    if not request.verify:
+        next_step("verify", first, workspace=request.workspace)
+    if open_workspace(request.workspace).settings.org:  # of several, publish finds out which are ready
+        next_step("publish", *(results if len(results) == 1 else ()), workspace=request.workspace)
+    elif place.is_symlink():  # in a store of torchsmith's own nothing runs
+        next_step("test", first, workspace=request.workspace)

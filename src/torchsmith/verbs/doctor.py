@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import grp
 import os
-import pwd
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -221,24 +220,7 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
     todo = "system-features = big-parallel ... in nix.conf; torch requires it"
     listed = ", ".join(features) or "none"
     yield _good("Nix features", "big-parallel" in features, listed, todo, "does not work")
-    trusted = [str(user) for user in value.get("trusted-users") or ()]
-    me = _user()
-    good = os.getuid() == 0 or me in trusted or "*" in trusted
-    todo = f"trusted-users = root {me} in nix.conf, for caches and builders of your own"
-    yield _good("Nix trust", good, f"{me} is trusted" if good else f"{me} is not trusted", todo)
-    yield from _cuda_caches(workspace, [str(address) for address in value.get("substituters") or ()])
     yield from _ccache(workspace.settings.ccache, value)
-
-
-def _cuda_caches(workspace: Workspace, substituters: Sequence[str]) -> Iterator[HealthCheck]:
-    """The public caches of nixpkgs with CUDA have builds for its default GPUs, and are of use if recipes take
-    those."""
-    if workspace.settings.narrow == "all":
-        return
-    hosts = [cache.host for cache in workspace.catalog.caches.values()]
-    there = [host for host in hosts if any(host in substituter for substituter in substituters)]
-    todo = f"extra-substituters = https://{hosts[0]} in nix.conf, with the key that its page states"
-    yield _good("CUDA cache", bool(there), ", ".join(there) or "none is set up", todo)
 
 
 def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck]:
@@ -269,13 +251,6 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
         todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"
         detail = "in the sandbox" if folder in known else "not in the sandbox"
         yield _good("ccache in builds", folder in known, detail, todo, "does not work")
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _pins(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:

@@ -33,6 +33,7 @@ from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.newest import Newest, ask_newest
 from torchsmith.edit.proposal import EditReport, FactMove, Proposal, require_own, write_proposal
+from torchsmith.host.commands import Environment, detect_environment
 from torchsmith.nix import channel as channels
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -76,7 +77,19 @@ def list_lines(request: LinesRequest, reporter: Reporter = SILENT) -> LinesRepor
     """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
     opened = open_workspace(request.workspace)
     newest = ask_newest(_channel(opened, request.channel, reporter)) if request.online else None
-    return LinesReport(lines.line_rows(opened), newest)
+    here = detect_environment(opened.root, "")
+    rows = [
+        msgspec.structs.replace(row, next=_next(row, here)) if row.next else row
+        for row in lines.line_rows(opened)
+    ]
+    return LinesReport(rows, newest)
+
+
+def _next(row: LineRow, here: Environment) -> str:
+    """The next command of a line as it runs here."""
+    if row.lacks and not row.pins:
+        return here.add_line(row.name)
+    return f"{row.next}{here.where}" if row.cells else row.next
 
 
 def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
@@ -234,9 +247,10 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
     next_step("apply", workspace=request.workspace)
-    next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
     if report.to_learn:
         next_step("fix-hashes", workspace=request.workspace, why="finds the hashes before a build")
+    else:
+        next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
 
 
 @dataclass(frozen=True, kw_only=True)

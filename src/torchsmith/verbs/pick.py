@@ -56,9 +56,6 @@ class PickRequest(Request):
     org: Annotated[
         str, Option("The Flox organisation that publishes; by default `org` of torchsmith.toml.")
     ] = ""
-    explain: Annotated[bool, Option("Show everything, and for every candidate why it was not chosen.")] = (
-        False
-    )
 
     def opened(self) -> Workspace:
         """Return the workspace whose variants are candidates; without one, all that can be built."""
@@ -102,7 +99,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         workload,
         request.package,
         has,
-        misses=request.explain,
         python=stated,
         torch=request.torch,
     )
@@ -140,7 +136,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         create=_create(answer, here, opened),
         wheels=_wheels(answer, python, request, catalog),
         newer="" if request.torch else _newer(answer, catalog),
-        not_chosen=[*_not_chosen(answer, catalog)] if request.explain else (),
+        not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not here.nix and not here.flox,
     )
 
@@ -264,14 +260,12 @@ def _with_commands(
 
 
 def _not_chosen(answer: host.Pick, catalog: Catalog) -> Iterator[CandidateRow]:
-    """Yield every other candidate and why it was not chosen."""
+    """Yield every other candidate that runs, and why it was not chosen."""
     chosen = [assigned.fit for assigned in answer.choice.variants]
-    for fit in answer.ranking.fits:
+    for fit in answer.ranking.fits if chosen else ():
         if fit not in chosen:
-            why = f"runs, but {why_after(fit, chosen[0], catalog, answer.workload)}" if chosen else "runs"
-            yield CandidateRow(fit.variant.name, why)
-    for miss in answer.ranking.misses:
-        yield CandidateRow(miss.variant.name, "; ".join(map(str, miss.reasons)))
+            why = why_after(fit, chosen[0], catalog, answer.workload)
+            yield CandidateRow(fit.variant.name, f"runs, but {why}")
 
 
 def _audit_findings(recipe: Path, here: Environment) -> list[str]:
@@ -292,6 +286,9 @@ def run(
     *,
     request: PickRequest,
     facts: Annotated[bool, Option("Show what is known about the machine, with sources, and stop.")] = False,
+    explain: Annotated[bool, Option("Show everything, and why other builds that run were not chosen.")] = (
+        False
+    ),
     names: Annotated[bool, Option("Print only the chosen names.")] = False,
     pip: Annotated[bool, Option("Print only the pip command for PyTorch's own wheel.")] = False,
     uv: Annotated[bool, Option("Print only the uv command for PyTorch's own wheel.")] = False,
@@ -314,7 +311,7 @@ def run(
         else:
             print_facts(known, request.opened().catalog)
         return
-    report = pick(replace(request, explain=True) if json else request)
+    report = pick(request)
     if pip or uv:
         for wheel in report.wheels[:1]:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
@@ -335,5 +332,5 @@ def run(
     elif json:
         print_json(report, sort=True)
     else:
-        print_pick(report, everything=request.explain)
+        print_pick(report, everything=explain)
     exit_if(not report.served)

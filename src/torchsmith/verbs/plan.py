@@ -140,9 +140,10 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     report = plan(request)
     if print_report(report, view, request):
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
-    for pin, line in report.unhashed.items():
+    for pin, line in list(report.unhashed.items())[:1]:
         where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
-        write_stderr(f"no hash of nixpkgs {pin} is recorded to check its download; {where} records it")
+        pins = " and ".join(report.unhashed)
+        write_stderr(f"no hash of nixpkgs {pins} is recorded to check downloads; {where} records the first")
     end_of_plan(report, request, check=view.check)
 
 

@@ -17,7 +17,7 @@ from torchsmith.artifact.report import Comparison, Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.gpu_names import gpu_by_name
+from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -138,27 +138,15 @@ class AskedGpu(NamedTuple):
 
 
 def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
-    """The GPUs that are named, as `pick` understands them. Raises NotKnown, and Invalid if there is none."""
-    from torchsmith.host.resolve import resolve
-    from torchsmith.host.stated import stated_facts
-
-    asked = {}
-    for name in names:
-        facts = resolve(stated_facts(catalog, "the command line", gpu=name), catalog)
-        system = facts.system.value if facts.system else ""
-        targets = facts.targets.value if facts.targets else {}
-        archs: dict[str, AnyGpu | None] = {
-            gpu.label: catalog.gpus.get(gpu.sm.value) or catalog.retired.get(gpu.sm.value) if gpu.sm else None
-            for gpu in (facts.gpus.value if facts.gpus else ())
-        }
-        others = facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
-        archs |= {label: catalog.gfx.get(targets.get(label, "")) for label in others}
-        for label, arch in (archs or {name: None}).items():
-            if arch is None:
-                hint = "give a product or an architecture: 'RTX 4090', sm89, gfx942"
-                raise Invalid(f"{label} is not a GPU of NVIDIA or AMD that the catalog knows", hint=hint)
-            asked[label] = AskedGpu(label, arch, system)
-    return [*asked.values()]
+    """The GPUs that are named. Raises NotKnown."""
+    asked = []
+    for name in (part.strip() for word in names for part in word.split("+")):
+        arch = gpu_by_name(name, catalog)
+        if arch is None:
+            raise unknown_gpu(name, catalog)
+        cpu = catalog.cpus.get(host_of_name(name, catalog))
+        asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
+    return asked
 
 
 def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
