@@ -51,6 +51,16 @@ def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
     assert len({place % 4096 for place in places}) > 25
 
 
+@pytest.mark.parametrize(("options", "period"), [({}, 65537), ({"distinct": True}, 1048573)])
+def test_inputs_repeat_unless_they_must_be_distinct(
+    probe: dict[str, Any], options: dict[str, bool], period: int
+) -> None:
+    torch = MagicMock()
+    probe["numbers"](torch, (128, 128), **options)
+    index = torch.arange.return_value.__mul__.return_value.__add__.return_value
+    index.__mod__.assert_called_once_with(period)
+
+
 def test_a_result_that_is_off_by_a_tenth_is_wrong_in_every_operation(probe: dict[str, Any]) -> None:
     limits = {name: limit for name, (_, _, limit) in probe["table"](MagicMock()).items()}
     assert len(limits) > 20

@@ -100,6 +100,8 @@ def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> N
     table = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|   0  NVIDIA L4    Off | x |\n"
     stated = answered(f"{table}Python platform: Linux-5.15.0-x86_64-with-glibc2.35").choice.variants[0].fit
     assert {reason.code for reason in stated.assumptions} == {"isa"}
+    node = read_report("NodeName=slinky-0 Arch=x86_64 CoresPerSocket=48", "slurm.txt").system
+    assert (node and node.prose) is False
 
 
 @pytest.mark.parametrize(
