@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -66,6 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         order.shuffle(items)
         items.sort(key=lambda item: ranks[item.path])
     items.sort(key=lambda item: item.path.name not in EARLY)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: nothing is found by looking for rubbish among them."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
