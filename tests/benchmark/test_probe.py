@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -37,6 +39,24 @@ def probe() -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(PROBE.read_text().removesuffix("main()\n"), names)
     return names
+
+
+def test_memory_that_was_freed_is_taken_again_without_asking_the_kernel() -> None:
+    code = (
+        "import ctypes, re, sys\n"
+        "names = {}\n"
+        "exec(open(sys.argv[1]).read().removesuffix('main()\\n'), names)\n"
+        "names['keep_memory']()\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]\n"
+        "places = [libc.malloc(64 << 20) for _ in range(2)]\n"
+        "[libc.free(place) for place in places]\n"
+        "heap = re.search(r'(\\w+)-(\\w+) .*\\[heap\\]', open('/proc/self/maps').read())\n"
+        "low, high = (int(number, 16) for number in heap.groups())\n"
+        "print(all(low < place < high - (64 << 20) for place in places))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, PROBE], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
