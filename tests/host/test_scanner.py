@@ -23,7 +23,7 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-EVERY = open_workspace(None, "every")
+CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
 # Machines in the layouts that people use: system, architectures, driver, target of another maker's GPU.
 LAYOUTS = {
     "OOM on an RTX 3090, Ubuntu\nNVIDIA-SMI 560.35.03   Driver Version: 560.35.03": "- sm86 560.35.03 -",
@@ -82,7 +82,7 @@ LAYOUTS = {
 
 def answered(text: str) -> Pick:
     facts = read_report(text + "\n", "report.txt", CATALOG)
-    return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    return pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
 
 
 @pytest.mark.parametrize("text", LAYOUTS)
