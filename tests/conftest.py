@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -41,8 +42,21 @@ PARTS = {
 THEIR_OWN = re.compile("GIT_|NIX_(REMOTE|CONFIG|PATH)|TORCHSMITH_NIXPKGS|PYTHONDONTWRITEBYTECODE")
 sys.dont_write_bytecode = False
 
-# Long files of the last folders: begun at the start, they leave no worker alone at the end.
-EARLY = {"test_documentation.py", "test_compare.py", "test_fix_hashes.py", "test_statistics.py"}
+# The longest files: begun at the start, they leave no worker alone at the end.
+EARLY = {
+    "test_documentation.py",
+    "test_publish.py",
+    "test_cpu_truth.py",
+    "test_nix_builds.py",
+    "test_fix_hashes.py",
+    "test_ordinary_user.py",
+    "test_browser.py",
+    "test_evaluate.py",
+    "test_plan.py",
+    "test_examples.py",
+    "test_compare.py",
+    "test_statistics.py",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,11 +69,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in EARLY)
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: nothing is found by looking for rubbish among them."""
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
+    """Two more than there are cores, or a quarter more: Nix, browsers and time limits are waited for."""
     cores = yield
-    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(1, cores // 4)
+    return cores if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + max(2, cores // 4)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -68,7 +87,7 @@ def _nobodys_own_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in filter(THEIR_OWN.match, list(os.environ)):
         del os.environ[name]
     config = tmp_path_factory.mktemp("git") / "config"
-    config.write_text(f"[safe]\ndirectory = {Path(__file__).parent.parent}\n")
+    config.write_text(f"[safe]\ndirectory = {Path(__file__).parent.parent}\n[core]\nfsync = none\n")
     os.environ |= {"GIT_CONFIG_GLOBAL": str(config), "GIT_CONFIG_NOSYSTEM": "1", "NIX_USER_CONF_FILES": ""}
     os.environ["TORCHSMITH_STATE"] = str(tmp_path_factory.mktemp("state"))
     for role in ("AUTHOR", "COMMITTER"):

@@ -98,9 +98,10 @@ def code_library(
     machine: int = X86_64,
     recorded: Iterable[str] = (),
     gpu: bytes = b"",
+    aliases: Iterable[str] = (),
 ) -> bytes:
     """A library with functions; local ones come after the name of their source file. It may record command
-    lines of its compiler."""
+    lines of its compiler. Aliases are further names of the code at its start."""
     units = units or {}
     strings, symbols, code, unit = b"\0", bytes(SYMBOL.size), b"", ""
     for name, body in sorted(functions.items(), key=lambda item: item[0] not in units):
@@ -112,6 +113,9 @@ def code_library(
         symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 0, 1, len(code), len(body))
         strings += name.encode() + b"\0"
         code += body
+    for name in aliases:
+        symbols += SYMBOL.pack(len(strings), 1 << 4 | 2, 0, 1, 0, len(code))
+        strings += name.encode() + b"\0"
     parts = [
         Part(".text", code, flags=6),
         Part(".symtab", symbols, kind=2, link=3),

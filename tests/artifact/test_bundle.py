@@ -194,6 +194,13 @@ def test_a_thousand_small_bombs_are_refused() -> None:
     assert "bomb" in caught.value.message
 
 
+def test_what_follows_a_bomb_is_not_part_of_it() -> None:
+    bomb = elves.compressed(BOTH + bytes(20 << 20), 1)  # which does not say where it ends
+    with pytest.raises(Damaged) as caught:
+        look(elves.hip_library(bomb, bytes(1 << 20)))
+    assert "bomb" in caught.value.message
+
+
 @settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(1, 8))
 def test_flipped_bytes_raise_nothing_but_a_problem(seed: int, count: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -39,6 +41,24 @@ def probe() -> dict[str, Any]:
     return names
 
 
+def test_memory_that_was_freed_is_taken_again_without_asking_the_kernel() -> None:
+    code = (
+        "import ctypes, re, sys\n"
+        "names = {}\n"
+        "exec(open(sys.argv[1]).read().removesuffix('main()\\n'), names)\n"
+        "names['keep_memory']()\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]\n"
+        "places = [libc.malloc(64 << 20) for _ in range(2)]\n"
+        "[libc.free(place) for place in places]\n"
+        "heap = re.search(r'(\\w+)-(\\w+) .*\\[heap\\]', open('/proc/self/maps').read())\n"
+        "low, high = (int(number, 16) for number in heap.groups())\n"
+        "print(all(low < place < high - (64 << 20) for place in places))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, PROBE], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
     heap = 1 << 30
     torch = SimpleNamespace(empty=lambda size, dtype: Memory(heap, size), uint8=None)
@@ -49,6 +69,16 @@ def test_every_turn_has_its_own_places(probe: dict[str, Any]) -> None:
     assert all(place % 64 == 0 for place in places)  # as torch aligns its own
     assert len({place // 4096 for place in places}) > 25
     assert len({place % 4096 for place in places}) > 25
+
+
+@pytest.mark.parametrize(("options", "period"), [({}, 65537), ({"distinct": True}, 1048573)])
+def test_inputs_repeat_unless_they_must_be_distinct(
+    probe: dict[str, Any], options: dict[str, bool], period: int
+) -> None:
+    torch = MagicMock()
+    probe["numbers"](torch, (128, 128), **options)
+    index = torch.arange.return_value.__mul__.return_value.__add__.return_value
+    index.__mod__.assert_called_once_with(period)
 
 
 def test_a_result_that_is_off_by_a_tenth_is_wrong_in_every_operation(probe: dict[str, Any]) -> None:

@@ -43,7 +43,8 @@ SMALL = "\n".join(
         "other",
     )
 )
-CONF = "sandbox = false\nbuild-users-group =\nsubstituters =\n"
+# A store that lasts as long as its tests need not wait for the disk.
+CONF = "sandbox = false\nbuild-users-group =\nsubstituters =\nfsync-metadata = false\n"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.building.start import BuildSpec, _store_options
+from torchsmith.nix.store import StoreOptions, realise_command
 from torchsmith.nix.tool import Nix
 
 
@@ -14,3 +15,9 @@ from torchsmith.nix.tool import Nix
 def test_the_sample_sees_the_machine_s_compiler_in_a_store_of_our_own(small: bool, store: str) -> None:
     options = _store_options(Nix(Path("/usr/bin/nix-instantiate"), (2, 8), store), BuildSpec(small=small))
     assert ("extra-sandbox-paths" in options.arguments()) is (small and bool(store))
+
+
+def test_what_is_built_as_one_ends_at_its_first_failure_unless_it_is_to_go_on() -> None:
+    nix = Nix(Path("/usr/bin/nix-instantiate"), (2, 8))
+    assert "--keep-going" not in realise_command(nix, ["/a.drv", "/b.drv"], StoreOptions())
+    assert "--keep-going" in realise_command(nix, ["/a.drv", "/b.drv"], StoreOptions(), keep_going=True)

@@ -207,8 +207,9 @@ def test_a_plan_and_its_next_step_say_what_the_same_options_write(
     assert f"next: torchsmith apply --adopt {path}\n" in one.err
     assert "skip " not in one.out
     assert "recipes: 1 to change, 4 up to date, 2 skipped;" in one.out.splitlines()[-1]
-    diff = call("plan", "--adopt", path, "--diff").out.splitlines()
-    assert [line for line in diff if line.startswith("+++")] == [f"+++ b/{path}"]
+    diff = call("plan", "--adopt", path, "--diff")
+    assert [line for line in diff.out.splitlines() if line.startswith("+++")] == [f"+++ b/{path}"]
+    assert one.out.splitlines()[-1] in diff.err.splitlines()
 
 
 def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(

@@ -223,6 +223,7 @@ def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: 
         name for name in builtin_catalog().cpus if name.startswith("zen")
     ]
     assert "sm120" in completed("list", "sm1")
+    assert completed("init", "--cell", "pytorch-python313-cpu-avx2") == ["pytorch-python313-cpu-avx2"]
     assert completed("nonsense", "x") == completed("list", "--workspace", "x") == []
     (tmp_path / "torchsmith.toml").write_text("not toml")
     assert completed("show", "py") == []
@@ -237,6 +238,16 @@ SHELLS = {
 }
 
 
+@pytest.fixture(scope="module")
+def completions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a user's shell reads, for each shell, from a process of its own."""
+    folder = tmp_path_factory.mktemp("completions")
+    for shell in SHELLS:
+        command = [sys.executable, "-m", "torchsmith", "--show-completion", shell]
+        (folder / shell).write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    return folder
+
+
 @pytest.mark.needs("shells")
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
@@ -249,18 +260,12 @@ SHELLS = {
         ("init --for L40S", ["L40S"]),
     ],
 )
-def test_shells_complete(shell: str, words: str, expected: Sequence[str], tmp_path: Path) -> None:
+def test_shells_complete(
+    shell: str, words: str, expected: Sequence[str], completions: Path, tmp_path: Path
+) -> None:
     env = {**os.environ, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    shown = subprocess.run(
-        [sys.executable, "-m", "torchsmith", "--show-completion", shell],
-        env=env,
-        capture_output=True,
-        check=True,
-    )
-    script = tmp_path / "script"
-    script.write_bytes(shown.stdout)
     count = len(words.split())
-    line = SHELLS[shell].format(script=script, words=words, count=count, place=count + 1)
+    line = SHELLS[shell].format(script=completions / shell, words=words, count=count, place=count + 1)
     done = subprocess.run([shell, "-c", line], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.split() == list(expected), done.stderr
 

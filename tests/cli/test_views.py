@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,15 @@ def workspace(tmp_path: Path) -> Path:
 def test_recipes_that_were_written_are_to_be_built(call: Call, workspace: Path) -> None:
     done = call("apply", "-w", str(workspace), "--no-git")
     assert [line.split()[2] for line in done.err.splitlines() if line.startswith("next: ")] == ["build"]
+
+
+def test_the_next_step_follows_the_answer_where_both_go_into_one_file(workspace: Path) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "torchsmith", "plan"]
+    both = subprocess.run(
+        command, cwd=workspace, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ).stdout.splitlines()
+    assert [line.startswith("next: ") for line in both[-2:]] == [False, True]
 
 
 @pytest.mark.parametrize("verbose", [False, True])

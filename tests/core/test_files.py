@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.anybody import weakened
-from torchsmith.core.files import read_bytes, read_text, write_atomic
+from torchsmith.core.files import exclusive, read_bytes, read_text, write_atomic
 from torchsmith.core.problem import CannotRead, CannotWrite, Exit, Problem, TooLarge
 
 KILLED_BEFORE_THE_RENAME = """
@@ -149,3 +149,8 @@ def test_files_of_others_are_read_in_one_way() -> None:
         if reads.search(path.read_text())
     }
     assert found <= OWN
+
+
+def test_a_lock_makes_the_folders_that_it_is_in(tmp_path: Path) -> None:
+    with exclusive(tmp_path / "a/b/lock", what="it"):
+        assert (tmp_path / "a/b/lock").read_text() == f"{os.getpid()}\n"

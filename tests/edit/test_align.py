@@ -98,6 +98,7 @@ def test_one_repository_cannot_be_aligned(apart: Path) -> None:
 def test_the_verb_says_it_and_creates_it(apart: Path, call: Call) -> None:
     shown = call("align", "build-pytorch", "build-torchvision", cwd=apart)
     assert shown.code == 1
+    assert shown.err.startswith("1 of 3 builds ")
     grid = [line.split() for line in shown.out.splitlines()]
     assert [["avx2", "-B"] in grid, ["avx2", "A-", "AB"] in grid] == [True, True]
     rows = json.loads(call("align", apart, "--json").out)["cells"]

@@ -20,7 +20,7 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-WIDE = open_workspace(None, "wide")
+CELLS = open_workspace(None, "wide").cells_of(CATALOG.torch)
 TABLE = """\
 +-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |
@@ -58,7 +58,7 @@ def sms(host: Capability) -> list[str]:
 
 
 def picked(facts: HostFacts) -> Pick:
-    return pick(facts, WIDE.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    return pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
 
 
 def machine(**words: str) -> HostFacts:

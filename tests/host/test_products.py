@@ -18,7 +18,7 @@ from torchsmith.host.stated import gather
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-WIDE = open_workspace(None, "wide")
+CELLS = open_workspace(None, "wide").cells_of(CATALOG.torch)
 # By architecture: names as drivers, sites, people and clouds write them.
 NAMES = {
     "sm20": "GTX 580; GeForce 310M; Quadro FX 3800; GeForce GT 430",
@@ -110,7 +110,7 @@ def test_each_machine_of_a_fleet_gets_what_pick_gives_it(name: str, tmp_path: Pa
     (tmp_path / "fleet.csv").write_text(f"name,gpu\n{rows}")
     fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
     assert not fleet.unread
-    cells = WIDE.cells_of(CATALOG.torch)
+    cells = CELLS
     workload = CATALOG.workloads["general"]
     cover = Cover(fleet, cells, CATALOG, workload)
     served = {kind: row.variant for row in cover.served(cover.fewest()) for kind in row.kinds}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from torchsmith.catalog import CudaVersion, Sm, builtin_catalog
+from torchsmith.host.facts import HostFacts
 from torchsmith.host.pick import pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
@@ -16,7 +18,7 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-EVERY = open_workspace(None, "every")
+CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
 
 
 class Public(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +41,11 @@ REPORTS = {
 }
 
 
+@cache
+def facts_of(name: str) -> HostFacts:
+    return read_report(REPORTS[name].text, "report.txt")
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(REPORTS) >= 235
 
@@ -46,7 +53,7 @@ def test_there_are_enough_of_them() -> None:
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
     report = REPORTS[name]
-    host = capability_of(resolve(read_report(report.text, "report.txt"), CATALOG))
+    host = capability_of(resolve(facts_of(name), CATALOG))
     assert (host.system or "") == report.system
     assert (None if host.sms is None else tuple(map(str, host.sms))) == report.gpus
     assert bool(host.unknown_gpus) is report.unknown
@@ -60,8 +67,7 @@ def test_a_public_report_is_read_as_a_person_reads_it(name: str) -> None:
 def test_no_public_report_gets_an_unsafe_answer(name: str) -> None:
     """A build that needs what a report does not state says so; a GPU is never served by a CPU build."""
     report = REPORTS[name]
-    facts = read_report(report.text, "report.txt")
-    answer = pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    answer = pick(facts_of(name), CELLS, CATALOG, CATALOG.workloads["general"])
     if report.gpus or report.unknown or report.others:
         assert not answer.served or answer.choice.variants[0].gpus
     for chosen in answer.choice.variants:

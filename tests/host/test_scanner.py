@@ -24,7 +24,7 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-EVERY = open_workspace(None, "every")
+CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
 # Machines in the layouts that people use: system, architectures, driver, target of another maker's GPU.
 LAYOUTS = {
     "OOM on an RTX 3090, Ubuntu\nNVIDIA-SMI 560.35.03   Driver Version: 560.35.03": "- sm86 560.35.03 -",
@@ -83,7 +83,7 @@ LAYOUTS = {
 
 def answered(text: str) -> Pick:
     facts = read_report(text + "\n", "report.txt", CATALOG)
-    return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    return pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
 
 
 @pytest.mark.parametrize("text", LAYOUTS)
@@ -101,6 +101,8 @@ def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> N
     table = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15 |\n|   0  NVIDIA L4    Off | x |\n"
     stated = answered(f"{table}Python platform: Linux-5.15.0-x86_64-with-glibc2.35").choice.variants[0].fit
     assert {reason.code for reason in stated.assumptions} == {"isa"}
+    node = read_report("NodeName=slinky-0 Arch=x86_64 CoresPerSocket=48", "slurm.txt").system
+    assert (node and node.prose) is False
 
 
 @pytest.mark.parametrize(

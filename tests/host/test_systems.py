@@ -15,12 +15,12 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
-EVERY = open_workspace(None, "every")
+CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
 
 
 def answered(text: str) -> Pick:
     facts = read_report(text, "report.txt")
-    return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+    return pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_cpu_of_a_system_without_builds_is_named() -> None:
 def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) -> None:
     def with_driver(driver: str) -> Pick:
         facts = stated(cpu="zen3", gpu=gpu, driver=driver)
-        return pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"])
+        return pick(facts, CELLS, CATALOG, CATALOG.workloads["general"])
 
     ended = with_driver("590.44.01")
     assert not ended.served
@@ -105,4 +105,4 @@ def test_a_driver_newer_than_the_last_series_of_a_gpu_gets_no_build(gpu: str) ->
 
 def test_a_newer_gpu_has_no_last_driver() -> None:
     facts = stated(cpu="zen3", gpu="RTX 4090", driver="610.43.02")
-    assert pick(facts, EVERY.cells_of(CATALOG.torch), CATALOG, CATALOG.workloads["general"]).served
+    assert pick(facts, CELLS, CATALOG, CATALOG.workloads["general"]).served

@@ -120,43 +120,43 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'let v = "1"; in (import <nixpkgs> { builder = v; }).d',
-        'let v = "1"; w = "${v}2"; in let u = w; in (import <nixpkgs> { builder = u; }).d',
-        'let f = x: x + "y"; in (import <nixpkgs> { builder = f "a"; }).d',
-        'let map = _: "mine"; in (import <nixpkgs> { builder = map 1; }).d',
-        '{ v ? "default" }: (import <nixpkgs> { builder = v; }).d',
-        'let inherit ({ v = "i"; }) v; in (import <nixpkgs> { builder = v; }).d',
-        'let v = "1"; in let inherit v; in (import <nixpkgs> { builder = v; }).d',
-        "let a = ''\n  two\n    lines\n''; in (import <nixpkgs> { builder = a; }).d",
-        'let a.b = "x"; a.c = "y"; in (import <nixpkgs> { builder = a.b + a.c; }).d',
-        '(import <nixpkgs> (rec { v = "r"; builder = v; })).d',
-        '(import <nixpkgs> { builder = with { v = "w"; }; v; }).d',
-        '(import <nixpkgs> { builder = "\\${x} ${"y"}"; }).d',
-        "(import <nixpkgs> { builder = toString ./here; }).d",
-        "let p = ./.; in (import <nixpkgs> { builder = builtins.baseNameOf p; }).d",
-        'import ./inner.nix { v = "passed"; }',
-        'let w = "let"; in import ./inner.nix { v = w; }',
-        "{ lib ? null }: import ./inner.nix { inherit lib; }",
-        "({ lib }: import ./inner.nix { inherit lib; }) { lib = 1; }",
-        '{ ... }@given: import ./inner.nix (given // { v = "1"; lib = 2; } // { lib = 3; })',
-        '({ ... }@given: import ./inner.nix (given // { v = "1"; })) { lib = 5; }',
-    ],
-)
-def test_taking_an_import_out_changes_no_value(text: str, tmp_path: Path, write: Write, ask: Ask) -> None:
+IMPORTS = [
+    'let v = "1"; in (import <nixpkgs> { builder = v; }).d',
+    'let v = "1"; w = "${v}2"; in let u = w; in (import <nixpkgs> { builder = u; }).d',
+    'let f = x: x + "y"; in (import <nixpkgs> { builder = f "a"; }).d',
+    'let map = _: "mine"; in (import <nixpkgs> { builder = map 1; }).d',
+    '{ v ? "default" }: (import <nixpkgs> { builder = v; }).d',
+    'let inherit ({ v = "i"; }) v; in (import <nixpkgs> { builder = v; }).d',
+    'let v = "1"; in let inherit v; in (import <nixpkgs> { builder = v; }).d',
+    "let a = ''\n  two\n    lines\n''; in (import <nixpkgs> { builder = a; }).d",
+    'let a.b = "x"; a.c = "y"; in (import <nixpkgs> { builder = a.b + a.c; }).d',
+    '(import <nixpkgs> (rec { v = "r"; builder = v; })).d',
+    '(import <nixpkgs> { builder = with { v = "w"; }; v; }).d',
+    '(import <nixpkgs> { builder = "\\${x} ${"y"}"; }).d',
+    "(import <nixpkgs> { builder = toString ./here; }).d",
+    "let p = ./.; in (import <nixpkgs> { builder = builtins.baseNameOf p; }).d",
+    'import ./inner.nix { v = "passed"; }',
+    'let w = "let"; in import ./inner.nix { v = w; }',
+    "{ lib ? null }: import ./inner.nix { inherit lib; }",
+    "({ lib }: import ./inner.nix { inherit lib; }) { lib = 1; }",
+    '{ ... }@given: import ./inner.nix (given // { v = "1"; lib = 2; } // { lib = 3; })',
+    '({ ... }@given: import ./inner.nix (given // { v = "1"; })) { lib = 5; }',
+]
+
+
+def test_taking_an_import_out_changes_no_value(tmp_path: Path, write: Write, ask: Ask) -> None:
     for name, content in TINY.items():
         (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tree" / name).write_text(content)
-    recipes = write(one=text, other=f"/* a twin */ {text}")
+    recipes = write(**{f"one{number}": text for number, text in enumerate(IMPORTS)})
+    twins = write(**{f"two{number}": f"/* a twin */ {text}" for number, text in enumerate(IMPORTS)})
     inner = '{ lib ? 0, v ? "none" }: (import <nixpkgs> { builder = "${v}${toString lib}"; }).d'
     (recipes[0].path.parent / "inner.nix").write_text(inner)
     trees = {"default": tmp_path / "tree"}
-    together, apart = ask(recipes, trees=trees), ask(recipes, trees=trees, alone=True)
-    assert drvs(together) == drvs(apart)
-    assert together["one"].ok, together["one"].cause
-    assert drvs(together)["one"] == drvs(together)["other"]
+    together, apart = ask([*recipes, *twins], trees=trees), ask(recipes, trees=trees, alone=True)
+    for one, two, text in zip(recipes, twins, IMPORTS, strict=True):
+        assert together[one.name].ok, (text, together[one.name].cause)
+        assert drvs(together)[one.name] == drvs(together)[two.name] == drvs(apart)[one.name], text
 
 
 BAD = {

@@ -33,6 +33,7 @@ from torchsmith.workspace.load import open_workspace
 
 TOKEN = "floxhub-very-secret-token"
 SERVER = "https://git.test/"
+REPOSITORIES = ("build-pytorch", "build-torchvision")
 
 
 @pytest.fixture(autouse=True)
@@ -67,12 +68,20 @@ def tree_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pinned_pattern(_pattern: Path, tree_alone: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A workspace whose pin is the miniature, by its hash."""
-    place = Place(tmp_path_factory.mktemp("pinned") / "workspace")
+    """A workspace whose pin is the miniature, by its hash. Each repository has a lock file and a remote
+    beside the workspace; everything is committed, and nothing is pushed."""
+    folder = tmp_path_factory.mktemp("pinned")
+    place = Place(folder / "workspace")
     shutil.copytree(_pattern, place.root, symlinks=True)
     digest = subprocess.check_output(["nix-hash", "--type", "sha256", str(tree_alone)], text=True).strip()
     (place.root / "catalog/pins.toml").write_text(f'[6a030d5]\nsha256 = "{to_sri(digest)}"\n')
     apply(ApplyRequest(workspace=place.root))
+    for repo in REPOSITORIES:
+        (place.root / repo / ".flox/env/manifest.lock").write_text("{}")
+        git(place.root / repo, "add", ".flox")
+        git(folder, "init", "--quiet", "--bare", f"{repo}.git")
+        git(place.root / repo, "remote", "add", "origin", f"{SERVER}{repo}.git")
+    commit(place)
     return place
 
 
@@ -96,44 +105,50 @@ def verified_pattern(pinned_pattern: Place, tree_alone: Path, _store: Path) -> P
     return pinned_pattern
 
 
-def copied(pattern: Place, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A copy of a workspace, with a lock file and a remote in each repository; all is committed."""
-    place = Place(tmp_path / "workspace")
-    shutil.copytree(pattern.root, place.root, symlinks=True)
-    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree))
-    with_remotes(place, tmp_path)
-    commit(place)
+@pytest.fixture(scope="session")
+def pushed_pattern(verified_pattern: Place, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The same, pushed."""
+    folder = tmp_path_factory.mktemp("pushed")
+    place = copied_verified(verified_pattern, folder)
+    for repo in REPOSITORIES:
+        server = f"url.file://{folder}/.insteadOf={SERVER}"
+        git(place.root / repo, "-c", server, "push", "-q", "-u", "origin", "HEAD")
     return place
 
 
-@pytest.fixture
-def ready(
-    verified_pattern: Place, tree_alone: Path, nix_here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Place:
-    """A workspace whose pin is the miniature, by its hash. Built and verified, with a lock file and a remote
-    in each repository; everything is committed, and nothing is pushed yet."""
-    place = copied(verified_pattern, tree_alone, tmp_path, monkeypatch)
+def copied(pattern: Place, folder: Path) -> Place:
+    """A copy of a workspace and of the remotes beside it, of whose builds nothing is known."""
+    shutil.copytree(pattern.root.parent, folder, symlinks=True, dirs_exist_ok=True)
+    return Place(folder / "workspace")
+
+
+def copied_verified(pattern: Place, folder: Path) -> Place:
+    """The same with what is known of its builds."""
+    place = copied(pattern, folder)
     state = make_state_folder(place.root)
     own = (state / WORKSPACE).read_bytes()
-    shutil.copytree(state_folder(verified_pattern.root), state, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(state_folder(pattern.root), state, symlinks=True, dirs_exist_ok=True)
     (state / WORKSPACE).write_bytes(own)
     return place
 
 
 @pytest.fixture
-def pinned(ready: Place) -> Place:
+def tree(tree_alone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The miniature alone is what pins are evaluated with."""
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", str(tree_alone))
+    return tree_alone
+
+
+@pytest.fixture
+def ready(verified_pattern: Place, nix_here: Path, tree: Path, tmp_path: Path) -> Place:
+    """A workspace that is built, verified and committed; nothing is pushed yet."""
+    return copied_verified(verified_pattern, tmp_path)
+
+
+@pytest.fixture
+def pinned(pushed_pattern: Place, nix_here: Path, tree: Path, tmp_path: Path) -> Place:
     """The same, pushed."""
-    commit_all(ready)
-    return ready
-
-
-def with_remotes(place: Place, tmp_path: Path) -> None:
-    for repo in ("build-pytorch", "build-torchvision"):
-        (place.root / repo / ".flox/env/manifest.lock").write_text("{}")
-        subprocess.run(["git", "-C", place.root / repo, "add", ".flox"], check=True)
-        subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / f"{repo}.git"], check=True)
-        remote = ["remote", "add", "origin", f"{SERVER}{repo}.git"]
-        subprocess.run(["git", "-C", place.root / repo, *remote], check=True)
+    return copied_verified(pushed_pattern, tmp_path)
 
 
 def states(answer: Result) -> dict[str, str]:
@@ -247,13 +262,13 @@ def git(repo: Path, *words: str) -> str:
 
 
 def commit(place: Place) -> None:
-    for repo in ("build-pytorch", "build-torchvision"):
+    for repo in REPOSITORIES:
         subprocess.run(["git", "-C", place.root / repo, "commit", "-qam", "changed"], check=False)
 
 
 def commit_all(place: Place) -> None:
     commit(place)
-    for repo in ("build-pytorch", "build-torchvision"):
+    for repo in REPOSITORIES:
         git(place.root / repo, "push", "-q", "-u", "origin", "HEAD")
 
 
@@ -301,15 +316,10 @@ def test_what_head_holds_counts_and_not_what_lies_in_the_work_tree(
 
 @pytest.mark.needs("nix")
 def test_a_result_that_the_store_has_not_as_it_was_built_is_not_published(
-    pinned_pattern: Place,
-    tree_alone: Path,
-    own_store: Path,
-    tmp_path: Path,
-    call: Call,
-    monkeypatch: pytest.MonkeyPatch,
+    pinned_pattern: Place, own_store: Path, tree: Path, tmp_path: Path, call: Call
 ) -> None:
-    pinned = copied(pinned_pattern, tree_alone, tmp_path, monkeypatch)
-    make_verified(pinned, tree_alone)
+    pinned = copied(pinned_pattern, tmp_path)
+    make_verified(pinned, tree)
     commit_all(pinned)
     record = open_record(pinned.root)
     built = record.built(pinned.torch)

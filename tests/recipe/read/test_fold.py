@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from torchsmith.recipe.read.fold import ConstantFolder
+from torchsmith.recipe.read.fold import MAX_IMPORTS, ConstantFolder
 from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.syntax import parse
 
@@ -52,3 +54,17 @@ def test_a_part_that_decides_alone_decides(expression: str, expected: object) ->
 )
 def test_strings_are_replaced_as_nix_does(expression: str, expected: object) -> None:
     assert folded(expression) == expected
+
+
+@pytest.mark.parametrize(("files", "expected"), [(MAX_IMPORTS, "deep"), (MAX_IMPORTS + 1, "unknown")])
+def test_files_that_import_each_other_are_followed_a_few_deep(
+    files: int, expected: str, tmp_path: Path
+) -> None:
+    for number in range(files):
+        (tmp_path / f"{number}.nix").write_text(f"{{ a = (import ./{number + 1}.nix).a; }}")
+    (tmp_path / f"{files}.nix").write_text('{ a = "deep"; }')
+    path = tmp_path / "0.nix"
+    syntax = parse(path.read_bytes(), "0.nix")
+    (binding,) = (one for one in syntax.root.named_children[0].named_children if one.type == "binding")
+    value = ConstantFolder(syntax, {}, path, 0).fold(binding.named_children[-1])
+    assert ("unknown" if isinstance(value, Unknown) else value) == expected

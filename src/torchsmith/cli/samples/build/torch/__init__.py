@@ -101,7 +101,8 @@ class functional(metaclass=Lenient):
     @of_tensors
     def softmax(rows, dim):
         powers = [[math.exp(value) for value in row] for row in rows.values]
-        return Tensor([[power / sum(row) for power in row] for row in powers])
+        sums = map(sum, powers)
+        return Tensor([[power / whole for power in row] for row, whole in zip(powers, sums, strict=True)])
 
     @of_tensors
     def layer_norm(rows, shape):
