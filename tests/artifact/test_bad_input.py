@@ -57,7 +57,7 @@ def test_code_with_several_names_is_read_once() -> None:
     library = elves.code_library({"_ZN2at3addEv": b"\x90" * 16}, aliases=["_ZN2at3sumEv", "_ZN2at4plusEv"])
     with source_of(library) as source:
         code = cpu_code(read_elf(source), "x", OwnSpaces(("at", "torch")))
-    assert (code.complete, code.group("own").functions) == (True, 1)
+    assert (code.complete, code.own.functions) == (True, 1)
 
 
 def test_a_good_library_is_read() -> None:
