@@ -72,13 +72,14 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         told.clear()
         if cwd:
             monkeypatch.chdir(cwd)
-        torchsmith.cli.console.ANSWERED.set(False)
         monkeypatch.setattr(sys, "argv", ["torchsmith", *map(str, args)])
         code = 0
         try:
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
+        finally:
+            torchsmith.cli.console.ANSWERED.set(False)
         captured = capsys.readouterr()
         if "--json" in args:
             check_document(str(args[0]), captured.out)

@@ -320,7 +320,7 @@ def test_the_commands_that_learn_a_line_s_hashes_work_as_typed(call: Call, tmp_p
         assert call(*step).code == 0
     assert list(tmp_path.glob("mine-2.11/build-pytorch/.flox/pkgs/pytorch211-*.nix"))
     # Once the workspace has cells of the line, its own hashes are what is missing.
-    assert command("-w", "mine-2.11") == "torchsmith fix-hashes"
+    assert command("-w", "mine-2.11") == "torchsmith fix-hashes -w mine-2.11"
 
 
 def test_packages_list_their_releases_in_order(call: Call) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self, TextIO, TypeVar
 
 from torchsmith.core.problem import Exit, Problem
-from torchsmith.core.text import printable, shell_word
+from torchsmith.core.text import printable, shell_word, some_of
 
 T = TypeVar("T")
 ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has printed its document
@@ -314,9 +314,31 @@ def next_step(
 
 
 def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:
-    """Suggest to plan a build."""
+    """Suggest to plan a build, and before it to find the hashes of sources without which it stops."""
+    if unknown := _unknown_hashes(workspace):
+        why = f"first: the hash of {some_of(unknown)} is not known"
+        next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=why)
     why = "estimates time, memory and disk"
     next_step("build", "--dry-run", *recipes, workspace=workspace, nixpkgs=nixpkgs, why=why)
+
+
+def _unknown_hashes(workspace: Path | None) -> list[str]:
+    """The sources of a workspace's cells whose hash is unknown."""
+    from torchsmith.workspace.load import open_workspace
+
+    try:
+        opened = open_workspace(workspace)
+    except Problem:
+        return []
+    catalog = opened.catalog
+    builds = {(cell.line, cell.variant.toolkit, cell.variant.package): None for cell in opened.matrix.cells}
+    unknown: dict[str, None] = {}
+    for name, toolkit, package in builds:
+        line = catalog.lines[name]
+        if (build := line.build_for(toolkit)) is not None:
+            names = {below.name for below in catalog.below(package)} & {*catalog.unknown_hashes(line, build)}
+            unknown |= dict.fromkeys(f"{name} {line.version_of(name)}" for name in sorted(names))
+    return list(unknown)
 
 
 def exit_if(wrong: object) -> None:

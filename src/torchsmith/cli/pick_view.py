@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +74,8 @@ def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
     if report.served:
         yield from _missing_lines(report)
     if report.newer and report.choice:
-        again = command("pick", *sys.argv[2:], "--torch", report.newer)
-        yield AnswerLine(f"newer torch, and what it lacks: {again}", rank=5, wrap=False)
+        again = f"the same command with --torch {report.newer}"
+        yield AnswerLine(f"newer torch, and what it lacks: {again}", rank=5)
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
         yield AnswerLine(text, "yellow", rank=2)
@@ -160,8 +159,8 @@ def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
 
 def other_wheel(other: OtherWheel) -> str:
     """When another wheel is the one to install, and the command."""
-    when = f"with driver {other.driver} or newer" if other.driver else "the newest that uses it"
-    return f"{when}: {other.pip}"
+    when = f"driver {other.driver} or newer" if other.driver else "the newest that uses it"
+    return f"{when}:  {other.pip}"
 
 
 def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
