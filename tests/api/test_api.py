@@ -116,6 +116,20 @@ def test_a_wrong_argument_is_a_type_error_that_names_it(kind: str, fields: dict[
         getattr(torchsmith, kind)(**fields)
 
 
+@pytest.mark.parametrize(
+    ("function", "given", "kind"),
+    [("pick", "RTX 4090", "PickRequest"), ("verify", {}, "VerifyRequest"), ("plan", {}, "PlanRequest")],
+)
+def test_a_function_takes_its_own_request_alone(function: str, given: object, kind: str) -> None:
+    with pytest.raises(TypeError, match=rf"{function}\(\) takes a torchsmith\.{kind}, not "):
+        getattr(torchsmith, function)(given)
+
+
+def test_a_workspace_is_opened_by_a_string_too(tmp_path: Path) -> None:
+    torchsmith.init(torchsmith.InitRequest(folders=(tmp_path / "w",)))
+    assert torchsmith.open_workspace(str(tmp_path / "w")).matrix.cells
+
+
 def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:
     script = (
         "import sys\nopened = []\n"
