@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:6a712ca7b04950978041b108e5b726a6a1c9c59e580f697fe424fcf83c541209
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:4665dea8f389bcba38c14b5bc74b698cc9c77a928e7228e06e45edbaf520ba22
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -59,6 +59,12 @@ let
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
+        ''
+        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
+        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        + ''
+          sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
+            -e 's/ microkernels-all//' cmake/Dependencies.cmake
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:12b72b039a6f53220db156ca28f93e1ffd5e0094b6a6a5af22862350fd6c1012
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:d2bb46df53cbaf5a7a904d6677a735fc43d5bbd134c070c8fe919ffde96d617f
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -115,6 +115,12 @@ let
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
+        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        + ''
+          sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
+            -e 's/ microkernels-all//' cmake/Dependencies.cmake
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.

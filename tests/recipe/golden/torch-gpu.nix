@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:95d16c0fe2ed620631d668a5bd21212c42857c57599af0d043aee90f50f460bc
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:271dc1c72b6d28bc786096b58bae849c8c90427a908a66d155e7a25423b345c1
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -119,6 +119,12 @@ let
         # setup.py hands variables named CMAKE_* to CMake; the build directory is not /build on every machine.
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
+        ''
+        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
+        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        + ''
+          sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
+            -e 's/ microkernels-all//' cmake/Dependencies.cmake
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.
