@@ -70,6 +70,15 @@ def test_before_anything_is_written_cells_are_wanted_or_impossible(builds: Path)
     assert thor.why
 
 
+def test_the_packages_of_a_cell_are_named_in_their_order(builds: Path) -> None:
+    catalog = builtin_catalog()
+    titles = [
+        f"{catalog.packages['pytorch'].title} 2.10.0",
+        f"{catalog.packages['torchvision'].title} 0.25.0",
+    ]
+    assert ", ".join(titles) in html.page(document(builds), catalog, ())
+
+
 def test_a_recipe_is_generated_edited_or_foreign(builds: Path) -> None:
     generated(builds)
     assert cells(builds)[FIRST].state == "generated"
