@@ -126,6 +126,7 @@ def test_a_failed_build_has_its_error_and_the_end_of_its_log(builds: Path) -> No
     assert cell.why[0] == "killed"
     assert cell.build
     assert cell.build.log == ("one", "two")
+    assert "1 failed" in html.page(document(builds), builtin_catalog(), ()), "the run is listed"
 
 
 def test_a_run_at_work_is_building_and_a_killed_one_is_not(builds: Path) -> None:
