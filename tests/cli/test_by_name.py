@@ -134,4 +134,7 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
     assert [line.split()[1] for line in lines if line.endswith(f" {tmp_path}")][-1] == "2"
     assert [line.split()[2] for line in lines[-2:]] == ["verify", "publish"]
     print_end(BuildReport("done"), BuildRequest(workspace=place))
-    assert "verify" not in capsys.readouterr().err
+    done = capsys.readouterr().err
+    assert "verify" not in done
+    print_end(BuildReport("stopped"), BuildRequest(workspace=place))
+    assert ("stopped" in done, "stopped" in capsys.readouterr().err) == (False, True)

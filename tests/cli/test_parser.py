@@ -297,6 +297,12 @@ def test_help_before_a_verb_is_the_help_of_the_verb(words: tuple[str, str], call
     assert call(*words).out == call("pick", "--help").out
 
 
+def test_help_states_the_defaults_that_are_no_absence(call: Call) -> None:
+    defaults = re.findall(r"default:\s+([^;.\s]+)", call("pick", "--help").out)
+    assert "general" in defaults
+    assert not {"None", "False", "()"} & set(defaults)
+
+
 def test_help_alone_is_the_overview(call: Call) -> None:
     assert call("help").out == call("--help").out
     assert call("help", "nonsense").code == 2

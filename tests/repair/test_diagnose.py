@@ -217,6 +217,12 @@ def test_a_text_without_an_error_is_not_taken_for_a_log(tmp_path: Path) -> None:
         diagnose(DiagnoseRequest(log=file))
 
 
+def test_bytes_that_are_no_text_do_not_hide_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "build.log"
+    file.write_bytes(b"\xff\xfe\n" + SAMPLES["no-space"].encode())
+    assert diagnose(DiagnoseRequest(log=file)).entry == "no-space"
+
+
 def test_fixes_say_what_to_do_and_not_what_we_call_it() -> None:
     names = builtin_catalog().fixes
     assert not [error.name for error in ERRORS.values() for name in names if name in error.fix]
