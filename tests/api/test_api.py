@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import torchsmith
+from tests.artifact.toy import make_environment
 from tools.public_names import functions
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.request import Request
@@ -27,6 +28,7 @@ BLOCK = re.compile(r"^```python( nix)?\n(.*?)^```", re.M | re.S)
 def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) -> tuple[dict[str, Any], str]:
     """Run the blocks of the page in their order; returns what they define and print."""
     monkeypatch.chdir(folder)
+    make_environment(folder / ".venv")
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for asks_nix, block in BLOCK.findall(PAGE):

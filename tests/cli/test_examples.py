@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifact import standin
+from tests.artifact.toy import make_environment
 from tests.cli.conftest import Call
 from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
 ASKING_NIX = ("eval", "graph", "impact", "build", "rehearse", "fix-hashes")
+RUNNING_BUILDS = ("test", "compare")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.
 NO_NEXT = """pick host show ci history log compare page
     align test diagnose farm line package pin impact publish"""
@@ -45,6 +47,8 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     if verb == "build" and os.uname().machine == "aarch64":  # a machine builds for its own CPUs
         last = last.replace("sm120 avx2", "sm121 armv8_2")
     monkeypatch.chdir(clean)
+    for name in ("result", ".venv") if verb in RUNNING_BUILDS else ():
+        make_environment(clean / name)
     if before in prepared:
         shutil.copytree(prepared[before], clean, symlinks=True, dirs_exist_ok=True)
     elif before:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.artifact.toy import make_environment
 from tests.cli.conftest import Call
 from torchsmith import __version__
 from torchsmith.catalog.ranges import version_key
@@ -21,12 +22,13 @@ def test_the_version_is_printed_with_and_without_the_short_way(call: Call) -> No
     assert call("--version", "list").out == f"torchsmith {__version__}\n"
 
 
-def test_ctrl_c_says_so(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_so(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("torchsmith.verbs.compare.busy_shares", interrupted)
-    done = call("compare", "sample", "sample")
+    build = str(make_environment(tmp_path / ".venv"))
+    done = call("compare", build, build)
     assert (done.code, done.out, done.err) == (130, "", "interrupted\n")
 
 

@@ -69,7 +69,7 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folde
 
 
 def workflow_name(folder: PurePath) -> str:
-    """What the workflow of a workspace is called, and its file: a repository may hold several workspaces."""
+    """What the workflow of a workspace is called: a repository may hold several workspaces."""
     return re.sub(r"[^0-9A-Za-z_.-]+", "-", "-".join(("torchsmith", *folder.parts)))
 
 

@@ -41,7 +41,7 @@ class Channel:
     workspace: Workspace
     name: str
     note: Callable[[str], None]  # for what is not part of the answer
-    progress: Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]  # of a download
+    status: Callable[[str], AbstractContextManager[object]]  # shows what is being done
 
     def head(self) -> ChannelHead:
         """The newest revision. What it has is read from a download, which Nix keeps, if the catalog does not
@@ -136,14 +136,9 @@ class Channel:
             rev = rev or self._newest_revision()
             same = find_pin(rev, self.workspace.catalog)
             recorded = move.sha256 or (same.sha256 if same else "")
-            with self.progress() as progress:
-                tree = download(
-                    find_nix(),
-                    rev,
-                    archive=self.workspace.settings.sources.archive or ARCHIVE,
-                    sha256=recorded,
-                    progress=lambda done, total: progress(f"nixpkgs {rev[:7]}", done, total),
-                )
+            archive = self.workspace.settings.sources.archive or ARCHIVE
+            with self.status(f"downloading nixpkgs {rev[:7]}"):
+                tree = download(find_nix(), rev, archive=archive, sha256=recorded)
         except MissingRequirement as problem:
             if not move.rev:
                 raise

@@ -99,9 +99,3 @@ def _from_base32(text: str, size: int) -> bytes:
     for digit in text:
         number = number * 32 + DIGITS.index(digit)
     return (number & ((1 << size * 8) - 1)).to_bytes(size, "little")
-
-
-def to_base32(raw: bytes) -> str:
-    """Bytes in Nix' base 32."""
-    number = int.from_bytes(raw, "little")
-    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(_base32_length(len(raw)))))

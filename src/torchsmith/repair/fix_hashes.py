@@ -18,7 +18,6 @@ from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.repair.hash_sites import HashSite, best, hash_sites, searchable_text, source_of
-from torchsmith.repair.unseen import hash_of, unseen_downloads
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.journal import writing
@@ -56,7 +55,7 @@ class HashFixes:
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
     unchecked: list[str] = field(default_factory=list)  # recipes that do not evaluate
     unfetched: list[str] = field(default_factory=list)  # downloads that failed
-    unseen: list[str] = field(default_factory=list)  # sources whose hash no known place states
+    unseen: list[str] = field(default_factory=list)  # sources with a placeholder that no file states
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
     recovered: str = ""  # what a stopped run had left
 
@@ -112,10 +111,6 @@ class HashFixer:
         }
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         stated = [stated_downloads(graph, sites) for graph in graphs]
-        placed_paths = {drv.path for drv in stated[0]}
-        unseen = unseen_downloads(
-            graphs[0], placed_paths, recipes, self.nix, self.trees, self.workspace.addresses
-        )
         downloads = fetchable(*stated)
         events, failed = self._realise(downloads)
         mismatches = read_mismatches("\n".join(event.text for event in events))
@@ -128,7 +123,11 @@ class HashFixer:
         fixes.unfetched += [
             f"{_named(drv, graphs)} could not be fetched: {_why(events, drv)}" for drv in missing
         ]
-        fixes.unseen = [f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen]
+        fixes.unseen = [
+            f"{_named(drv, graphs)}: its hash is a placeholder, and no file states it"
+            for drv in graphs[0].derivations.values()
+            if drv.fixed and drv not in stated[0] and is_placeholder(_hash(drv))
+        ]
         fixes.proved |= {source_of(drv): _hash(drv) for drv in left if drv not in missing}
         # Nix reports mismatches in any order.
         return sorted(merged(placed), key=lambda correction: correction.where)
@@ -270,7 +269,8 @@ def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> l
 
 
 def _hash(derivation: Derivation) -> str:
-    return to_sri(hash_of(derivation))
+    """The hash that a download states."""
+    return to_sri(next(output.hash for output in derivation.outputs.values() if output.hash))
 
 
 def _named(download: Derivation, graphs: Sequence[Graph]) -> str:

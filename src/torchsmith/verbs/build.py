@@ -228,10 +228,6 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
 
 
 def _print_sums(plan: BuildPlan, line: Printer) -> None:
-    if plan.builds_below:
-        below = counted(plan.builds_below, "dependency", "dependencies")
-        public = f"the public cache of nixpkgs can have {plan.builds_below - plan.own_builds}"
-        line(f"{below}: {plan.own_builds} are built for this workspace, {public}")
     costs = list(plan.expected.values())
     if cached := sum(cost.cached_seconds for cost in costs):
         line(f"a compile cache saves {duration(cached)} of that, if all builders share one")

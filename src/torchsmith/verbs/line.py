@@ -93,7 +93,7 @@ def _next(row: LineRow, here: Environment) -> str:
 
 
 def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
-    return Channel(opened, name, reporter.note, reporter.progress)
+    return Channel(opened, name, reporter.note, reporter.status)
 
 
 def show(*, request: LinesRequest, json: JsonOption = False) -> None:

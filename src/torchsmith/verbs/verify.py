@@ -13,7 +13,7 @@ import msgspec
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.gpu import AnyGpu, GpuVerdict, Service, of_maker, target_name
-from torchsmith.artifact.report import Comparison, Report
+from torchsmith.artifact.report import Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
@@ -23,7 +23,7 @@ from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, c
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Conflict, Invalid, Problem
+from torchsmith.core.problem import Invalid, Problem
 from torchsmith.core.text import counted, grouped, shell_word
 from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.publishing.verified import verdict_of
@@ -64,7 +64,6 @@ class VerifyRequest(Request):
     ] = ()
     no_cpu: Annotated[bool, Option("Skip the CPU code (faster).")] = False
     workspace: WorkspaceOption = None
-    against: Annotated[Path | None, Option("Another artifact, to show what this one saves.")] = None
 
 
 class GpuAnswer(msgspec.Struct, frozen=True):
@@ -77,12 +76,10 @@ class GpuAnswer(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """What a build contains, checked against its name, and compared with another build; with `--gpu`, whether
-    it runs on these GPUs."""
+    """What a build contains, checked against its name; with `--gpu`, whether it runs on these GPUs."""
 
     FORMAT: ClassVar[int] = 3
     report: Report
-    comparison: Comparison | None = None
     gpus: Sequence[GpuAnswer] = ()
 
 
@@ -91,8 +88,6 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
 
     The verdict on the last build of a recipe is recorded for `publish` and the page.
     """
-    if request.gpu and request.against:
-        raise Conflict("--gpu and --against exclude each other", hint="give one of them")
     opened = open_workspace(request.workspace)
     # A name of a build has dashes and may hold one of a GPU.
     if request.variant and "-" not in request.variant and gpu_by_name(request.variant, opened.catalog):
@@ -101,8 +96,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     found = find_build(or_sample(request.path, "build"), opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
-    against = find_build(or_sample(request.against, "build"), opened).path if request.against else None
-    catalog, other = opened.catalog, None
+    catalog = opened.catalog
     asked = _asked(request.gpu, catalog) if request.gpu else []
     cpu = not request.no_cpu and (promise is not None or not asked)
     name = opened.line_of(promise) if promise is not None and opened.root is not None else None
@@ -117,8 +111,6 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             line=line,
             gpus=[gpu.arch for gpu in asked],
         )
-        if against is not None:
-            other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     complete = found.name and not (request.variant or request.no_cpu or asked)
     if complete and opened.root is not None:
         try:
@@ -126,7 +118,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
         except Problem as problem:
             reporter.note(f"the verdict was not recorded: {problem.message}")
     answers = [_answer(gpu, service, report) for gpu, service in zip(asked, report.services, strict=False)]
-    return VerifyReport(report, artifact.compare(report, other) if other else None, answers)
+    return VerifyReport(report, answers)
 
 
 class AskedGpu(NamedTuple):
@@ -226,8 +218,6 @@ def _print_verified(verified: VerifyReport) -> None:
         table(("library", "GPU code"), rows, broken=("GPU code",))
     print_checks(report.checks)
     write(*_verdict(report))
-    if verified.comparison:
-        _print_comparison(verified.comparison)
 
 
 def _rows(report: Report) -> list[tuple[str, str]]:
@@ -315,23 +305,3 @@ def _verdict(report: Report) -> tuple[str, str]:
     if report.variant:
         return f"it is what {report.variant} promises", "bold green"
     return "no fault found; --variant NAME checks it against a name", "green"
-
-
-def _print_comparison(comparison: Comparison) -> None:
-    """Print what one artifact saves compared with another."""
-    write(f"against {comparison.other}", "bold")
-    rows = []
-    for row in comparison.sizes:
-        sign = "-" if row.this > row.other else ""
-        saved = f"{sign}{megabytes(abs(row.other - row.this))}"
-        rows.append([row.part, megabytes(row.this), megabytes(row.other), saved])
-    table(("part", "this", "other", "saved"), rows, right=("this", "other", "saved"))
-    facts = {
-        "GPU code only here": comparison.targets_gained,
-        "GPU code only there": comparison.targets_dropped,
-        "GPUs served only here": comparison.gpus_gained,
-        "GPUs served only there": comparison.gpus_dropped,
-    }
-    columns([(label, ", ".join(names)) for label, names in facts.items() if names], ("cyan",))
-    for difference in comparison.differences:
-        write(difference)
