@@ -23,7 +23,6 @@ from torchsmith.artifact.source import (
     CHUNK,
     EXPECTED,
     MOST_RATIO,
-    MOST_UNPACKED,
     Damaged,
     FileSlice,
     Seen,
@@ -45,8 +44,7 @@ MOST_FILES = 500_000
 MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
 MOST_TEXT = 16 << 10  # bytes of a text; what is read is in its first lines
 MOST_TEXTS = 2000
-LOCAL_HEADER = 30
-ENCRYPTED = 1
+MOST_UNPACKED = 16 << 30  # no library comes near this size
 HARMLESS = 16 << 20  # bytes; below this size no ratio can hurt
 MOST_TABLE = 16 << 20  # the table of torch 2.10's 12 thousand files takes 1.4 MB
 # The other methods unpack without a bound on memory, and no wheel uses them.
@@ -285,13 +283,7 @@ def _reason(error: Exception) -> str:
 def _open_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, seen: Seen = unseen
 ) -> Iterator[FileSlice]:
-    """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
-    _refuse_bomb(member)
-    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
-        stored = replace(_in_place(archive.fp.fileno(), member), seen=seen)
-        _check_sum(stored, member)
-        yield stored
-        return
+    """A wheel's member as a source, unpacked to a file without a name."""
     with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
         size = _unpack(archive, member, unpacked, seen)
         yield FileSlice(unpacked.fileno(), 0, size, seen)
@@ -322,27 +314,6 @@ def _refuse_bomb(member: zipfile.ZipInfo) -> None:
     if member.file_size > HARMLESS and member.file_size > MOST_RATIO * max(member.compress_size, 1):
         ratio = member.file_size // max(member.compress_size, 1)
         raise Damaged(f"it unpacks to {ratio} times its size: a zip bomb, not a library")
-
-
-def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
-    """Where a stored member's bytes are in the wheel; its local header gives the exact place."""
-    whole = FileSlice(handle, 0, os.fstat(handle).st_size)
-    header = whole.read(member.header_offset, LOCAL_HEADER)
-    if header[:4] != b"PK\x03\x04":
-        raise Damaged("it is not where the wheel's table says")
-    name, extra = struct.unpack_from("<HH", header, 26)
-    start = member.header_offset + LOCAL_HEADER + name + extra
-    if start + member.file_size > whole.size:
-        raise Damaged("it reaches beyond the end of the wheel")
-    return FileSlice(handle, start, member.file_size)
-
-
-def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
-    checksum = 0
-    for at in range(0, stored.size, CHUNK):
-        checksum = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), checksum)
-    if checksum != member.CRC:
-        raise Damaged("it cannot be unpacked: its checksum does not match")
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes], seen: Seen = unseen) -> int:

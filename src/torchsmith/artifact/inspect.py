@@ -13,7 +13,7 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.container import UNNAMED, Container, scan
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
-from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, hidden_code, links_of, read_elf
+from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
 from torchsmith.artifact.identity import (
     PythonBuild,
     StatedToolkit,
@@ -65,7 +65,6 @@ class Library:
     magma: str = ""
     code: int = 0  # bytes of machine code
     program: bool = False  # it is run, not loaded
-    hidden_code: tuple[str, ...] = ()  # parts that may run and are in no section of code
     fault: str = ""
 
 
@@ -317,7 +316,6 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
 def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     names = known().names
     library.recorded = recorded_lines(elf)
-    library.hidden_code = tuple(hidden_code(elf, names.constants))
     if names.cpu_code in library.name:
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):

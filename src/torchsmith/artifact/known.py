@@ -39,7 +39,6 @@ class LibraryNames(Table, frozen=True):
     system: tuple[str, ...]
     driver: tuple[str, ...]
     vendor: tuple[str, ...]
-    constants: tuple[str, ...]
 
 
 class ReleasePatterns(Table, frozen=True):

@@ -175,15 +175,10 @@ def _stem(name: str) -> str:
 
 
 def _unread(build: Inspection) -> Iterator[Check]:
-    """Code that no reader looked at."""
+    """Libraries that were not read, because no package is known to own them."""
     if build.unknown:
-        text = f"{some_of(build.unknown, 3)}: whose it is is not known, so its CPU code was not judged"
+        text = f"no package owns {some_of(build.unknown, 3)}, so its CPU code was not judged"
         yield Check("library", "unjudged", text)
-    for library in build.own:
-        if library.hidden_code:
-            places = some_of(library.hidden_code, 3)
-            text = f"{library.name} may run what is in no section of code: {places}"
-            yield Check("library", "unjudged", text)
 
 
 def _release(build: Inspection, variant: Variant, catalog: Catalog, line: Line | None) -> Iterator[Check]:
