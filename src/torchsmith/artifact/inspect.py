@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from torchsmith.artifact.identity import (
     PythonBuild,
     StatedToolkit,
     blas_of,
-    is_portable,
     linked_as,
     pythons_of,
     released_as,
@@ -30,18 +28,13 @@ from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
-from torchsmith.artifact.source import EXPECTED, Damaged, Seen, above_store, resolve_below, unseen
+from torchsmith.artifact.source import EXPECTED, Damaged, Seen, unseen
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 from torchsmith.core.text import shell_word, some_of
 
 Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
-LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
-LOADER_PLACES = tuple(
-    Path(folder) / triple
-    for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
-    for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
-)
+LinkState = Literal["present", "system", "elsewhere"]
 STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store is
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 
@@ -70,7 +63,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Need:
-    """A shared library that others need, and how it is found."""
+    """A shared library that others need: in the artifact, of the system or the driver, or elsewhere."""
 
     name: str
     found: LinkState
@@ -328,8 +321,6 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
     own = [library for library in libraries if library.role == "own" and library.machine]
     names = {item.name.rsplit("/", 1)[-1] for item in contents.libraries}
     names.update(library.links.soname for library in libraries)
-    wheel = contents.kind == "wheel"
-    local = wheel and not is_portable(contents.path.name, contents.texts)
     return Inspection(
         path=str(contents.path),
         kind=contents.kind,
@@ -340,7 +331,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         known=recognised,
         toolkits=toolkits_of(contents.texts, (library.links for library in libraries), contents.owners),
         pythons=pythons_of([library.name for library in libraries], contents.texts),
-        needs=needs_of(own, names, installed=not wheel, local=local),
+        needs=needs_of(own, names),
         other_bytes=contents.other_bytes,
         faults=contents.faults,
         remarks=contents.remarks,
@@ -376,51 +367,13 @@ def _output(place: Path | None) -> str:
     return str(place)[: match.start()] + str(place)[match.start() :].split("/")[2] if match else ""
 
 
-def needs_of(
-    libraries: Sequence[Library], names: Collection[str], *, installed: bool, local: bool
-) -> list[Need]:
-    """How every needed library is found, beside those of some names.
-
-    `installed`: paths can be followed on this machine. `local`: a wheel for machines like the one that built
-    it, whose libraries it uses.
-    """
+def needs_of(libraries: Iterable[Library], names: Collection[str]) -> list[Need]:
+    """The shared libraries that others need, each once; those of some names are in the artifact."""
+    usual = (*known().names.system, *known().names.driver)
     needs: dict[str, Need] = {}
     for library in libraries:
         for needed in library.links.needed:
-            where = _where(needed, library, names, installed)
-            family = (*known().names.own, *(library.package.libraries if library.package else ()))
-            if where == "missing" and local and not needed.startswith(family):
-                where = "unbundled"
-            if needed not in needs or (needs[needed].found == "missing" and where != "missing"):
-                needs[needed] = Need(needed, where, library.name)
+            present = PurePosixPath(needed).name in names
+            found: LinkState = "present" if present else "system" if needed.startswith(usual) else "elsewhere"
+            needs.setdefault(needed, Need(needed, found, library.name))
     return sorted(needs.values())
-
-
-def _where(needed: str, library: Library, names: Collection[str], installed: bool) -> LinkState:
-    like = known().names
-    torch = library.package is not None and library.package.is_torch
-    if PurePosixPath(needed).name in names:
-        return "present"
-    if installed and library.place and _lies_in(_folders(library.links.runpath, library.place), needed):
-        return "present"
-    if needed.startswith(like.system) or (installed and _lies_in(LOADER_PLACES, needed)):
-        return "system"
-    if needed.startswith(like.driver):
-        return "driver"
-    if needed.startswith((*like.own, *like.brought)) and not torch:
-        return "elsewhere"  # a companion finds torch's libraries loaded
-    if needed.startswith(like.vendor) and not torch and not library.links.runpath:
-        return "elsewhere"  # torch, or the program, has loaded CUDA's libraries before
-    if not installed and (library.links.runpath or needed.startswith(like.vendor)):
-        return "elsewhere"
-    return "optional" if PurePosixPath(library.name).name.startswith(like.optional) else "missing"
-
-
-def _lies_in(folders: Iterable[Path], name: str) -> bool:
-    return any(os.path.exists(folder / name) for folder in folders)
-
-
-def _folders(runpath: Iterable[str], place: Path) -> list[Path]:
-    origin, own_store = str(place.parent), above_store(place)
-    folders = (Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath)
-    return [resolve_below(folder, own_store) if own_store else folder for folder in folders]

@@ -32,7 +32,6 @@ class LibraryNames(Table, frozen=True):
     required: tuple[str, ...]
     cpu_code: str
     gpu_code: tuple[str, ...]
-    optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
     third_party: tuple[str, ...]
