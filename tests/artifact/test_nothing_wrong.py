@@ -26,6 +26,7 @@ from torchsmith.artifact import contents
 from torchsmith.artifact.elf import HEADER, SECTION
 from torchsmith.artifact.report import verify
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK
+from torchsmith.core.problem import TooLarge
 from torchsmith.matrix import Variant
 
 PACKAGES = "lib/python3.13/site-packages"
@@ -396,17 +397,14 @@ def test_the_release_that_a_path_states_decides_too(tmp_path: Path) -> None:
         assert judged(path, NAME).verified == right
 
 
-def test_files_behind_too_many_links_are_not_taken_for_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_files_than_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     for number in range(20):
         (outside / f"{number}.txt").touch()
-    (outside / "z").mkdir()
     path = cpu_torch(tmp_path / "build")
     (path / "share").symlink_to(outside)
     assert judged(path, NAME).verified
-    monkeypatch.setattr(contents, "MOST_LINKED", 10)
-    report = judged(path, NAME)
-    assert (report.ok, report.verified) == (True, False)
+    monkeypatch.setattr(contents, "MOST_FILES", 20)
+    with pytest.raises(TooLarge):
+        judged(path, NAME)

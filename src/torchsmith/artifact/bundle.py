@@ -112,7 +112,7 @@ def _zstd_stream() -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW})
 
 
-class _Memory:
+class _UnpackedBundle:
     """An unpacked bundle, read as a part of a file is."""
 
     def __init__(self, data: bytearray) -> None:
@@ -125,7 +125,7 @@ class _Memory:
         return bytes(self.data[at : at + length])
 
 
-def _unpack(packed: FileSlice, method: int, size: int) -> tuple[_Memory, int]:
+def _unpack(packed: FileSlice, method: int, size: int) -> tuple[_UnpackedBundle, int]:
     """What a stream of `size` bytes unpacks to, and how many packed bytes it takes. Raises Damaged."""
     faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
     stream = zlib.decompressobj() if method == ZLIB else _zstd_stream()
@@ -139,10 +139,10 @@ def _unpack(packed: FileSlice, method: int, size: int) -> tuple[_Memory, int]:
         raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
     if len(data) != size or not stream.eof:
         raise Damaged(f"it does not unpack to the {size} bytes that it claims")
-    return _Memory(data), used - len(stream.unused_data)
+    return _UnpackedBundle(data), used - len(stream.unused_data)
 
 
-def _objects(data: FileSlice | _Memory) -> tuple[tuple[CodeEntry, ...], int]:
+def _objects(data: FileSlice | _UnpackedBundle) -> tuple[tuple[CodeEntry, ...], int]:
     """The code objects of a bundle, and where the last one ends."""
     if data.read(0, len(MAGIC)) != MAGIC:
         raise Damaged("it does not begin as a bundle does")

@@ -37,11 +37,10 @@ from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Pro
 from torchsmith.core.text import printable
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
-# Static libraries, and GPU code in files of its own.
-GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
+# GPU code in files of its own.
+GPU_FILES = re.compile(r"\.(cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
-MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
 MOST_TEXT = 16 << 10  # bytes of a text; what is read is in its first lines
 MOST_TEXTS = 2000
 MOST_UNPACKED = 16 << 30  # no library comes near this size
@@ -116,25 +115,19 @@ def _folder(root: Path, owners: Owners) -> Contents:
     """Every file below a folder, each once, under the name by which a package has it. Links are followed, but
     not upwards, and a folder is read once for each package that has it."""
     contents = Contents(root, "folder", owners)
-    top, files, linked = root.resolve(), 0, 0
+    top, files = root.resolve(), 0
     own_store = above_store(top)
     seen: set[tuple[int, int, Package | None]] = set()
     regular: dict[tuple[int, int], tuple[str, Path, int]] = {}  # under the name that says most
-    folders = [("", root, False)]
+    folders = [("", root)]
     while folders:
-        prefix, folder, outside = folders.pop()
+        prefix, folder = folders.pop()
         for name, entry in _entries(prefix, folder, contents):
             is_link = entry.is_symlink()
             path = resolve_below(entry, own_store) if is_link and own_store else entry
-            files, linked = files + 1, linked + outside
+            files += 1
             if files > MOST_FILES:
                 raise TooLarge(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
-            if linked > MOST_LINKED:
-                contents.remarks.append(
-                    f"links lead out of it to more than {MOST_LINKED} files: not all were read"
-                )
-                folders = [row for row in folders if not row[2]]
-                break
             try:
                 status = os.stat(path)
             except OSError as error:
@@ -143,7 +136,7 @@ def _folder(root: Path, owners: Owners) -> Contents:
                 continue
             inode = (status.st_dev, status.st_ino)
             if stat.S_ISDIR(status.st_mode):
-                owner, leads_out = owners.package_of(f"{name}/x"), outside
+                owner = owners.package_of(f"{name}/x")
                 if is_link:
                     target = path.resolve()
                     if top.is_relative_to(target):
@@ -152,10 +145,9 @@ def _folder(root: Path, owners: Owners) -> Contents:
                         continue
                     if target.is_relative_to(top) and owner is None:
                         continue  # it is walked under its own name
-                    leads_out = outside or not target.is_relative_to(top)
                 if (*inode, owner) not in seen:
                     seen.add((*inode, owner))
-                    folders.append((f"{name}/", path, leads_out))
+                    folders.append((f"{name}/", path))
             elif stat.S_ISREG(status.st_mode):
                 known = regular.get(inode)
                 if known is None or _rank(name, owners) < _rank(known[0], owners):

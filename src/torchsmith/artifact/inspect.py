@@ -212,13 +212,12 @@ def _all_libraries(contents: Contents, package: Package | None) -> Sequence[tupl
 
 def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
     """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
-    together if they are in one folder, and so do all such files of a known package. Its static libraries
-    are not loaded."""
+    together if they are in one folder, and so do all such files of a known package."""
     files: dict[str, list[Item]] = {}
     for item in contents.gpu_files:
         folder, _, name = item.name.rpartition("/")
         owner = contents.owners.package_of(item.name)
-        ours = owner is not None and package in (owner, None) and not name.endswith(".a")
+        ours = owner is not None and package in (owner, None)
         if ours or (not recognised and package is None):
             together = name.endswith(BY_TARGET) or recognised
             files.setdefault(folder if together else item.name, []).append(item)
@@ -226,8 +225,8 @@ def _gpu_files(contents: Contents, package: Package | None, recognised: bool) ->
 
 
 def _gpu_file(files: Sequence[Item]) -> Library:
-    """A static library or a file of GPU code, or files of which each is for another GPU; what has none is not
-    judged for anything else."""
+    """A file of GPU code, or files of which each is for another GPU; what has none is not judged for anything
+    else."""
     first, *others = files
     name = f"{first.name} and {len(others)} more" if others else first.name
     library = Library(name, "own", sum(item.size for item in files), place=first.place)
