@@ -32,14 +32,12 @@ class LibraryNames(Table, frozen=True):
     required: tuple[str, ...]
     cpu_code: str
     gpu_code: tuple[str, ...]
-    optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
     third_party: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
     vendor: tuple[str, ...]
-    constants: tuple[str, ...]
 
 
 class ReleasePatterns(Table, frozen=True):
