@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 from tests.artifact import elves
@@ -21,9 +22,10 @@ GPU_LIBRARY = elves.gpu_library(elves.container(elves.entry(120)))
 
 def build(folder: Path) -> Path:
     """`result` below a folder: a torch for sm120 and AVX-512, and an interpreter."""
-    site = folder / "result" / "lib" / "python3.13" / "site-packages" / "torch"
-    shutil.copytree(HERE / "build" / "torch", site)
-    shutil.copy(TOY, site)
+    site = folder / "result" / "lib" / "python3.13" / "site-packages"
+    with zipfile.ZipFile(HERE / "torch.whl") as sample:
+        sample.extractall(site, [name for name in sample.namelist() if name.startswith("torch/")])
+    shutil.copy(TOY, site / "torch")
     (folder / "result" / "bin").mkdir()
     (folder / "result" / "bin" / "python3").symlink_to(sys.executable)
     return folder / "result"

@@ -93,7 +93,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
     if request.variant and "-" not in request.variant and gpu_by_name(request.variant, opened.catalog):
         hint = f"--gpu {shell_word(request.variant)} answers whether it runs there"
         raise Invalid(f"{request.variant} is a GPU, not the name of a build", hint=hint)
-    found = find_build(or_sample(request.path, "build"), opened)
+    found = find_build(or_sample(request.path, "torch.whl"), opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
     catalog = opened.catalog
