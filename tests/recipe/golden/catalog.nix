@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:a803232418e0e42655919c48dfd00a10d2c1c5545fd9dfc773ca555082ee65e8
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:b8621007c9b736f2fdfbc51acd0e61c439b49ee7bacee469a41765de8cdadac9
 # PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
 # Package name: pytorch-python313-cuda12_8-sm120-avx512
 
@@ -59,8 +59,8 @@ torch.overrideAttrs (oldAttrs: {
     + ''
       export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
     ''
-    # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-    # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+    # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+    # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
     + ''
       sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
         -e 's/ microkernels-all//' cmake/Dependencies.cmake

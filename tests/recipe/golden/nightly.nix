@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:8792c002da91a1e9395a788366005b395ccac08055d1cbbd8f2487f5902a9e82
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:39e9ae720b81026ae973074edb0cc8c326bbdcaf78a3a59e73a8f626d1f30d8c
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -135,12 +135,6 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
         ln -sfn "${cccl}/include/$part" "$NIX_BUILD_TOP/cccl-compat/cccl/$part"
       done
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
-    ''
-    # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-    # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
-    + ''
-      sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
-        -e 's/ microkernels-all//' cmake/Dependencies.cmake
     ''
     + ''
       export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:4665dea8f389bcba38c14b5bc74b698cc9c77a928e7228e06e45edbaf520ba22
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:31563d7e50482167eb0f07f6388bd45e141935bb54cd7fab32262e63b24c07fd
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -60,8 +60,8 @@ let
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

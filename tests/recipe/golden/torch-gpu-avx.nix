@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:0d6b93de799bbbe82919b3ea98b8ee14921fa199f1ce6807530fbbbd00616a5f
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx line=2.10 content=sha256:4787deb03d9dc3bd0fdd36b710b58bd6fc51f62653a808c0931505bc951af9bf
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -128,8 +128,8 @@ let
           export USE_MKLDNN_CBLAS=0
           export USE_NNPACK=0
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

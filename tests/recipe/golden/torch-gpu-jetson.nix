@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:d2bb46df53cbaf5a7a904d6677a735fc43d5bbd134c070c8fe919ffde96d617f
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm110-armv9 line=2.10 content=sha256:aa2c1bbbf33eacfdb88bc41065a2d507fd807ca25b12bc7e684375e7db5f9d9e
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM110) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -116,8 +116,8 @@ let
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

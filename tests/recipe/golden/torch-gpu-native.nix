@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:308ec63bcfb3a09908a2eb8429bfa0b8905690811e430a5f8c870be604fe71a9
+# torchsmith: format=1 variant=pytorch-python312-cuda13_0-sm90-avx2 line=2.9 content=sha256:80ab1c207732b7d0335a9ea4cd2b02bf29d078d0f3658fdd914682efd6f65128
 # PyTorch 2.9.1, Python 3.12: NVIDIA Hopper (SM90) and AVX2 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -81,8 +81,8 @@ let
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:271dc1c72b6d28bc786096b58bae849c8c90427a908a66d155e7a25423b345c1
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a27b6736dcaacbd8c89685b8de27f23852d9bede6fb1dff9f542db7a42a1860b
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -120,8 +120,8 @@ let
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:593b6160001318336ef438f57f2fb7440f81aff6701aa627211c12cab63891d5
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:70179b859a5efa285d8175a0af2b78d4e4fc2888ed880357970a93eddbc0afd7
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -120,8 +120,8 @@ let
         + ''
           export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
         ''
-        # XNNPACK also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on x86, 2,355 on ARM. Without
-        # them their library is not there, and CMake would stop at its name: PyTorch gives it an option from gcc 14 on.
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake

@@ -133,7 +133,6 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
       done
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
-    #? include xnnpack.nix
     + ''
       export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
