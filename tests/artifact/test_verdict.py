@@ -134,6 +134,25 @@ def test_ptx_alone_is_compiled_at_first_start(tmp_path: Path) -> None:
     assert compiled == {"sm90", "sm100", "sm103", "sm120"}
 
 
+def test_code_that_is_still_to_be_linked_is_called_so_and_runs_nowhere(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90, kind=8)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm90-avx2")
+    assert [row.kind for row in report.gpu] == ["lto"]
+    assert check(report, "gpu").status == "wrong"
+
+
+def test_containers_of_a_library_have_a_limit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchsmith.artifact.readers.MOST_ENTRIES", 5)
+    faults = {}
+    for count in (2, 3):
+        library = gpu(*[[elves.entry(90)]] * count)
+        report = verify(site(tmp_path / str(count), {"torch/lib/libtorch_cuda.so": library}), None, CATALOG)
+        faults[count] = len([check for check in report.checks if check.id == "intact"])
+    assert faults[3] == faults[2] + 1
+
+
 def test_exact_code_serves_one_gpu_and_family_code_its_family(tmp_path: Path) -> None:
     exact = site(tmp_path / "a", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=EXACT)])})
     family = site(tmp_path / "f", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=FAMILY)])})
