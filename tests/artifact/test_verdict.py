@@ -601,6 +601,16 @@ def test_of_modules_for_several_ffmpegs_none_needs_to_load(module: str, tmp_path
     assert {need.found for need in report.needs if need.name == "libavcodec.so.58"} == {"optional"}
 
 
+def test_linear_algebra_is_known_by_its_library_or_by_a_symbol_if_it_is_linked_in(tmp_path: Path) -> None:
+    for library, blas in (
+        (linked("libopenblas.so.0"), "OpenBLAS (libopenblas.so.0)"),
+        (elves.code_library({"mkl_serv_malloc": b"\xc3"}), "MKL (linked in)"),
+        (elves.code_library({"malloc": b"\xc3"}), ""),
+    ):
+        path = site(tmp_path, {"torch/lib/libtorch_cpu.so": library})
+        assert verify(path, None, CATALOG).blas == blas
+
+
 def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:
     path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
