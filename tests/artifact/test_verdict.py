@@ -133,6 +133,25 @@ def test_ptx_alone_is_compiled_at_first_start(tmp_path: Path) -> None:
     assert compiled == {"sm90", "sm100", "sm103", "sm120"}
 
 
+def test_code_that_is_still_to_be_linked_is_called_so_and_runs_nowhere(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90, kind=8)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm90-avx2")
+    assert [row.kind for row in report.gpu] == ["lto"]
+    assert check(report, "gpu").status == "wrong"
+
+
+def test_containers_of_a_library_have_a_limit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchsmith.artifact.readers.MOST_ENTRIES", 5)
+    faults = {}
+    for count in (2, 3):
+        library = gpu(*[[elves.entry(90)]] * count)
+        report = verify(site(tmp_path / str(count), {"torch/lib/libtorch_cuda.so": library}), None, CATALOG)
+        faults[count] = len([check for check in report.checks if check.id == "intact"])
+    assert faults[3] == faults[2] + 1
+
+
 def test_exact_code_serves_one_gpu_and_family_code_its_family(tmp_path: Path) -> None:
     exact = site(tmp_path / "a", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=EXACT)])})
     family = site(tmp_path / "f", {"torch/lib/libtorch_cuda.so": gpu([elves.entry(100, flags=FAMILY)])})
@@ -560,6 +579,28 @@ def test_what_a_wheel_needs_and_does_not_bring_is_listed(tmp_path: Path) -> None
         "libc.so.6": "system",
         "libcuda.so.1": "system",
     }
+
+
+def test_linear_algebra_is_known_by_its_library_or_by_a_symbol_if_it_is_linked_in(tmp_path: Path) -> None:
+    for library, blas in (
+        (linked("libopenblas.so.0"), "OpenBLAS (libopenblas.so.0)"),
+        (elves.code_library({"mkl_serv_malloc": b"\xc3"}), "MKL (linked in)"),
+        (elves.code_library({"malloc": b"\xc3"}), ""),
+    ):
+        path = site(tmp_path, {"torch/lib/libtorch_cpu.so": library})
+        assert verify(path, None, CATALOG).blas == blas
+
+
+def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch/version.py", "__version__ = '2.10.0'\n")
+        archive.writestr("torch/_C.so", elves.Library().build())
+        archive.writestr("torch/lib/libtorch_cpu.so", linked("libc10.so", "libopenblas.so.0"))
+    report = verify(path, None, CATALOG)
+    [check] = [check for check in report.checks if check.id == "intact" and check.status == "wrong"]
+    assert "libc10.so" in check.text
+    assert "libopenblas" not in check.text
 
 
 def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:

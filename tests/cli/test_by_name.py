@@ -121,7 +121,7 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
 
 
 def test_a_build_ends_with_its_results_and_the_next_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "a b"
     place.mkdir()
@@ -138,3 +138,8 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
     assert "verify" not in done
     print_end(BuildReport("stopped"), BuildRequest(workspace=place))
     assert ("stopped" in done, "stopped" in capsys.readouterr().err) == (False, True)
+    monkeypatch.setenv("COLUMNS", "20")
+    print_end(BuildReport("done", results=links), BuildRequest(workspace=place))
+    paths = [line for line in capsys.readouterr().err.splitlines() if " -> " in line]
+    assert all(line.endswith(f" -> {tmp_path}") for line in paths), "a path is in one line, to be copied"
+    assert paths

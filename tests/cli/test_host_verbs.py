@@ -481,6 +481,9 @@ def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None
     assert result.code == 0
     assert "GB10" in result.out
     assert "sm121" in result.out
+    assert "unknown" not in result.out
+    Path("gpu.txt").write_text("GPU 0: NVIDIA GeForce RTX 9990 (UUID: GPU-1)\n")
+    assert "RTX 9990, architecture unknown" in call("pick", "--facts", "--from", "gpu.txt").out
     assert "avx512" in call("pick", "--facts", *reports("vm-hidden-avx512")).err
 
 

@@ -157,6 +157,7 @@ def test_help_names_everything_in_80_columns(
     assert result.code == 0
     lines = result.out.splitlines()
     assert [line for line in lines if len(line) > 80 and not line.startswith("Example")] == []
+    assert {"Options:", "Verbs:"} & set(lines)
     told = " ".join(result.out.split())
     for one in command.parameters():
         assert one.param.help, one.name

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, nix  # noqa: F401
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.process import run
-from torchsmith.edit.impact import effects, impact, summary
+from torchsmith.edit.impact import Effect, effects, impact, summary
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluable, EvaluationOptions, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.impact import ImpactReport
 from torchsmith.workspace.load import open_workspace
 
 CELLS = """format = 1
@@ -142,3 +143,15 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
 
     assert summary(impact(open_workspace(inner), inner, "HEAD", asked, as_is=True)) == "2 identical"
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("effect", "exit"),
+    [
+        (Effect("a", "changed"), Exit.OK),
+        (Effect("a", "broken", cause=Cause("no attribute")), Exit.CHECK_FAILED),
+        (Effect("a", "broken", cause=Cause("no network", code="fetch")), Exit.ENVIRONMENT),
+    ],
+)
+def test_a_change_that_breaks_a_recipe_fails(effect: Effect, exit: Exit) -> None:
+    assert ImpactReport(summary="", effects=[effect], hours=0.0).exit is exit

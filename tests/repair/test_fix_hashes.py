@@ -354,6 +354,7 @@ def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) 
     planned = call(*place.words("build", "--fix-hashes", "--dry-run"))
     assert planned.code == 0, planned.err
     assert PLACEHOLDER not in stated(place)
+    assert "lines.toml" in planned.err
 
 
 THROUGH_A_FUNCTION = """\

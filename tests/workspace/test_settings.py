@@ -80,7 +80,7 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 1\n", "", Empty, "torchsmith.toml"),
         ("format = 1\n" + BLOCK.replace("sm90", "sm9x"), "5:7", Invalid, "'sm9x'"),
         ("format = 1\n" + BLOCK.replace("sm90", "sm91"), "5:7", NotKnown, "sm91"),
-        ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8", NotKnown, "axv2"),
+        ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8", NotKnown, "avx2?"),
         ("format = 1\n" + BLOCK.replace("13.0", "12.7"), "4:9", NotKnown, "12.7"),
         ("format = 1\n" + BLOCK.replace('"3.13"', ""), "3:1", Empty, "python"),
         ("format = 1\n" + BLOCK.replace('sm = ["sm90"]\n', ""), "2:3", Incomplete, "sm"),

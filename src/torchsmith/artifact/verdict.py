@@ -164,6 +164,11 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     missing = [
         name for name in known().names.required if not any(f"/{stem}".endswith(f"/{name}") for stem in stems)
     ]
+    missing += [
+        need.name
+        for need in build.needs
+        if need.found == "elsewhere" and need.name.startswith(known().names.own)
+    ]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
 

@@ -59,9 +59,6 @@ class Fault:
     text: str
     hint: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.file}: {self.text}"
-
 
 class Contradiction(Problem):
     """Facts of a catalog that contradict others; `faults` lists each with its place."""
