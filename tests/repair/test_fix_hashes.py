@@ -220,8 +220,8 @@ def test_the_addresses_of_the_workspace_count_for_every_verb_that_evaluates(
         asked.append(workspace.addresses if workspace else ())
         return None, lambda requests: []
 
-    monkeypatch.setattr("torchsmith.verbs.line.evaluation", evaluate)
-    call(*place.words("line", "update", "2.10", "--rev", "0" * 39 + "1", "--eval", "--dry-run"))
+    monkeypatch.setattr("torchsmith.verbs.impact.evaluation", evaluate)
+    call(*place.words("impact"))
     assert asked == [(address,)]
 
 
