@@ -1,4 +1,4 @@
-"""The matrix for other people's machinery: a workflow for GitHub, a jobset for Hydra."""
+"""The matrix for CI: a workflow for GitHub, a jobset for Hydra."""
 
 from __future__ import annotations
 

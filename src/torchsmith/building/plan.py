@@ -91,7 +91,7 @@ def plan_with_nix(
     resources: Resources,
     options: StoreOptions,
 ) -> BuildPlan:
-    """Hold the graph against the store and the binary caches, and estimate what is left."""
+    """Compare the graph with the store and the binary caches, and estimate what is to be built."""
     graph = evaluation.graph
     needed = dry_run(nix, list(graph.recipes.values()), options)
     jobs = jobs_of(graph, needed.build, catalog)

@@ -26,7 +26,7 @@ class Effect:
 
     name: str
     kind: EffectKind
-    before: str = ""  # derivation, or the reason why there is none
+    before: str = ""  # derivation, or why it does not evaluate
     after: str = ""
     cause: Cause | None = None  # of a recipe that does not evaluate now
 

@@ -97,7 +97,7 @@ class EvaluationOptions:
     cache: ResultCache | None = None
     alone: bool = False  # share nothing: a process for each
     instantiate: bool = False  # also put the derivations into the store
-    twin: bool = False  # as if recipes of any system were for this machine's, whose sources are the same
+    twin: bool = False  # evaluate recipes of any system for this machine's: their sources are the same
     phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
     keeper: Keeper | None = None  # protects derivations in the store from garbage collection
 

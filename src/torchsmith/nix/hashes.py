@@ -60,7 +60,7 @@ class Digest:
 
 
 def parse_hash(text: str) -> Digest | None:
-    """A hash in any spelling; None for text that is none. Without a name its length decides the algorithm."""
+    """A hash in any spelling; None for other text. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
@@ -85,7 +85,7 @@ def to_sri(text: str) -> str:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a hash is a placeholder: empty, all zero, or a word. A damaged one does not."""
+    """Whether a hash is a placeholder: empty, all zero, or a word. A damaged hash is not."""
     digest = parse_hash(text)
     return not any(digest.raw) if digest else len(text) < FEWEST_LETTERS
 

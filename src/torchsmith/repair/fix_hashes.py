@@ -238,7 +238,7 @@ class HashFixer:
 
 
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
-    """Batches in which no two want the same path: placeholders do, and Nix makes them wait for each other."""
+    """Batches in which no two have the same path, as placeholders do: Nix would build these one by one."""
     batches: list[dict[str, Derivation]] = []
     for download in downloads:
         free = next((batch for batch in batches if output_of(download) not in batch), None)
@@ -274,7 +274,7 @@ def _hash(derivation: Derivation) -> str:
 
 
 def _named(download: Derivation, graphs: Sequence[Graph]) -> str:
-    """A download by what people know it by: its source, and the recipes that want it."""
+    """A download by its source and the recipes that need it."""
     recipes = list(dict.fromkeys(name for graph in graphs for name in graph.users.get(download.path, ())))
     return f"{some_of(recipes)}: {source_of(download)}" if recipes else source_of(download)
 

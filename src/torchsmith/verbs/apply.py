@@ -103,7 +103,7 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
 
 
 def _not_agreed(report: ChangeReport) -> bool:
-    """Raise Incomplete: nobody can be asked."""
+    """Raise Incomplete: there is no terminal to ask on."""
     deleted = [change.path for change in report.pending if change.kind == "delete"]
     raise Incomplete(
         f"{counted(len(deleted), 'file')} would be deleted, such as {deleted[0]}: nothing was written",

@@ -241,7 +241,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
         return
     if not request.matrix:
         write(
-            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
+            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml adds its builds, with prefix = true'
             " if another line has the same build; then:"
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []

@@ -129,7 +129,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Checkout:
-    """Repositories, and the workspace that rules them, if one does."""
+    """Repositories, and the catalog of the workspace that they belong to."""
 
     repositories: tuple[Repository, ...]
     catalog: Catalog
@@ -257,7 +257,7 @@ def workspace_folder(named: Path | None) -> Path:
 
 
 def workspace_of(paths: Sequence[Path], named: Path | None) -> Workspace | None:
-    """The workspace that rules paths: the one named, or the nearest torchsmith.toml above the first."""
+    """The workspace that paths belong to: the one named, or the nearest torchsmith.toml above the first."""
     if named is not None:
         return open_workspace(named)
     start = paths[0].resolve()

@@ -44,7 +44,7 @@ class CheckedRecipe(NamedTuple):
 CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-SHARES = "--adopt PATH rewrites it, and the packages of its build share one torch"
+ADOPT_HINT = "--adopt PATH rewrites it, and the packages of its build share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -190,7 +190,7 @@ class _Reconciler:
         if checked.errors:
             why, rules = f"broken: {checked.errors}", checked.rules
             return replace(change, why=why, skipped=not taken, rules=rules, code="broken")
-        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
+        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
 
@@ -219,7 +219,7 @@ class _Reconciler:
         checked = self.check(recipe) if self.check and not ours else CheckedRecipe()
         same = recipe.attr == file.name
         if self.check and same and not checked.errors and not ours and not self.adopt.names(old):
-            why, warnings = f"{checked.valid}, not managed by torchsmith; {SHARES}", checked.warnings
+            why, warnings = f"{checked.valid}, not managed by torchsmith; {ADOPT_HINT}", checked.warnings
             kept = Change("keep", old, why, owner=recipe.owner, recipe=True, warnings=warnings)
             return replace(kept, code="valid")
         variant = recipe.variant
