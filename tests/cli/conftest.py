@@ -79,6 +79,8 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
+        finally:
+            torchsmith.cli.console.ANSWERED.set(False)
         captured = capsys.readouterr()
         if "--json" in args:
             check_document(str(args[0]), captured.out)

@@ -72,7 +72,8 @@ def _get(address: str, **headers: str) -> http.client.HTTPResponse:
     if urlsplit(address).scheme not in ("http", "https"):
         raise ValueError(f"{address} is not an address of a server")
     request = urllib.request.Request(address, headers={"User-Agent": "torchsmith", **headers})
-    answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=SECONDS)
+    opener = urllib.request.build_opener()  # urlopen would keep the proxies of its first call
+    answer: http.client.HTTPResponse = opener.open(request, timeout=SECONDS)
     return answer
 
 
