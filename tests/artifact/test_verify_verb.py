@@ -26,7 +26,7 @@ def library(*entries: bytes) -> bytes:
 
 def built(root: Path, *entries: bytes, names: Sequence[str] = (NAME,)) -> Path:
     """A workspace whose record has a build of one cell, under these names; where that is."""
-    (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (root / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     module = root / "store/lib/python3.13/site-packages/torchvision/_C.so"
     module.parent.mkdir(parents=True)
     flags = " ".join(builtin_catalog().isas["avx2"].flags)

@@ -20,7 +20,7 @@ NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     return tmp_path
 
 
@@ -125,7 +125,7 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
 ) -> None:
     place = tmp_path / "a b"
     place.mkdir()
-    (place / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\norg = "acme"\n')
+    (place / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\norg = "acme"\n')
     links = {f"n{number}": tmp_path / f"n{number}" for number in range(8)}
     for link in links.values():
         link.symlink_to(tmp_path)

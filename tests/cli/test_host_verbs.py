@@ -397,7 +397,7 @@ def test_no_command_is_printed_for_a_cell_that_no_nixpkgs_can_build(call: Call) 
 
 
 def test_what_a_workspace_is_told_to_add_can_be_generated(call: Call) -> None:
-    call("init", ".", "--profile", "plan")
+    call("init", ".", "--profile", "seed")
     file = Path("torchsmith.toml")
     file.write_text(file.read_text().replace("format = 1", 'format = 1\nline = "2.10"', 1))
     v100 = ("pick", "--cpu", "zen4", "--gpu", "V100", "--driver", "550")
@@ -417,7 +417,7 @@ def test_an_lscpu_alone_leaves_the_gpus_unknown_and_says_so(call: Call) -> None:
 
 
 def test_a_workspace_is_told_which_line_to_add(call: Call) -> None:
-    call("init", ".", "--profile", "plan")
+    call("init", ".", "--profile", "seed")
     out = call("pick", *ZEN4).out
     assert f'"{CELL}"' in out
 

@@ -214,7 +214,7 @@ def test_a_matrix_that_leaves_everything_out_is_exit_1_and_says_where_to_look(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     packages = '"pytorch", "torchvision", "torchaudio"'
-    Path("torchsmith.toml").write_text(f'format = 1\nprofile = "plan"\nexclude = [{packages}]\n')
+    Path("torchsmith.toml").write_text(f'format = 1\nprofile = "seed"\nexclude = [{packages}]\n')
     result = call("list")
     assert result.code == 1
     assert "--left-out" in result.err

@@ -62,7 +62,7 @@ def looked_up(table: dict[str, Any], key: str, cpu: str, driver: str, workload: 
     return name, [table["words"][line] for line in lines]
 
 
-@pytest.mark.parametrize("profile", ["plan", "rocm", pytest.param("every", marks=pytest.mark.long)])
+@pytest.mark.parametrize("profile", ["seed", "rocm", pytest.param("every", marks=pytest.mark.long)])
 def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     cells, catalog = workspace(profile).matrix.cells, workspace(profile).catalog
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
@@ -109,7 +109,7 @@ def test_what_is_offered_covers_the_catalog() -> None:
 
 
 def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:
-    catalog = workspace("plan").catalog
+    catalog = workspace("seed").catalog
     for cpu in catalog.cpus.values():
         for name in cpu.examples:
             assert cpu_of_name(name, catalog) == cpu
@@ -119,7 +119,7 @@ def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it(
 
 
 def test_a_matrix_without_cells_says_that_nothing_runs() -> None:
-    catalog = workspace("plan").catalog
+    catalog = workspace("seed").catalog
     table = answers((), catalog)
     assert [name for name, _ in table["answers"]] == [""]
     assert table["commands"] == []
