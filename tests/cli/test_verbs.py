@@ -291,8 +291,8 @@ def test_builders_are_checked_where_nothing_is_to_be_built(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("torchsmith.toml").write_text("format = 1\n")
-    Path("machines").write_text("")
-    result = call("doctor", "--builders", "--machines", "machines")
+    monkeypatch.setenv("NIX_CONFIG", "builders =")
+    result = call("doctor", "--builders")
     assert (result.code, result.out) == (0, "")
 
 

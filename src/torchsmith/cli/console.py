@@ -238,14 +238,13 @@ class Foot:
             self._lines = []
 
 
-def print_json(document: object, *, format: int | None = 1, sort: bool = False, line: bool = False) -> None:
-    """Print a document as JSON with its FORMAT, or `format` if it has none; docs/json.md describes each.
+def print_json(document: object, *, sort: bool = False, line: bool = False) -> None:
+    """Print a document as JSON with its FORMAT, or 1 if it has none; docs/json.md describes each.
     `sort`: it contains sets, which are unordered. `line`: on one line."""
     import msgspec
 
     builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
-    if format is not None:
-        builtins = {"format": getattr(document, "FORMAT", format), **builtins}
+    builtins = {"format": getattr(document, "FORMAT", 1), **builtins}
     try:
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
