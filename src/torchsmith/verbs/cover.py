@@ -93,7 +93,7 @@ def cover(request: CoverRequest) -> CoverReport:
     if find_spec("highspy") is None:
         hint = "pip install highspy; or pipx inject torchsmith highspy; or uv tool install --with highspy ."
         raise MissingRequirement("cover needs the solver highspy", hint=hint)
-    opened = open_workspace(request.workspace, request.profile, alone="every")
+    opened = open_workspace(request.workspace, request.profile, default_profile="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
@@ -170,7 +170,7 @@ def run(
 
 def _write_plan(path: Path, report: CoverReport, request: CoverRequest, *, replace: bool) -> None:
     """Write a plan as a torchsmith.toml. Raises a Problem if it would be read as anything else."""
-    catalog = open_workspace(request.workspace, request.profile, alone="every").catalog
+    catalog = open_workspace(request.workspace, request.profile, default_profile="every").catalog
     cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.builds.items()]
     about = f"Chosen by torchsmith cover for {request.fleet.name}."
     write_matrix(path, cells, about, read_as, replace=replace)

@@ -59,7 +59,7 @@ class PickRequest(Request):
 
     def opened(self) -> Workspace:
         """Return the workspace whose variants are candidates; without one, all that can be built."""
-        return open_workspace(self.workspace, self.profile, alone="every")
+        return open_workspace(self.workspace, self.profile, default_profile="every")
 
     def with_products(self, catalog: Catalog) -> Self:
         """Return the request with the products among its selectors as the machine's GPUs."""
