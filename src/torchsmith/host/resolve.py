@@ -113,7 +113,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     facts = _of_jetpack(_of_instance(facts, catalog), catalog)
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_hidden(_check_features(facts), catalog)
+    facts = _check_hidden(facts, catalog)
     return _name_targets(_system_of_gpus(_resolve_gpus(facts, catalog), catalog), catalog)
 
 
@@ -234,21 +234,6 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
         return replace(facts, system=system)
     features = frozenset[str]().union(*(catalog.isas[isa].needs for isa in cpu.isas))
     return replace(facts, system=system, features=Fact(features, f"{CATALOG}, by {cpu.name}"))
-
-
-def _check_features(facts: HostFacts) -> HostFacts:
-    """Features of another kind of CPU than the system's are dropped."""
-    if facts.features is None or facts.system is None:
-        return facts
-    marks = KINDS.get(facts.system.value)
-    foreign = [system for system, marks in KINDS.items() if marks & facts.features.value]
-    if marks is None or marks & facts.features.value or not foreign:
-        return facts
-    text = (
-        f"lists features of {foreign[0]}, but {facts.system.source} says {facts.system.value}:"
-        " the features are not used"
-    )
-    return replace(facts, features=None).noting(facts.features.source, text)
 
 
 def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
