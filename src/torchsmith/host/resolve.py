@@ -267,21 +267,13 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
-    source = facts.gpus.source
     prose = bool(non_nvidia) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
-    non_nvidia += [
-        name
-        for name in (facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ())
-        if name not in non_nvidia
-    ]
+    stated = facts.non_nvidia_gpus or Fact((), facts.gpus.source)
+    names = (*non_nvidia, *(name for name in stated.value if name not in non_nvidia))
     return replace(
         facts,
-        gpus=Fact(tuple(gpus), source),
-        non_nvidia_gpus=Fact(
-            tuple(non_nvidia), facts.non_nvidia_gpus.source if facts.non_nvidia_gpus else source, prose
-        )
-        if non_nvidia
-        else None,
+        gpus=Fact(tuple(gpus), facts.gpus.source),
+        non_nvidia_gpus=Fact(names, stated.source, prose) if names else None,
         notes=tuple(dict.fromkeys(notes)),
     )
 
