@@ -361,12 +361,13 @@ def test_the_python_of_the_active_environment_counts(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("torchsmith.verbs.pick.active_python", active_python)
-    python = tmp_path / "python3"
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     # There is no wheel for 3.7.
     for version, torch in {"3.10": "2.14.1", "3.9": "2.8.0", "3.7": NEWEST}.items():
-        python.write_text(f"#!/bin/sh\necho {version}\n")
-        python.chmod(0o755)
+        program = tmp_path / f"python{version}"
+        program.touch(0o755)
+        (tmp_path / "python3").unlink(missing_ok=True)
+        (tmp_path / "python3").symlink_to(program)
         assert call("pick", "--pip", "--cpu", "zen4", "--gpu", "none").out.split()[2] == f"torch=={torch}"
 
 

@@ -178,7 +178,8 @@ def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) ->
         "heavy = ('tree_sitter', 'subprocess', 'hashlib')\n"
         "print([one for one in heavy if one in sys.modules])"
     )
-    argv, env = [sys.executable, "-c", code, *words], {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    active = {"PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}"}
+    argv, env = [sys.executable, "-c", code, *words], {**os.environ, **active}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 

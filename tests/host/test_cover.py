@@ -146,7 +146,7 @@ def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     lost = [row for row in asked.served(asked.fewest()) if row.variant is None]
     assert [row.kinds for row in lost] == [("old",)]
     assert re.search(r"525\.60\.13.* 470\.1", lost[0].why)
-    assert asked.hopeless == 2
+    assert asked.unservable == 2
 
 
 def test_every_further_variant_buys_something() -> None:
@@ -155,7 +155,7 @@ def test_every_further_variant_buys_something() -> None:
     scores = [(plan.served, plan.at_their_best) for plan in plans]
     assert scores == sorted(scores)
     assert plans[-1].slower == 0
-    assert plans[-1].not_served == asked.hopeless
+    assert plans[-1].not_served == asked.unservable
     assert [len(plan.variants) for plan in plans] == list(range(1, len(plans) + 1))
 
 

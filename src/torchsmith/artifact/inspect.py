@@ -145,8 +145,6 @@ def inspect(
         items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
         items = items or list(_all_libraries(contents, package))
-        if contents.kind == "library" and contents.libraries:
-            _refuse_other_files(contents.libraries[0])
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries
         gpu_files = _gpu_files(contents, package, recognised)
         if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
@@ -161,7 +159,12 @@ def inspect(
             owner = contents.owners.package_of(item.name)
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
-            _inspect_library(library, item, spaces, counter.count)
+            try:
+                _inspect_library(library, item, spaces, counter.count)
+            except NotElf as fault:
+                if contents.kind == "library":
+                    raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
+                library.fault = fault.message
             if item.by_content and library.program:
                 continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
@@ -175,18 +178,6 @@ def inspect(
         _check_unread(contents, read)
         progress("", total, total)
         return _inspection(contents, libraries, recognised)
-
-
-def _refuse_other_files(item: Item) -> None:
-    """A file that was named and is not a library is a wrong request."""
-    with item.open() as source:
-        try:
-            if not is_macho(source):
-                read_elf(source)
-        except NotElf as fault:
-            raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
-        except Damaged:
-            return  # inspected like any other, and reported then
 
 
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
@@ -272,7 +263,7 @@ class _Counter:
 
 
 def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, seen: Seen = unseen) -> None:
-    """One library; what is wrong with it is a fault of it, not the end of the look."""
+    """Read one library; what is wrong with it is noted as its fault. Raises NotElf for another file."""
     try:
         with item.open(seen) as source:
             if is_macho(source):
@@ -293,8 +284,8 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
                 library.role = "own"
             if library.role == "own":
                 _inspect_own(library, elf, spaces)
-    except NotElf as fault:
-        library.fault = fault.message
+    except NotElf:
+        raise
     except Damaged as fault:
         library.fault = f"damaged: {fault.message}"
     except MemoryError:

@@ -103,7 +103,7 @@ def _versions(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
 
 
 def _install(wheel: Wheel, wish: WheelWish, catalog: Catalog) -> str:
-    """What pip is told to install: the wheel, and the packages beside it."""
+    """The arguments of pip: the wheel, and the packages beside it."""
     torch, versions = f"torch=={wheel.torch}", _versions(wheel, catalog)
     pairs = [f" {name}=={versions[name]}" for name in wish.packages if name in versions]
     return wheel.install.replace(torch, f"{torch}{''.join(pairs)}", 1)
