@@ -226,3 +226,30 @@ def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     assert kept.endswith(f" and {len(theirs) - 1} more")
     every = [line.split() for line in call("plan", "--verbose").out.splitlines()]
     assert sorted(words[1] for words in every if words[0] == "keep") == sorted(map(str, theirs))
+
+
+def test_a_file_that_a_kept_recipe_imports_is_not_deleted(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one of theirs that is a build already, nor one of ours that is no longer asked for."""
+    repo = repository(tmp_path / "build-pytorch", RIGHT, f"{RIGHT}-magma")
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    asked = (tmp_path / "torchsmith.toml").read_text()
+    (tmp_path / "torchsmith.toml").write_text(asked.replace("avx2", "avx512"))
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    (tmp_path / "torchsmith.toml").write_text(asked)
+    ours = RIGHT.replace("avx2", "avx512")
+    pkgs = repo / ".flox/pkgs"
+    (pkgs / f"{RIGHT}-magma.nix").write_text("{ }: { }\n")
+    (pkgs / "wrapper.nix").write_text(
+        f"{{ callPackage }}: [ (callPackage ./{RIGHT}-magma.nix {{ }}) (import ./{ours}.nix) ]\n"
+    )
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    assert {path.stem for path in pkgs.glob("*.nix")} == {RIGHT, f"{RIGHT}-magma", ours, "wrapper"}
+    report = json.loads(call("plan", "--json").out)
+    kept = {Path(change["path"]).stem: change for change in report["changes"] if change["kind"] == "keep"}
+    assert kept[ours]["why"] == "imported by wrapper"
+    (pkgs / "wrapper.nix").unlink()
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    assert [path.stem for path in pkgs.glob("*.nix")] == [RIGHT]
