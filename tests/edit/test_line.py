@@ -228,6 +228,19 @@ def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Pat
     assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"
 
 
+def test_removing_a_line_writes_no_recipe_that_apply_has_not_written(tmp_path: Path, call: Call) -> None:
+    """Neither one of another line, nor one of its own that no file has yet."""
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    moved = '\n["2.10".cpu]\npin = "0182a36"\n'
+    add_line(tmp_path, *NEW)
+    lines = tmp_path / "catalog/lines.toml"
+    lines.write_text(lines.read_text() + moved)
+    for name in ("2.29", "2.10"):
+        assert call("line", "remove", name, "-w", tmp_path).code == 0
+        assert not [*tmp_path.rglob("*.nix")]
+    assert not lines.exists()
+
+
 def test_the_command_that_finds_a_nixpkgs_runs_where_it_is_printed(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -131,7 +132,9 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
         raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
     after = drop(text, name)
     edit = fact_edit(workspace.home, LINES, after, "the line")
-    return proposed(workspace, {LINES: after}, [edit], adopt=adopt)
+    proposal = proposed(workspace, {LINES: after}, [edit], adopt=adopt)
+    existing = (change for change in proposal.changes if change.kind != "create")
+    return replace(proposal, changes=tuple(existing))
 
 
 def present_cells(workspace: Workspace) -> Sequence[Cell]:

@@ -102,7 +102,7 @@ def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change
         known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
         inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
         ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
-        if add := sorted(inner | (ours - known)):
+        if add := sorted(inner | {path for path in ours - known if (folder / path).exists()}):
             yield GitStep(repo=repo.name, add=add)
 
 
