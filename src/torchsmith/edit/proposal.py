@@ -152,9 +152,7 @@ def _changes_between(
     changes = reconcile(before, wanted_repos(before), adopt=adoption)
     due = {(change.path, change.after) for change in changes if change.pending or change.skipped}
     return tuple(
-        change
-        for change in reconcile(after, repos, adopt=adoption)
-        if (change.path, change.after) not in due
+        change for change in reconcile(after, repos, adopt=adoption) if (change.path, change.after) not in due
     )
 
 
