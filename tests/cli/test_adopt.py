@@ -253,3 +253,18 @@ def test_a_file_that_a_kept_recipe_imports_is_not_deleted(
     (pkgs / "wrapper.nix").unlink()
     assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
     assert [path.stem for path in pkgs.glob("*.nix")] == [RIGHT]
+
+
+def test_init_writes_beside_the_repositories_only_if_that_folder_is_named(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "build-pytorch", RIGHT)
+    for folder, words in ((repo, (".", "..")), (tmp_path / "elsewhere", (str(repo), ".."))):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        refused = call("init", "--from", words[0])
+        assert (refused.code, refused.error) == (2, "incomplete")
+        assert f"torchsmith init --from {' '.join(words)}" in refused.err
+        assert not (tmp_path / "torchsmith.toml").exists()
+        assert call("init", "--from", *words).code == 0
+        (tmp_path / "torchsmith.toml").unlink()
