@@ -49,8 +49,8 @@ class VerifyRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A build's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
-            " a site-packages folder, one .so, or the word sample.",
+            "A build's name (REPO/NAME if two repositories have it) or a selector of one build, a result"
+            " link, a store path, a wheel, a site-packages folder, one .so, or the word sample.",
             metavar="PATH",
         ),
     ]
