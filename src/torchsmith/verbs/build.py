@@ -174,7 +174,8 @@ def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
         print_plan(plan)
     if plan.problem is not None:
         raise plan.problem
-    next_step("build", *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    if plan.recipes:
+        next_step("build", *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
     exit_if(plan.exit)
 
 
@@ -212,9 +213,11 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
         line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
     to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
+    failed = f", {len(plan.broken)} do not evaluate" if plan.broken else ""
+    recipes = counted(len(plan.recipes) + len(plan.broken), "recipe")
     line(
-        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache{to_fetch}"
+        f"{recipes}: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache{to_fetch}{failed}"
     )
     print_failed(plan.broken)
     if plan.jobs:
