@@ -268,3 +268,20 @@ def test_init_writes_beside_the_repositories_only_if_that_folder_is_named(
         assert not (tmp_path / "torchsmith.toml").exists()
         assert call("init", "--from", *words).code == 0
         (tmp_path / "torchsmith.toml").unlink()
+
+
+def test_a_recipe_that_is_kept_with_errors_is_the_end_of_apply(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "build-pytorch", RIGHT, RIGHT.replace("avx2", "avx512"))
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    (repo / f".flox/pkgs/{RIGHT.replace('cuda12_9-sm90', 'cpu')}.nix").write_text("{ }: ( 1\n")
+    (repo / f".flox/pkgs/{RIGHT}.nix").unlink()
+    (repo / f".flox/pkgs/{RIGHT}.nix").symlink_to(tmp_path / "torchsmith.toml")
+    linked = call("apply", "--no-git", "--adopt", "all", "--yes")
+    assert (linked.code, "it is a link: replace it yourself" in linked.err) == (1, True)
+    (repo / f".flox/pkgs/{RIGHT}.nix").unlink()
+    applied = call("apply", "--no-git", "--adopt", "all", "--yes")
+    assert applied.code == 1
+    assert "torchsmith audit . # 1 recipe kept with errors" in " ".join(applied.err.split())
