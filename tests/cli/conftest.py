@@ -74,11 +74,12 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.chdir(cwd)
         monkeypatch.setattr(sys, "argv", ["torchsmith", *map(str, args)])
         code = 0
-        torchsmith.cli.console.ANSWERED.set(False)
         try:
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
+        finally:
+            torchsmith.cli.console.ANSWERED.set(False)
         captured = capsys.readouterr()
         if "--json" in args:
             check_document(str(args[0]), captured.out)

@@ -166,3 +166,30 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
     paths = [line for line in capsys.readouterr().err.splitlines() if " -> " in line]
     assert all(line.endswith(f" -> {tmp_path}") for line in paths), "a path is in one line, to be copied"
     assert paths
+
+
+@pytest.mark.parametrize("nixpkgs", [(), ("sample",)])
+def test_only_a_build_that_can_compute_is_to_be_tested(
+    nixpkgs: tuple[str, ...],
+    place: Path,
+    call: Call,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = standin.build(place / "out")
+    (place / "link").symlink_to(output)
+    print_end(
+        BuildReport("done", results={NAME: place / "link"}), BuildRequest(workspace=place, nixpkgs=nixpkgs)
+    )
+    assert ("torchsmith test" in capsys.readouterr().err) is not bool(nixpkgs)
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", " ".join(nixpkgs))
+    verified = call("verify", output, "--no-cpu")
+    assert verified.code == 0
+    assert ("torchsmith test" in verified.err) is not bool(nixpkgs)
+
+
+def test_a_run_without_jobs_says_so(place: Path, call: Call) -> None:
+    record = open_record(place)
+    record.end_run(record.start_run("nix", ()), "done")
+    record.close()
+    assert "no jobs" in call("runs", "-w", place).out
