@@ -349,10 +349,13 @@ def phase_of(change: Change, catalog: Catalog, wanted: Mapping[str, Variant] = M
     variant = (wanted.get(name) or Variant.try_parse(name, catalog)) if change.recipe else None
     if variant is None:
         return "everything else"
+    isa = catalog.isas.get(variant.isa)
+    platform = isa.platform if isa else ""
+    if platform.endswith("darwin"):
+        return "macOS"
     if variant.toolkit is None:
         return "CPU only"
-    isa = catalog.isas.get(variant.isa)
-    return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
+    return "GPU on ARM" if platform.startswith("aarch64") else "GPU on x86"
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:

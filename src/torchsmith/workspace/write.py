@@ -21,6 +21,7 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 FOR: dict[Phase, str] = {
     "GPU on x86": " for GPUs on x86",
     "GPU on ARM": " for GPUs on ARM",
+    "macOS": " for macOS",
     "CPU only": " for CPUs",
 }
 DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
