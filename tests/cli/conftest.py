@@ -74,7 +74,6 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.chdir(cwd)
         monkeypatch.setattr(sys, "argv", ["torchsmith", *map(str, args)])
         code = 0
-        torchsmith.cli.console.ANSWERED.set(False)
         try:
             main()
         except SystemExit as end:

@@ -300,7 +300,7 @@ def test_help_before_a_verb_is_the_help_of_the_verb(words: tuple[str, str], call
 
 
 def test_help_states_the_defaults_that_are_no_absence(call: Call) -> None:
-    defaults = re.findall(r"default:\s+([^;.\s]+)", call("pick", "--help").out)
+    defaults = re.findall(r"default:\s+([^];.\s]+)", call("pick", "--help").out)
     assert "general" in defaults
     assert not {"None", "False", "()"} & set(defaults)
 

@@ -145,15 +145,12 @@ def proposed(
 def _changes_between(
     before: Workspace, after: Workspace, repos: Sequence[WantedRepo], *, adopt: bool
 ) -> tuple[Change, ...]:
-    """The changes that make `repos` what they should be afterwards. Files that torchsmith does not manage and
-    that should have changed before too are left out."""
+    """The changes that make `repos` what they should be afterwards, without those that were due before."""
     adoption = Adoption(adopt)
     changes = reconcile(before, wanted_repos(before), adopt=adoption)
-    blocked = {(change.path, change.after) for change in changes if change.skipped}
+    due = {(change.path, change.after) for change in changes if change.pending or change.skipped}
     return tuple(
-        change
-        for change in reconcile(after, repos, adopt=adoption)
-        if not change.skipped or (change.path, change.after) not in blocked
+        change for change in reconcile(after, repos, adopt=adoption) if (change.path, change.after) not in due
     )
 
 

@@ -11,7 +11,8 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, reachable
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, EvaluationOptions, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -151,13 +152,13 @@ class HashFixer:
     ) -> list[Correction]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []
+        failed: list[tuple[Cause, str]] = []
         for result in results:
             if result.cause is None:
                 continue
             mismatches = read_mismatches(result.cause.message)
             if not mismatches:
-                failed = fixes.unfetched if result.cause.code == "fetch" else fixes.unchecked
-                failed.append(f"{result.name}: {result.cause.message}")
+                failed.append((result.cause, result.name))
             for mismatch in mismatches:
                 matching = best(sites[result.name], mismatch.specified, mismatch.url)
                 placed += [
@@ -167,6 +168,11 @@ class HashFixer:
                     fixes.unplaced.append(
                         f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
+        for cause, names in grouped(failed).items():
+            if cause.code == "fetch":
+                fixes.unfetched.append(f"{some_of(names)}: {cause.message}; {TREE_HINT}")
+            else:
+                fixes.unchecked.append(f"{some_of(names)}: {cause.message}")
         return placed
 
     def _realise(self, downloads: Sequence[Derivation]) -> tuple[list[LogLine | Failure], set[str]]:

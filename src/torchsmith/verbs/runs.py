@@ -123,7 +123,8 @@ def _print_run(report: RunsReport, workspace: Path | None) -> None:
             else:
                 write(f"        {job.outputs[0]}", "dim")
     counts = Counter(job.state for job in jobs)
-    write(", ".join(f"{count} {state}" for state, count in counts.items()))
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    write(states or "no jobs: everything was in the store or in a binary cache")
     if report.state not in ("done", "running"):
         next_step("build", *last.selection, workspace=workspace, why="builds what remains")
     elif missing:

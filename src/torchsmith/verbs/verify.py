@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
+from torchsmith.cli.nix_options import takes_sample
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
@@ -49,8 +51,8 @@ class VerifyRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A build's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
-            " a site-packages folder, one .so, or the word sample.",
+            "A build's name (REPO/NAME if two repositories have it) or a selector of one build, a result"
+            " link, a store path, a wheel, a site-packages folder, one .so, or the word sample.",
             metavar="PATH",
         ),
     ]
@@ -189,7 +191,8 @@ def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
     report = verified.report
     answer(verified, _print_gpus if verified.gpus else _print_verified, as_json=json)
     folder = Path(report.path)
-    if report.ok and not verified.gpus and folder.is_dir() and not in_own_store(folder):
+    sample = takes_sample(os.environ.get("TORCHSMITH_NIXPKGS", "").split())  # of it nothing computes
+    if report.ok and not verified.gpus and folder.is_dir() and not (sample or in_own_store(folder)):
         alone = "pytorch" not in report.versions and not (folder / "nix-support").is_dir()
         why = "run it on this machine" + (", with a torch beside it" if alone else "")
         next_step("test", str(request.path), workspace=request.workspace, why=why)
