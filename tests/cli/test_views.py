@@ -81,6 +81,24 @@ def test_files_with_different_reasons_share_no_line(capsys: pytest.CaptureFixtur
         assert lines[lines.index(name) + 1] == why
 
 
+def test_an_error_that_is_all_of_other_files_is_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    errors = {"a": ("x",), "b": ("x", "y"), "c": ("x",), "d": ("y", "z")}
+    report = ChangeReport(
+        Path("w"),
+        False,
+        [
+            Change("rewrite", name, "broken", recipe=True, skipped=True, errors=own, code="broken")
+            for name, own in errors.items()
+        ],
+    )
+    print_changes(report)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for name, why in (("a and 1 more", "x"), ("b", "y, and 1 more"), ("d", "y; z")):
+        assert lines[lines.index(f"skip    {name}") + 1] == f"would rewrite (needs --adopt): broken: {why}"
+    print_changes(report, verbose=True)
+    assert "broken: x; y" in capsys.readouterr().out
+
+
 def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     files = [Change("rewrite", "catalog/lines.toml"), Change("delete", "catalog/packages.toml")]
     for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):

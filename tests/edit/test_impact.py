@@ -118,6 +118,16 @@ def test_a_second_checkout_beside_is_not_compared(workspace: Path) -> None:
     assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False)) == "2 identical"
 
 
+def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) -> None:
+    (workspace / "torchsmith.toml").write_text(CELLS.replace('"pytorch"', '"torchaudio"'))
+
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        return [good(one.name, "1") for one in requests]
+
+    told = summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False))
+    assert told == "2 new, 2 identical"
+
+
 def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
     with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
         impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)

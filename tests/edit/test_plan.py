@@ -121,7 +121,7 @@ def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wron
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
     why = {
-        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.why
+        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.reason()
         for one in plan_workspace(drifted).changes
     }
     assert "fe5e41d" in why["sm110-armv9.nix"]
@@ -237,7 +237,7 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
 
 
 def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
-    why = next(one.why for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
+    why = next(one.reason() for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
     apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True, per_file=True))
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
     assert f"build-pytorch: delete {CELL}-sm120-avx.nix (torchsmith)" in log

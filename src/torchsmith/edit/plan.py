@@ -20,8 +20,6 @@ from torchsmith.workspace.write import wanted_of
 if TYPE_CHECKING:
     from torchsmith.auditing.context import Context
 
-MAX_REASONS = 3  # of a broken recipe, in its message
-
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePlan:
@@ -73,10 +71,8 @@ def auditor(workspace: Workspace) -> CheckRecipe:
         findings = check_file(recipe.path, label, True, context()).findings
         kept, _ = context().choice.keep(list(findings))
         errors = [finding for finding in kept if finding.severity is Severity.ERROR]
-        messages = list(dict.fromkeys(finding.message for finding in errors))
-        more = f", and {len(messages) - MAX_REASONS} more" if len(messages) > MAX_REASONS else ""
         return CheckedRecipe(
-            errors="; ".join(messages[:MAX_REASONS]) + more,
+            errors=tuple(dict.fromkeys(finding.message for finding in errors)),
             warnings=sum(finding.severity is Severity.WARNING for finding in kept),
             rules=tuple(dict.fromkeys(finding.rule for finding in errors)),
             parsed=not any(finding.rule == "TS001" for finding in findings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -193,12 +193,17 @@ def print_changes(
     stream = sys.stdout if line is write else sys.stderr
     shown = [change for change in report.changes if verbose or skipped or not change.skipped]
     more = len(shown) < len(report.changes)
+    single = {change.errors[0] for change in shown if len(change.errors) == 1}
+    hidden = frozenset() if verbose else single  # they are listed with the files that have no other
     for phase in PHASES:
         changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
         if changes:
             line(f"{phase[0].upper()}{phase[1:]}", "bold")
         alike = grouped(
-            ((_label(change), change.recipe, change.code, _shared_why(change, verbose=verbose)), change)
+            (
+                (_label(change), change.recipe, change.code, _shared_why(change, hidden, verbose=verbose)),
+                change,
+            )
             for change in changes
         )
         for (label, *_), group in alike.items():
@@ -207,7 +212,7 @@ def print_changes(
             for name in names if verbose else [some_of(names)]:
                 line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
             if label != "create":
-                line(f"          {_in_common([_why(change) for change in group])}", "dim", hang=0)
+                line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
     if report.new_repos:
@@ -242,17 +247,18 @@ def _label(change: Change) -> str:
     return "skip" if change.skipped else change.kind
 
 
-def _why(change: Change) -> str:
+def _why(change: Change, hidden: Collection[str]) -> str:
+    why = change.reason(hidden)
     if not change.skipped:
-        return change.why
+        return why
     if change.code == "not-text":
-        return f"{change.why}: replace it yourself"
-    return f"would {change.kind} (needs --adopt): {change.why}"
+        return f"{why}: replace it yourself"
+    return f"would {change.kind} (needs --adopt): {why}"
 
 
-def _shared_why(change: Change, *, verbose: bool) -> str:
+def _shared_why(change: Change, hidden: Collection[str], *, verbose: bool) -> str:
     """What files that share a line have in common; empty for reasons that differ in names and numbers."""
-    return "" if change.code in DETAILED and not (change.rules or verbose) else _why(change)
+    return "" if change.code in DETAILED and not (change.rules or verbose) else _why(change, hidden)
 
 
 def _in_common(reasons: Sequence[str]) -> str:

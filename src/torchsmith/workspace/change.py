@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -40,6 +40,7 @@ ReasonCode = Literal[
 ]
 COPY = re.compile(r"\.orig\d*\Z")  # how the names of copies end
 BY_NAME = (".md", ".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
+MAX_ERRORS = 3  # of a broken recipe, in its reason
 ALL = "all"  # what --adopt calls everything that a plan skips
 
 
@@ -59,6 +60,7 @@ class Change:
     skipped: bool = False
     warnings: int = 0  # of the audit, for a recipe that is kept
     rules: tuple[str, ...] = ()  # of the audit, that a broken recipe violates
+    errors: tuple[str, ...] = ()  # of the audit, that make a recipe broken
     code: ReasonCode = ""  # of the reason
     phase: Phase = "everything else"
 
@@ -73,6 +75,13 @@ class Change:
         if not self.pending:
             return {}
         return {self.path: self.after} | ({self.old: None} if self.old else {})
+
+    def reason(self, hidden: Collection[str] = ()) -> str:
+        """Why, with the first errors of the audit; those in `hidden` are only counted if there are others."""
+        shown = ([error for error in self.errors if error not in hidden] or self.errors)[:MAX_ERRORS]
+        more = len(self.errors) - len(shown)
+        listed = "; ".join(shown) + (f", and {more} more" if more else "")
+        return f"{self.why}: {listed}" if listed else self.why
 
     def diff(self, context: int = 3) -> str:
         """A unified diff; empty for a file that is kept."""

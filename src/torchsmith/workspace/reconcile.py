@@ -31,7 +31,7 @@ from torchsmith.workspace.wanted import WantedFile, WantedRepo
 class CheckedRecipe(NamedTuple):
     """What the audit found in a recipe that torchsmith does not manage."""
 
-    errors: str = ""  # the messages; empty: none
+    errors: tuple[str, ...] = ()  # the messages
     warnings: int = 0
     rules: tuple[str, ...] = ()  # with errors
     parsed: bool = True
@@ -186,8 +186,8 @@ class _Reconciler:
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
         if checked.errors:
-            why, rules = f"broken: {checked.errors}", checked.rules
-            return replace(change, why=why, skipped=not taken, rules=rules, code="broken")
+            change = replace(change, why="broken", errors=checked.errors, rules=checked.rules)
+            return replace(change, skipped=not taken, code="broken")
         why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
@@ -227,10 +227,10 @@ class _Reconciler:
             code, what = "stand-in", f"the {variant.flavor.value} is used for this build"
         why = f"{old.rpartition(PKGS + '/')[2]}: {what}"
         if checked.errors:
-            why += f", and is broken: {checked.errors}"
+            why += ", and is broken"
         skipped = not ours and not self.adopt.takes(old)
         change = Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, skipped)
-        return replace(change, rules=checked.rules, code=code)
+        return replace(change, errors=checked.errors, rules=checked.rules, code=code)
 
     # ---- what is not wanted
 
@@ -249,8 +249,9 @@ class _Reconciler:
             why = f"redundant: {reading.variant}.nix is the same build{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
         elif reading and (checked := self.check(recipe)).errors:
-            why = f"not in torchsmith.toml, and broken: {checked.errors}"
-            change = replace(change, why=why, rules=checked.rules, code="not-wanted-broken")
+            why = "not in torchsmith.toml, and broken"
+            change = replace(change, why=why, errors=checked.errors, rules=checked.rules)
+            change = replace(change, code="not-wanted-broken")
             if checked.parsed:
                 yield replace(change, skipped=not self.adopt.takes(path))
             else:  # its content is unknown

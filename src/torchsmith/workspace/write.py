@@ -130,10 +130,10 @@ def _message(repo: str, changes: Sequence[Change], *, per_file: bool) -> str:
     """`build-pytorch: create 36 recipes for GPUs on x86 (torchsmith)`, and each file with its reason."""
     first, names = changes[0], [Path(change.path).name for change in changes]
     if per_file:
-        return f"{repo}: {first.kind} {names[0]} (torchsmith)\n\n{first.why}\n"
+        return f"{repo}: {first.kind} {names[0]} (torchsmith)\n\n{first.reason()}\n"
     counts = Counter(change.kind for change in changes)
     thing = "recipe" if all(change.recipe for change in changes) else "file"
     actions = ", ".join(f"{kind} {counted(counts[kind], thing)}" for kind in KINDS if counts[kind])
     what = FOR.get(first.phase) or f": {some_of(names, 2)}"
-    body = [f"- {change.kind} {name}: {change.why}" for change, name in zip(changes, names, strict=True)]
+    body = [f"- {change.kind} {name}: {change.reason()}" for change, name in zip(changes, names, strict=True)]
     return f"{repo}: {actions}{what} (torchsmith)\n\n" + "\n".join(body) + "\n"
