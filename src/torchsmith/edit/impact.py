@@ -19,7 +19,7 @@ from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.search import SKIPPED
-from torchsmith.workspace.wanted import TOOLKIT_REPO, WantedRepo, wanted_repos
+from torchsmith.workspace.wanted import TOOLKIT_REPO, wanted_repos
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken"]
 
@@ -48,30 +48,23 @@ def impact(
         names = {package.folder for package in workspace.catalog.packages.values()} | {TOOLKIT_REPO}
         lay_out(folder, revision, before, None if as_is else names)
         if not as_is:
-            _apply_to_copy(workspace, after)
+            _apply_to_copy(workspace, names, after)
         old = evaluate(recipes_in(before, workspace))
         new = evaluate(recipes_in(folder if as_is else after, workspace))
     return effects(old, new)
 
 
-def _apply_to_copy(workspace: Workspace, into: Path) -> None:
-    """Write what the repositories of a workspace would be after `apply` into another folder."""
-    repos = wanted_repos(workspace)
+def _apply_to_copy(workspace: Workspace, names: Iterable[str], into: Path) -> None:
+    """Write what these repositories of a workspace would be after `apply` into another folder."""
     ignored = shutil.ignore_patterns(*{*SKIPPED} - {".flox"})
-    for name in (repo.name for repo in repos if (workspace.home / repo.name).is_dir()):
+    for name in (name for name in names if (workspace.home / name).is_dir()):
         shutil.copytree(workspace.home / name, into / name, symlinks=True, ignore=ignored)
-    for change in reconcile(workspace, repos, check=auditor(workspace)):
+    for change in reconcile(workspace, wanted_repos(workspace), check=auditor(workspace)):
         for path, text in change.files.items():
             if text is None:
                 inside(into, path).unlink()
             else:
                 write_atomic(inside(into, path), text)
-
-
-def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:
-    """Write the Nix files that `torchsmith apply` would write into another folder."""
-    for file in (file for repo in repos for file in repo.files if ".nix" in file.path):
-        write_atomic(inside(into, file.path), file.text)
 
 
 def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[Effect]:

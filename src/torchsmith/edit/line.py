@@ -61,13 +61,8 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
     cells = Counter(cell.line for cell in workspace.matrix.cells)
     catalog = workspace.catalog
     lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
-    own = tomllib.loads(_own_lines(workspace))
+    own = tomllib.loads(text_of(workspace.home, LINES) or "") if workspace.root else {}
     return [_row(line, cells[line.name], catalog, own=line.name in own) for line in lines]
-
-
-def _own_lines(workspace: Workspace) -> str:
-    """What a workspace states of lines."""
-    return (text_of(workspace.root, LINES) or "") if workspace.root else ""
 
 
 def _row(line: Line, cells: int, catalog: Catalog, *, own: bool) -> LineRow:
@@ -128,7 +123,7 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
     Raises NotFound if there is no entry, Conflict if cells still need it."""
     workspace = open_workspace(path)
     find_line(workspace.catalog, name)
-    text = _own_lines(workspace)
+    text = text_of(workspace.home, LINES) or ""
     if name not in tomllib.loads(text):
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)

@@ -95,12 +95,12 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
         end_of_plan(report, request, check=view.check)
         return
     suggest_adoption(report, request, *["--commit"] * request.commit)
-    warned = sum(bool(change.warnings) for change in report.changes)
-    kept = f"{counted(len(report.broken), 'recipe')} kept with errors" if report.broken else ""
-    kept = kept or (f"{counted(warned, 'recipe')} kept with warnings" if warned else "")
+    broken = [change for change in report.changes if change.kind == "keep" and change.rules]
+    kept = broken or [change for change in report.changes if change.warnings]
     if kept and not report.skipped:
-        next_step("audit", str(request.workspace or "."), why=kept)
-    exit_if(report.skipped or report.broken)
+        why = f"{counted(len(kept), 'recipe')} kept with {'errors' if broken else 'warnings'}"
+        next_step("audit", str(request.workspace or "."), why=why)
+    exit_if(report.skipped or broken)
     next_build(workspace=request.workspace)
 
 

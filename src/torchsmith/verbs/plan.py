@@ -121,11 +121,6 @@ class ChangeReport(msgspec.Struct, frozen=True):
         """The changes that need --adopt."""
         return [change for change in self.changes if change.skipped]
 
-    @property
-    def broken(self) -> list[Change]:
-        """The recipes that are kept although the audit finds errors in them."""
-        return [change for change in self.changes if change.kind == "keep" and change.rules]
-
 
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""

@@ -91,10 +91,6 @@ class _Reconciler:
         return {file.path: file for file in self.repo.files}
 
     @cached_property
-    def _recipes(self) -> list[RecipeFile]:
-        return recipes_in(self.root / self.repo.name, self.workspace)
-
-    @cached_property
     def extra(self) -> dict[str, RecipeFile]:
         """Recipes that exist under a path that is not wanted."""
         folder = self.root / self.repo.name
@@ -102,7 +98,8 @@ class _Reconciler:
         names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
         if all(f"{self.repo.name}/{PKGS}{name}" in self.wanted for name in names):
             return {}
-        recipes = {recipe.path.relative_to(self.root).as_posix(): recipe for recipe in self._recipes}
+        found = recipes_in(folder, self.workspace)
+        recipes = {recipe.path.relative_to(self.root).as_posix(): recipe for recipe in found}
         return {path: recipe for path, recipe in recipes.items() if path not in self.wanted}
 
     def changes(self) -> Iterator[Change]:
@@ -305,40 +302,29 @@ def _keep_imported(
         for change in changes
         if change.kind == "delete" or change.old or change.code == "not-wanted-valid"
     }
-    imports = _imports(workspace, repos, changes) if going else {}
+    home, imports = workspace.home, dict[str, set[str]]()
+    new = {path: text for change in changes for path, text in change.files.items()}
+    for folder in (home / repo.name for repo in repos if going and (home / repo.name).is_dir()):
+        for file in {*nix_files(folder), *(recipe.path for recipe in recipes_in(folder))}:
+            path = file.relative_to(home).as_posix()
+            imports[path] = {*imported_by(path, new.get(path) or text_or_none(file) or "")}
     waiting = [path for path in imports if path not in going or not going[path].pending]
     importers: dict[str, str] = {}
     while waiting:
         importer = waiting.pop()
-        for path in (imports[importer] & going.keys()) - {importer, *importers}:
-            importers[path] = importer
-            waiting.append(path)
+        found = (imports[importer] & going.keys()) - {importer, *importers}
+        importers |= dict.fromkeys(found, importer)
+        waiting += found
     for change in changes:
         path = change.old or change.path
         if path not in importers:
             yield change
             continue
         if change.old and package_name(change.old) != package_name(change.path):
-            yield replace(
-                change, kind="create", why="it is missing", before=None, owner=None, old="", skipped=False
-            )
+            yield _missing(WantedFile(change.path, change.after or ""))
         why = f"imported by {package_name(importers[path])}" + (f"; {change.why}" if change.rules else "")
         kept = replace(change, kind="keep", path=path, old="", why=why, before=None, after=None)
         yield replace(kept, skipped=False, code="imported")
-
-
-def _imports(
-    workspace: Workspace, repos: Sequence[WantedRepo], changes: Sequence[Change]
-) -> dict[str, set[str]]:
-    """The Nix files of repositories, as they will be, and what each imports."""
-    home, imports = workspace.home, {}
-    new = {path: text for change in changes for path, text in change.files.items()}
-    for folder in (home / repo.name for repo in repos if (home / repo.name).is_dir()):
-        for file in {*nix_files(folder), *(recipe.path for recipe in recipes_in(folder))}:
-            path = file.relative_to(home).as_posix()
-            text = new.get(path) or text_or_none(file) or ""
-            imports[path] = set(imported_by(path, text))
-    return imports
 
 
 def phase_of(change: Change, catalog: Catalog, wanted: Mapping[str, Variant] = MappingProxyType({})) -> Phase:
