@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Result
 from tests.host.machines import corpus
 from torchsmith.catalog import PythonVersion, builtin_catalog
 from torchsmith.core.cores import usable_cores
@@ -146,7 +146,62 @@ def test_a_release_that_cannot_be_built_yet_says_what_it_lacks(call: Call) -> No
 def test_pip_without_a_wheel_says_so(call: Call) -> None:
     refused = call("pick", "--pip", "--python", "3.8", *ZEN4)
     assert (refused.code, refused.out) == (1, "")
-    assert "no wheel for Python 3.8" in refused.err
+    assert "none is for Python 3.8" in refused.err
+    idle = call("pick", "--pip", "--cpu", "zen4", "--gpu", "RTX 5080", "--driver", "565")
+    assert (idle.code, idle.out) == (1, "")  # not the wheel that would leave it idle
+    assert "every wheel for it needs 570 or newer; --gpu none" in idle.err
+
+
+COLLECTED = """PyTorch version: N/A
+OS: {os}
+Libc version: glibc-{glibc}
+Python version: {python} (main, Sep 11 2023, 13:41:44)  [GCC 11.2.0] (64-bit runtime)
+GPU models and configuration: GPU 0: NVIDIA GeForce RTX 4090
+Nvidia driver version: 570.169
+"""
+
+
+def test_the_python_and_the_c_library_of_a_report_decide_on_the_wheel(call: Call) -> None:
+    def asked(python: str, glibc: str = "2.35", system: str = "Ubuntu 22.04.4 LTS (x86_64)") -> Result:
+        Path("env.txt").write_text(COLLECTED.format(os=system, glibc=glibc, python=python))
+        return call("pick", "--from", "env.txt", "--pip")
+
+    assert asked("3.9.18").out == "pip install torch==2.8.0\n"
+    assert asked("3.12.3").out.split()[2] == "torch==2.14.1"
+    assert "Python         3.12" in call("pick", "--from", "env.txt", "--facts").out
+    Path("env.json").write_text(call("pick", "--from", "env.txt", "--facts", "--json").out)
+    assert json.loads(Path("env.json").read_text())["python"]["value"] == "3.12"
+    for refused, why in (
+        (asked("3.8.10", system="Microsoft Windows 11 Pro"), "none is for Python 3.8"),
+        (
+            asked("3.12.3", "2.17", "CentOS Linux 7 (Core) (x86_64)"),
+            "it has glibc 2.17, and wheels need 2.28",
+        ),
+    ):
+        assert (refused.code, refused.out) == (1, "")
+        assert why in refused.err
+    assert "has no wheel: it has glibc 2.17, and wheels need 2.28" in call("pick", "--from", "env.txt").out
+
+
+def test_an_active_python_without_a_wheel_is_a_condition(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: PythonVersion(3, 7))
+    result = call("pick", "--pip", "--cpu", "zen4", "--gpu", "none")
+    assert result.out.split()[2] == f"torch=={NEWEST}"
+    assert "provided that the Python is 3.11 to 3.15, not 3.7" in result.err
+
+
+def test_words_are_equal_to_options(call: Call) -> None:
+    def answered(*words: str) -> str:
+        return call("pick", "--driver", "580", *words, "--json").out
+
+    assert answered("RTX 4090", "torch:2.15") == answered("--gpu", "RTX 4090", "--torch", "2.15")
+    assert answered("RTX", "4090", "python:3.12") == answered("--gpu", "RTX 4090", "--python", "3.12")
+    assert "contradict" in call("pick", "torch:2.15", "--torch", "2.14").err
+    for word in ("12.8", "cu128", "cuda12_8"):
+        wheel = call("pick", word, "RTX 4090", "--driver", "570", "--pip").out
+        assert wheel == "pip install torch==2.11.0 --index-url https://download.pytorch.org/whl/cu128\n"
+    none = call("pick", "cu126", "RTX 5090", "--driver", "570", "--pip")
+    assert (none.code, none.out) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -295,7 +350,7 @@ def test_a_jetson_gets_its_makers_wheel_whatever_the_python_here(
     assert "the Python is 3.10" in wheel["assumptions"]
     assert wheel["drawbacks"] == []
     out = call("pick", *machine, "--python", "3.13").out
-    assert "stays idle: no wheel uses it for Python 3.13" in out
+    assert "Orin idle: no wheel uses it for Python 3.13" in out
 
 
 def test_names_and_pip_of_packages_that_cannot_be_had_say_why(call: Call) -> None:
@@ -308,8 +363,9 @@ def test_names_and_pip_of_packages_that_cannot_be_had_say_why(call: Call) -> Non
         f"pip install torch==2.14.1 torchvision=={versions['torchvision']} --index-url"
     )
     none = call("pick", *ZEN4, "--package", "xformers", "--pip")
-    assert none.out.startswith("pip install torch==2.14.1 --index-url")
-    assert "no xformers for it is known" in none.err
+    assert (none.code, none.out) == (1, "")  # $(...) would install torch alone
+    assert "no release of xformers is known" in none.err
+    assert call("pick", *ZEN4, "--package", "torch", "--pip").out == call("pick", *ZEN4, "--pip").out
 
 
 def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:

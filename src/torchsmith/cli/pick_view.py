@@ -141,6 +141,8 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
 
 
 def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+    if report.no_wheel:
+        yield AnswerLine(f"PyTorch has no wheel: {report.no_wheel}", "yellow", rank=1)
     for wheel in report.wheels:
         kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
         texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
