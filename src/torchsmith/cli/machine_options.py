@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.cli.options import complete_cpus, complete_gpus, complete_workloads
+from torchsmith.cli.options import complete_cpus, complete_gpus, complete_packages, complete_workloads
 from torchsmith.cli.request import Option, Request
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class MachineOptions(Request):
             metavar="FILE",
         ),
     ] = ()
-    system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
+    system: Annotated[str, Option("The system: x86_64, aarch64 or windows.")] = ""
     cpu: Annotated[
         str,
         Option("The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.", complete=complete_cpus),
@@ -69,7 +69,10 @@ class MachineOptions(Request):
         return gather(self.from_, stated, catalog)
 
 
-PackagesOption = Annotated[Sequence[str], Option("The package, or several in one build; by default torch.")]
+PackagesOption = Annotated[
+    Sequence[str],
+    Option("The package, or several in one build; by default torch.", complete=complete_packages),
+]
 WorkloadOption = Annotated[
     str,
     Option("What the machine is for: general, training or inference.", complete=complete_workloads),

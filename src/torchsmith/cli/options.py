@@ -39,14 +39,14 @@ def complete_profiles() -> list[str]:
 
 
 def complete_selectors() -> list[str]:
-    """Values of every axis, and names of builds."""
+    """Values of every axis, names of builds, and products."""
     from torchsmith.catalog import builtin_catalog
 
     catalog = builtin_catalog()
     axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
     axes += [f"cuda{version.slug}" for version in catalog.cuda]
     axes += [*(name for line in catalog.lines.values() for name in line.backends), *catalog.gfx]
-    return [*dict.fromkeys([*axes, *complete_names()])]
+    return [*dict.fromkeys([*axes, *complete_names(), *complete_gpus()])]
 
 
 def complete_gpus() -> list[str]:
@@ -67,6 +67,20 @@ def complete_cpus() -> list[str]:
     from torchsmith.catalog import builtin_catalog
 
     return [*builtin_catalog().cpus]
+
+
+def complete_packages() -> list[str]:
+    """Packages that can be built."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [*builtin_catalog().packages]
+
+
+def complete_torch() -> list[str]:
+    """Releases of torch that have wheels."""
+    from torchsmith.catalog import builtin_catalog
+
+    return [*builtin_catalog().wheel_releases]
 
 
 def complete_workloads() -> list[str]:

@@ -109,7 +109,9 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
     if report.bundled:
         yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
     each = "" if first else ", each"
-    yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
+    yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
+    if "build" in report.choice[0].commands:
+        yield AnswerLine("  dependencies that are in no cache: torchsmith build --dry-run", rank=4)
     second = bool(chosen.idle and report.create)  # another build would use the GPU
     commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)
@@ -131,7 +133,7 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
         if wanted.assumptions:
             yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
-        yield AnswerLine(f"  to build: {wanted.cost}", rank=3)
+        yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=3)
         if wanted.file:
             then = command("apply", workspace=Path(wanted.file).parent)
             add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
@@ -144,13 +146,9 @@ def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
     if report.no_wheel:
         yield AnswerLine(f"PyTorch has no wheel: {report.no_wheel}", "yellow", rank=1)
     for wheel in report.wheels:
-        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
-        texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
-        alone = len(report.wheels) == 1 and not wheel.idle
-        texts += ["one for all GPUs"] if len(report.choice) > 1 and alone else []
-        about = "; ".join((*wheel.drawbacks, *texts))
-        headline = f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'})"
-        yield AnswerLine(f"{headline}: {about}" if about else headline, "bold")
+        alone = len(report.choice) > 1 and len(report.wheels) == 1 and not wheel.idle
+        about = "; ".join([*wheel.about, *(["one for all GPUs"] if alone else [])])
+        yield AnswerLine(f"{wheel.title}: {about}" if about else wheel.title, "bold")
         if everything and wheel.unproved:
             yield AnswerLine(f"  {wheel.unproved}", "yellow")
         yield from _commands({"pip": wheel.pip})

@@ -58,6 +58,7 @@ class _Scan:
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
+        self.lacking: list[str] = []  # facts about GPUs for which a tool says that there is none
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -76,8 +77,11 @@ class _Scan:
         jetson = self._jetson("tegra" in flags)
         driver, python = self._driver(), self.first.get("python")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
+        system = self._system(bool(jetson))
+        for text in self.lacking if system is None or not system.value.endswith("-darwin") else ():
+            self._note(text)
         facts = HostFacts(
-            system=self._system(bool(jetson)),
+            system=system,
             cpu_name=self._cpu(),
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
@@ -168,7 +172,7 @@ class _Scan:
         begin = self.text.rfind("\n", 0, match.start()) + 1
         if not value or words("nothing").fullmatch(value):
             if value and kind in ("gpu", "driver"):
-                self._note(f"has no {match[kind].lower()}")
+                self.lacking.append(f"has no {match[kind].lower()}")
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])
@@ -273,7 +277,7 @@ class _Scan:
             machines = matching("machines", [self.text])
             foreign = [machine for machine in machines if machine not in SERVED]
             machines = foreign[:1] if foreign and "x86_64" not in machines else machines
-            prose = prose or bool(machines)
+            prose = prose or (bool(machines) and kernels != ["windows"])  # Windows is taken for x86_64
         system = _system_of(kernels, machines)
         if system is None and len(kernels) + len(machines) > 1:
             self._note(f"names {' and '.join([*kernels, *machines])}: the system is unknown")

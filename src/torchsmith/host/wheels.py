@@ -67,6 +67,18 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     unproved: str
 
     @property
+    def title(self) -> str:
+        """What it is, and whether its code was read."""
+        kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
+        return f"PyTorch's own wheel ({self.torch}, {kind}{', by release notes' if self.unproved else ''})"
+
+    @property
+    def about(self) -> list[str]:
+        """What it lacks, and what must be true for it."""
+        conditions = [f"provided that {'; '.join(self.assumptions)}"] if self.assumptions else []
+        return [*self.drawbacks, *conditions]
+
+    @property
     def uses_no_gpu(self) -> bool:
         """Whether it is for the CPU alone, and the machine has a GPU."""
         return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)

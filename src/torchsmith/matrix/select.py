@@ -156,7 +156,7 @@ def _words_of_axes(selector: str, catalog: Catalog) -> list[Term]:
 
 def _term(word: str, catalog: Catalog, selector: str) -> Term:
     negated = word.startswith("!")
-    text = word.removeprefix("!")
+    text = re.sub(r"^(sm_|compute_)(?=\d)", "sm", word.removeprefix("!"))
     axis, colon, pattern = text.partition(":")
     if colon:
         if axis not in AXES:

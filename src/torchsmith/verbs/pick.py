@@ -17,14 +17,22 @@ from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_torch
 from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
 from torchsmith.core.text import shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
-from torchsmith.host.answer import BuildRow, CandidateRow, PickReport, machine_line, missing_builds, notes_on
+from torchsmith.host.answer import (
+    UNKNOWN_GPUS,
+    BuildRow,
+    CandidateRow,
+    PickReport,
+    machine_line,
+    missing_builds,
+    notes_on,
+)
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
@@ -34,7 +42,7 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability
+from torchsmith.host.resolve import Capability, is_windows
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
 from torchsmith.matrix.select import Selector
@@ -54,7 +62,9 @@ class PickRequest(Request):
     workload: WorkloadOption = "general"
     package: PackagesOption = ()
     python: Annotated[str, Option("The Python, such as 3.12; by default the active environment's.")] = ""
-    torch: Annotated[str, Option("The torch release, such as 2.12; by default the newest.")] = ""
+    torch: Annotated[
+        str, Option("The torch release, such as 2.12; by default the newest.", complete=complete_torch)
+    ] = ""
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
     org: Annotated[
@@ -148,7 +158,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
-        served=answer.served,
+        served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
         workload=workload.name,
         workload_why=workload.why,
         choice=_choice(answer, here, catalog),
@@ -346,7 +356,8 @@ def run(
             warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
         else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            for text in (*(f"provided that {text}" for text in wheel.assumptions), *wheel.drawbacks):
+            unknown = [] if report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu else [UNKNOWN_GPUS]
+            for text in (*unknown, *wheel.about):
                 warn(f"note: {text}")
             if wheel.other:
                 warn(f"note: {other_wheel(wheel.other)}")
