@@ -36,7 +36,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "workspace"
         root.mkdir()
-        (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+        (root / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
         apply(ApplyRequest(workspace=root, git=False))
         files = recipes_in(root)
         requests = [EvaluationRequest(one.name, one.path, one.system) for one in files]

@@ -26,7 +26,7 @@ def rows() -> Iterator[Row]:
         os.environ["TORCHSMITH_CACHE"] = f"{folder}/cache"
         root = Path(folder) / "all"
         root.mkdir()
-        (root / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+        (root / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
         apply(ApplyRequest(workspace=root, git=False))
         nix = find_nix(store=f"local?root={folder}/store")
         graph = evaluate_recipes(nix, recipes_in(root), EvaluationOptions(trees={"default": MINI})).graph

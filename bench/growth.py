@@ -22,7 +22,7 @@ MORE = (*PACKAGES, "xformers", "flash-attn", "bitsandbytes", "torchsde", "vllm",
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ISAS = ("avx", "avx2", "avx512", "avx512bf16", "avx512vnni")
 SMS = ("sm75", "sm80", "sm86", "sm89", "sm90", "sm100", "sm120")
-PLAN = 'format = 1\nprofile = "plan"\n'
+PLAN = 'format = 1\nprofile = "seed"\n'
 SIZES = (
     (PACKAGES, PYTHONS, ("12.8", "12.9", "13.0"), SMS),
     (MORE, PYTHONS, ("12.6", "12.8", "12.9", "13.0"), (*SMS, "sm103")),

@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
         note = f"{count:,} cells, {size / 1e6:.2f} MB; first paint, and all of it in {loaded.median:.2f} s"
         yield Row("page of 2,000 cells: first view", "a second", first, Timing((1.0,)), 1.0, "lower", note)
         yield Row("page of 2,000 cells: filter", "50 ms", filters, Timing((0.05,)), 1.0, "lower")
-        small, count, size = written(Path(folder) / "default", 'format = 1\nprofile = "plan"\n')
+        small, count, size = written(Path(folder) / "default", 'format = 1\nprofile = "seed"\n')
         recipes = sum(file.stat().st_size for file in small.parent.rglob("*.nix"))
         weighs, what = Timing((size / 1e6,)), "page of the default workspace: size"
         yield Row(what, "a megabyte", weighs, Timing((1.0,)), 1.0, "lower", f"{count} cells", "MB")

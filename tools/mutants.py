@@ -1,8 +1,8 @@
 """`python -m tools.mutants`: small faults drawn from all packages by a seed, and the tests that notice them.
 
 Each mutant changes one comparison, number, boolean or operator, or drops a statement, in a copy of the
-sources; the tests that name its module run first, then those of its package, until one fails. What no test
-notices is printed, and written as JSON with --out.
+sources; tests of its package and those that name its module run until one fails, those first that mention it
+most. What no test notices is printed, and written as JSON with --out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -44,14 +46,16 @@ ALSO = {
     "edit": ("edit", "cli"),
     "repair": ("repair", "building"),
 }
+MOST_QUICK = 4
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A place in a file and what stands there instead."""
+    """A place in a file, the class and function that it is in, and what replaces it."""
 
     file: str
     line: int
+    scope: str
     start: int
     end: int
     before: str
@@ -65,13 +69,16 @@ def sites(path: Path) -> Iterator[Mutant]:
     for row in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(row))
 
-    def mutant(node: ast.expr | ast.stmt, after: str) -> Mutant:
-        start = starts[node.lineno - 1] + node.col_offset
-        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        return Mutant(str(path.relative_to(ROOT)), node.lineno, start, end, text[start:end].decode(), after)
+    def walk(node: ast.AST, scope: str) -> Iterator[Mutant]:
+        def mutant(node: ast.expr | ast.stmt, after: str) -> Mutant:
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+            file = str(path.relative_to(ROOT))
+            return Mutant(file, node.lineno, scope, start, end, text[start:end].decode(), after)
 
-    def walk(node: ast.AST) -> Iterator[Mutant]:
         match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                scope = f"{scope} {node.name}".strip()
             case ast.JoinedStr():
                 return  # its parts have no places of their own
             case ast.Compare(ops=[op]):
@@ -98,9 +105,9 @@ def sites(path: Path) -> Iterator[Mutant]:
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    yield from walk(child)
+                    yield from walk(child, scope)
 
-    yield from walk(ast.parse(text))
+    yield from walk(ast.parse(text), "")
 
 
 def drawn(seed: int, count: int) -> list[Mutant]:
@@ -111,31 +118,38 @@ def drawn(seed: int, count: int) -> list[Mutant]:
 
 
 def tests_for(mutant: Mutant, *, quick: bool) -> list[str]:
-    """The test files of a mutant's package, those that name its module first; then others that name it.
-    `quick`: only those of the package that name it, if there are any."""
+    """The test files of a mutant's package and all that name its module or verb; those first that mention
+    it or what the mutant is in most often. `quick`: only the first few."""
     parts = Path(mutant.file).with_suffix("").parts[1:]
-    package, name = parts[1], ".".join(parts)
-    folders = [ROOT / "tests" / folder for folder in ALSO.get(package, (package,))]
-    own = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
-    naming = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if name in path.read_text()]
-    first = [path for path in own if path in naming or parts[-1] in path.stem]
-    chosen = first if quick and first else [*first, *own, *naming]
-    return [str(path.relative_to(ROOT)) for path in dict.fromkeys(chosen)]
+    package, stem = parts[1], parts[-1]
+    name = re.compile(re.escape(".".join(parts)) + (f'|"{stem}"' if package == "verbs" else ""))
+    words = re.compile(rf"\b({'|'.join(map(re.escape, [stem, *mutant.scope.split()]))})\b")
+    folders = ALSO.get(package, (package,))
+    ranks = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text()
+        if path.relative_to(ROOT).parts[1] in folders or name.search(text):
+            ranks[str(path.relative_to(ROOT))] = len(words.findall(text)) + 10 * (stem in path.stem)
+    best = sorted(ranks, key=lambda path: -ranks[path])
+    return best[:MOST_QUICK] if quick else best
 
 
 def outcome(mutant: Mutant, folder: Path, options: argparse.Namespace) -> str:
-    """`killed`, `survived`, `slow` if the time was over before a test failed, or `unsure` if the tests
-    fail without the mutant too."""
+    """`killed`, `survived`, `slow` if the time was over before a test failed, or `unsure` if the test that
+    failed fails without the mutant too."""
     file = folder / mutant.file
     original = file.read_bytes()
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    command += ["-m", "not long and not needs" if options.quick else "not long", f"--basetemp={folder}/tmp"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--assert=plain"]
+    command += ["-o", f"cache_dir={folder}/cache", f"--basetemp={folder}/tmp"]
+    command += ["-m", "not long and not needs" if options.quick else "not long"]
     command += tests_for(mutant, quick=options.quick)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or each run would compile all that it imports
 
-    def fails() -> bool:
+    def fails(*more: str) -> bool:
+        Path(cache_from_source(str(file))).unlink(missing_ok=True)  # of another text, perhaps as old and long
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, timeout=options.seconds, capture_output=True
+            [*command, *more], cwd=ROOT, env=environment, timeout=options.seconds, capture_output=True
         )
         return done.returncode != 0
 
@@ -144,7 +158,7 @@ def outcome(mutant: Mutant, folder: Path, options: argparse.Namespace) -> str:
         if not fails():
             return "survived"
         file.write_bytes(original)
-        return "unsure" if fails() else "killed"
+        return "unsure" if fails("--last-failed") else "killed"
     except subprocess.TimeoutExpired:
         return "slow"
     finally:
@@ -191,7 +205,9 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=180, help="for all tests of a mutant")
-    parser.add_argument("--quick", action="store_true", help="no Nix, and only tests that name the module")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"no Nix, and only the first {MOST_QUICK} test files"
+    )
     parser.add_argument("--only", type=Path, help="a file of --out: its mutants that no test killed, again")
     parser.add_argument("--scratch", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None)

@@ -6,10 +6,12 @@ A public function of a verb's module is one whose first parameter is a request.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torchsmith
 from torchsmith.workspace.readmes import table
 
 SOURCE = Path(__file__).parent.parent / "src" / "torchsmith"
@@ -97,4 +99,34 @@ def public_page(note: str) -> str:
     ]
     text = "Every function takes the request as its first argument; [Python](python.md) has examples.\n"
     heads = ["function", "request", "returns", "what it does"]
-    return f"{note}\n# Python functions\n\n{text}\n{table(heads, rows)}\n"
+    names = sorted({name for one in functions() for name in (one.request, *one.returns)} & {*_places()})
+    requests = _fields(name for name in names if name.endswith("Request"))
+    reports = _fields(name for name in names if not name.endswith("Request"))
+    return f"""{note}
+# Python functions
+
+{text}
+{table(heads, rows)}
+
+## Fields of requests
+They are the options of the [verbs](verbs.md), whose pages say what each does.
+
+{requests}
+
+## Fields of reports
+The [JSON documents](json.md) have the same, with a schema for each.
+
+{reports}
+"""
+
+
+def _fields(names: Iterable[str]) -> str:
+    """The fields of public types."""
+    rows = []
+    for name in names:
+        kind = getattr(torchsmith, name)
+        fields = getattr(kind, "__struct_fields__", None) or [
+            field.name for field in dataclasses.fields(kind)
+        ]
+        rows.append([f"`{name}`", ", ".join(f"`{field}`" for field in fields)])
+    return table(["type", "fields"], rows)

@@ -4,6 +4,8 @@ The names in `__all__` are public; the rest may change. Importing torchsmith sta
 a name is loaded when it is first used. __init__.pyi, which type checkers read, is the table of names.
 """
 
+from types import FunctionType
+
 __version__ = "0.2.0"
 
 
@@ -25,8 +27,28 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(modules[name]), name)
+    value = getattr(import_module(modules[name]), name)
+    if "request" in getattr(value, "__annotations__", {}):
+        value = _checked(value)
+    globals()[name] = value
     return value
+
+
+def _checked(function: FunctionType) -> object:
+    """A function that refuses what is not its request with a TypeError that names the request."""
+    from functools import wraps
+
+    kind = function.__globals__[function.__annotations__["request"].removesuffix(" | None")]
+
+    @wraps(function)
+    def checked(*args: object, **named: object) -> object:
+        given = args[0] if args else named.get("request")
+        if given is not None and not isinstance(given, kind):
+            got = type(given).__name__
+            raise TypeError(f"{function.__name__}() takes a torchsmith.{kind.__name__}, not {got}")
+        return function(*args, **named)
+
+    return checked
 
 
 def __dir__() -> list[str]:

@@ -27,7 +27,6 @@ from torchsmith.verbs.audit import audit as audit
 from torchsmith.verbs.build import BuildRequest as BuildRequest
 from torchsmith.verbs.build import build as build
 from torchsmith.verbs.build import plan_build as plan_build
-from torchsmith.verbs.ci import CiReport as CiReport
 from torchsmith.verbs.ci import CiRequest as CiRequest
 from torchsmith.verbs.ci import ci_github as ci_github
 from torchsmith.verbs.ci import ci_hydra as ci_hydra

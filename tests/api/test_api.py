@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import torchsmith
+from tests.artifact.toy import make_environment
 from tools.public_names import functions
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.request import Request
@@ -27,6 +28,7 @@ BLOCK = re.compile(r"^```python( nix)?\n(.*?)^```", re.M | re.S)
 def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) -> tuple[dict[str, Any], str]:
     """Run the blocks of the page in their order; returns what they define and print."""
     monkeypatch.chdir(folder)
+    make_environment(folder / ".venv")
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for asks_nix, block in BLOCK.findall(PAGE):
@@ -40,7 +42,7 @@ def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) ->
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, printed = run_examples(tmp_path, monkeypatch, nix=False)
     assert names["picked"].served
-    assert re.match(r"\['pytorch-python313-cuda12_\d-sm89-avx512", printed)
+    assert re.search(r"^\['pytorch-python313-cuda12_\d-sm89-avx512", printed, re.MULTILINE)
     assert len(names["fleet"].plan.variants) == 3
     assert names["done"].written
     assert len(names["todo"].pending) == len(names["todo"].changes)
@@ -114,6 +116,20 @@ def test_a_request_takes_a_value_for_a_sequence_and_a_string_for_a_path() -> Non
 def test_a_wrong_argument_is_a_type_error_that_names_it(kind: str, fields: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="|".join(fields)):
         getattr(torchsmith, kind)(**fields)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "kind"),
+    [("pick", "RTX 4090", "PickRequest"), ("verify", {}, "VerifyRequest"), ("plan", {}, "PlanRequest")],
+)
+def test_a_function_takes_its_own_request_alone(function: str, given: object, kind: str) -> None:
+    with pytest.raises(TypeError, match=rf"{function}\(\) takes a torchsmith\.{kind}, not "):
+        getattr(torchsmith, function)(given)
+
+
+def test_a_workspace_is_opened_by_a_string_too(tmp_path: Path) -> None:
+    torchsmith.init(torchsmith.InitRequest(folders=(tmp_path / "w",)))
+    assert torchsmith.open_workspace(str(tmp_path / "w")).matrix.cells
 
 
 def test_importing_starts_nothing_and_reads_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -84,3 +85,12 @@ def test_the_numbers_of_operators_are_what_their_definitions_say() -> None:
 
     kept = json.loads(Path(NUMBERS).read_text())
     assert flat(kept) == pytest.approx(flat(known_numbers()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("device", "status"), [("cuda", "passed"), ("cpu", "skipped")])
+def test_the_trial_of_a_package_may_skip_a_device(device: str, status: str, probe: dict[str, Any]) -> None:
+    out = StringIO()
+    trial = 'assert device != "cpu" or skip("kernels for GPUs alone")'
+    run = probe["own_trial"]({"module": "json", "trial": trial})
+    probe["Probe"](out).step("its kernels", run, None, device)
+    assert json.loads(out.getvalue().splitlines()[-1])["status"] == status

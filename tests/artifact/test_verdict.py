@@ -13,9 +13,8 @@ from tests.artifact import elves
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import clipped
-from torchsmith.artifact.elf import HEADER, Links
+from torchsmith.artifact.elf import HEADER
 from torchsmith.artifact.gpu import Service
-from torchsmith.artifact.inspect import Library, needs_of
 from torchsmith.artifact.report import Report, compare, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import builtin_catalog
@@ -132,6 +131,25 @@ def test_ptx_alone_is_compiled_at_first_start(tmp_path: Path) -> None:
     assert native(report) == []
     compiled = {service.sm for service in report.services if service.verdict == "jit"}
     assert compiled == {"sm90", "sm100", "sm103", "sm120"}
+
+
+def test_code_that_is_still_to_be_linked_is_called_so_and_runs_nowhere(tmp_path: Path) -> None:
+    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu([elves.entry(90, kind=8)])})
+    report = judged(path, "pytorch-python313-cuda13_0-sm90-avx2")
+    assert [row.kind for row in report.gpu] == ["lto"]
+    assert check(report, "gpu").status == "wrong"
+
+
+def test_containers_of_a_library_have_a_limit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchsmith.artifact.readers.MOST_ENTRIES", 5)
+    faults = {}
+    for count in (2, 3):
+        library = gpu(*[[elves.entry(90)]] * count)
+        report = verify(site(tmp_path / str(count), {"torch/lib/libtorch_cuda.so": library}), None, CATALOG)
+        faults[count] = len([check for check in report.checks if check.id == "intact"])
+    assert faults[3] == faults[2] + 1
 
 
 def test_exact_code_serves_one_gpu_and_family_code_its_family(tmp_path: Path) -> None:
@@ -546,58 +564,43 @@ def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
     assert caught.value.exit == 2
 
 
-def companion_wheel(folder: Path, tag: str, *needed: str) -> Path:
-    path = folder / f"torchvision-0.26.0-cp313-cp313-{tag}.whl"
+def test_what_a_wheel_needs_and_does_not_bring_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "torchvision-0.26.0-cp313-cp313-manylinux_2_28_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("torchvision/version.py", "__version__ = '0.26.0'\n")
-        archive.writestr("torchvision-0.26.0.dist-info/WHEEL", f"Tag: cp313-cp313-{tag}\n")
-        archive.writestr("torchvision/image.so", linked("libc10.so", "libcudart.so.13", *needed))
-    return path
+        archive.writestr(
+            "torchvision/image.so", linked("libc10.so", "libjpeg.so.8", "libc.so.6", "libcuda.so.1")
+        )
+        archive.writestr("torchvision.libs/libjpeg.so.8", elves.Library().build())
+    found = {need.name: need.found for need in verify(path, None, CATALOG).needs}
+    assert found == {
+        "libc10.so": "elsewhere",
+        "libjpeg.so.8": "present",
+        "libc.so.6": "system",
+        "libcuda.so.1": "system",
+    }
 
 
-@pytest.mark.parametrize(
-    ("tag", "needed", "status"),
-    [
-        ("linux_x86_64", "libjpeg.so.8", "note"),
-        ("linux_x86_64", "libc10.so", "right"),
-        ("manylinux_2_28_x86_64", "libgomp.so.1", "right"),  # as torchaudio's: torch has it
-        ("manylinux_2_28_x86_64", "libjpeg.so.8", "wrong"),
-    ],
-)
-def test_a_wheel_of_one_machine_may_use_its_libraries_and_a_portable_one_brings_them(
-    tag: str, needed: str, status: str, tmp_path: Path
-) -> None:
-    report = verify(companion_wheel(tmp_path, tag, needed), None, CATALOG)
-    assert statuses(report, "libraries") == {status}
-    assert ("unbundled" in {need.found for need in report.needs}) == (status == "note")
-
-
-@pytest.mark.parametrize("module", ["torio/lib/_torio_ffmpeg4.so", "torchcodec/libtorchcodec_core4.so"])
-def test_of_modules_for_several_ffmpegs_none_needs_to_load(module: str, tmp_path: Path) -> None:
-    path = companion_wheel(tmp_path, "manylinux_2_28_x86_64")
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(module, linked("libavcodec.so.58"))
-    report = verify(path, None, CATALOG)
-    assert statuses(report, "libraries") == {"right"}
-    assert {need.found for need in report.needs if need.name == "libavcodec.so.58"} == {"optional"}
+def test_linear_algebra_is_known_by_its_library_or_by_a_symbol_if_it_is_linked_in(tmp_path: Path) -> None:
+    for library, blas in (
+        (linked("libopenblas.so.0"), "OpenBLAS (libopenblas.so.0)"),
+        (elves.code_library({"mkl_serv_malloc": b"\xc3"}), "MKL (linked in)"),
+        (elves.code_library({"malloc": b"\xc3"}), ""),
+    ):
+        path = site(tmp_path, {"torch/lib/libtorch_cpu.so": library})
+        assert verify(path, None, CATALOG).blas == blas
 
 
 def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:
     path = tmp_path / "torch-2.10.0-cp313-cp313-linux_x86_64.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("torch/version.py", "__version__ = '2.10.0'\n")
+        archive.writestr("torch/_C.so", elves.Library().build())
         archive.writestr("torch/lib/libtorch_cpu.so", linked("libc10.so", "libopenblas.so.0"))
     report = verify(path, None, CATALOG)
-    assert {need.name: need.found for need in report.needs} == {
-        "libc10.so": "missing",
-        "libopenblas.so.0": "unbundled",
-    }
-    assert statuses(report, "libraries") == {"wrong", "note"}
-
-
-def test_an_installed_library_without_what_it_needs_is_wrong(tmp_path: Path) -> None:
-    path = site(tmp_path, {"torchvision/image.so": linked("libjpeg.so.8000")})
-    assert "wrong" in statuses(verify(path, None, CATALOG), "libraries")
+    [check] = [check for check in report.checks if check.id == "intact" and check.status == "wrong"]
+    assert "libc10.so" in check.text
+    assert "libopenblas" not in check.text
 
 
 def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:
@@ -606,20 +609,6 @@ def test_a_name_that_would_fill_a_screen_keeps_its_two_ends() -> None:
     assert clipped(name).startswith("void at::native::kernel<")
     assert clipped(name).endswith("bool>(double)")
     assert clipped("at::native::add") == "at::native::add"
-
-
-@pytest.mark.parametrize(
-    ("torch", "runpath", "state"),
-    [(False, (), "elsewhere"), (True, (), "missing"), (False, ("/nix/store/x/lib",), "missing")],
-)
-def test_a_companion_finds_the_cuda_libraries_that_torch_has_loaded(
-    torch: bool, runpath: tuple[str, ...], state: str, tmp_path: Path
-) -> None:
-    """Torch itself, and what Nix links by a path, must find them."""
-    package, links = CATALOG.torch if torch else None, Links(needed=("libcudart.so.99",), runpath=runpath)
-    library = Library("x.so", "own", 1, package, tmp_path / "x.so", links=links)
-    (need,) = needs_of([library], (), installed=True, local=False)
-    assert need.found == state
 
 
 @pytest.mark.parametrize("kind", ["folder", "wheel"])

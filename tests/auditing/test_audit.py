@@ -337,7 +337,7 @@ def test_every_setting_of_the_audit_does_what_it_says(name: str, repo: Path) -> 
 
 
 def test_a_line_that_contradicts_its_pin_stops_the_audit_with_every_place(repo: Path) -> None:
-    (repo.parent / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (repo.parent / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     facts = repo.parent / "catalog/lines.toml"
     facts.parent.mkdir()
     facts.write_text(

@@ -96,7 +96,7 @@ def test_a_random_workspace_raises_no_alarm(text: str) -> None:
 
 
 def test_the_plan_has_its_eight_cells_without_a_machine_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     apply(ApplyRequest(workspace=tmp_path, git=False))
     found = alarms(tmp_path)
     assert {one.rule for one in found} == {UNUSABLE}

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from torchsmith.cli.samples import HERE
+from tests.artifact.toy import TOY
 
 # Times are those of a machine whose noise is known; SLOW, WRONG, CRASH and FAIL name what to plant.
 PROBE = """
@@ -48,7 +48,7 @@ def environment(folder: Path) -> Path:
     """An environment whose torch agrees to everything."""
     torch = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / "torch"
     torch.mkdir(parents=True)
-    shutil.copy(HERE / "build" / "torch" / "__init__.py", torch)
+    shutil.copy(TOY, torch)
     (folder / "bin").mkdir()
     (folder / "bin" / "python3").symlink_to(sys.executable)
     return folder

@@ -144,6 +144,7 @@ def test_an_operation_that_is_not_right_is_left_out(
     assert (bad.outcome, bad.ratio) == (said, None)
     assert bad.faulty == ("A",)
     assert bad.detail.startswith("A")
+    assert ("SIGABRT" in bad.detail) is ("CRASH" in planted)
     assert row(found, "op4").ratio is not None
 
 

@@ -86,6 +86,7 @@ def test_generated_recipes_are_right_and_listed(tmp_path: Path, call: Call) -> N
     assert call("apply", "-w", str(tmp_path)).code == 0
     recipe = tmp_path / "build-torchaudio/.flox/pkgs/torchaudio-python313-rocm6_4-gfx90a-avx2.nix"
     assert 'export PYTORCH_ROCM_ARCH="gfx90a"' in recipe.read_text()
+    assert "- GPU: gfx90a" in recipe.read_text(), "its description"
     audit = json.loads(call("audit", str(tmp_path), "--json").out)
     assert audit["findings"] == []
     rows = json.loads(call("list", "-w", str(tmp_path), "--json").out)["cells"]

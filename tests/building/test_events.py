@@ -35,6 +35,11 @@ def test_a_line_of_earlier_releases_says_the_same_now(line: str) -> None:
     assert again == {key: value for key, value in json.loads(line).items() if value != {}}
 
 
+def test_a_job_with_fewer_cores_is_tried_again_at_once() -> None:
+    [again] = [DECODER.decode(line) for line in EARLIER if '"retry"' in line]
+    assert again.seconds == 0
+
+
 def test_every_kind_of_event_has_a_tag_of_its_own() -> None:
     assert {type(DECODER.decode(line)) for line in EARLIER} <= set(get_args(Event))
     assert len({kind.__struct_config__.tag for kind in get_args(Event)}) == len(get_args(Event))

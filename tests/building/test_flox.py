@@ -12,13 +12,14 @@ import pytest
 from tests.building.conftest import Place, title
 from tests.cli.conftest import Call
 from torchsmith.building.backends import FloxBackend
-from torchsmith.building.events import Event, Tick
+from torchsmith.building.events import Event, JobSteps, Tick
 from torchsmith.building.job import Job
 from torchsmith.record import open_record
 
 STAND_IN = Path(__file__).parent.parent / "flox/flox"
 REAL = shutil.which("flox")
-GOOD = '{ runCommand }: runCommand "x" { outputs = [ "out" "dev" ]; } "mkdir $out $dev"\n'
+STEPS = "for i in 1 2 3; do echo [$i/3] compiling; done"  # the stand-in says them of every build
+GOOD = f'{{ runCommand }}: runCommand "x" {{ outputs = [ "out" "dev" ]; }} "{STEPS}; mkdir $out $dev"\n'
 BAD = '{ runCommand }: runCommand "x" { } "echo it fails; exit 1"\n'
 
 
@@ -53,6 +54,8 @@ def test_a_build_is_told_by_its_links(backend: FloxBackend, tmp_path: Path) -> N
     assert Path(outcome.outputs[0]).name.endswith("mine") or REAL
     assert len(outcome.outputs) == 2, "the log beside them is no output"
     assert (tmp_path / "log").read_text()
+    steps = [(event.done, event.total) for event in events if isinstance(event, JobSteps)]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_failed_build_is_not_taken_for_the_old_one_whose_link_is_still_there(

@@ -13,7 +13,7 @@ from tests.cli.conftest import Call
 from torchsmith.core.process import run
 
 TOML = """format = 1
-profile = "plan"
+profile = "seed"
 [[builder]]
 address = "ssh://hostile"
 systems = ["x86_64-linux"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bench.simulation import without_bundles
 from torchsmith.building.job import Job
-from torchsmith.building.jobs import _ordered, jobs_of, jobs_of_recipes
+from torchsmith.building.jobs import _ordered, jobs_of, jobs_of_recipes, recipes_above
 from torchsmith.catalog import builtin_catalog
 from torchsmith.nix.derivation import Derivation, Output
 from torchsmith.nix.graph import Graph
@@ -37,6 +37,16 @@ def graph(*derivations: Derivation, **recipes: str) -> Graph:
 def test_jobs_of_one_name_have_one_order() -> None:
     twins = [Job(key, "blas", (), "other", False, X86) for key in ("b", "a")]
     assert [job.key for job in _ordered(twins)] == ["a", "b"]
+
+
+def test_a_failed_job_is_named_with_the_recipes_that_need_it() -> None:
+    magma = Job("m", "magma", (), "other", False, X86)
+    middle = Job("x", "x", (), "other", False, X86, needs=frozenset({"m"}))
+    torch = Job("t", "torch", (), "pytorch", False, X86, recipes=("mine",), needs=frozenset({"x"}))
+    alone = Job("a", "alone", (), "pytorch", False, X86, recipes=("alone",))
+    jobs = [magma, middle, torch, alone]
+    assert recipes_above(jobs, "magma") == ["mine"]
+    assert recipes_above(jobs, "torch") == []
 
 
 def test_flox_builds_recipes_that_are_outside_of_the_workspace_too(tmp_path: Path) -> None:

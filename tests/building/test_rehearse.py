@@ -24,9 +24,11 @@ from torchsmith.building.rehearsal import (
 )
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import run
+from torchsmith.core.text import duration
 from torchsmith.nix.derivation import show_derivations
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import open_record
+from torchsmith.verbs.rehearse import Rehearsed, _print_rehearsal
 
 nix = pytest.mark.needs("nix")
 TARGET = f'"{SM[2:-1]}.{SM[-1]}"'
@@ -175,6 +177,15 @@ def test_what_was_drawn_says_how_far_it_may_be_off() -> None:
     assert all_alike.error == 0
     everything = whole_build(figures({"C++": 8}, {"C++": drawn}), 16)
     assert everything.error == 0
+
+
+def test_what_the_whole_takes_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = figures({"C++": 1464}, {"C++": [10.0] * 8})
+    whole = whole_build(sample, 16)
+    _print_rehearsal(Rehearsed(name="a", derivation="", output="", figures=sample, whole=whole, checks=()))
+    printed = capsys.readouterr().out
+    assert duration(whole.seconds) in printed
+    assert f"{whole.core_seconds / 3600:.1f}" in printed
 
 
 def test_recorded_builds_are_reckoned_from_a_sample_of_theirs() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.building.start import BuildSpec, _store_options
-from torchsmith.nix.store import StoreOptions, realise_command
+from torchsmith.nix.store import StoreOptions, cache_address, realise_command
 from torchsmith.nix.tool import Nix
 
 
@@ -21,3 +21,10 @@ def test_what_is_built_as_one_ends_at_its_first_failure_unless_it_is_to_go_on() 
     nix = Nix(Path("/usr/bin/nix-instantiate"), (2, 8))
     assert "--keep-going" not in realise_command(nix, ["/a.drv", "/b.drv"], StoreOptions())
     assert "--keep-going" in realise_command(nix, ["/a.drv", "/b.drv"], StoreOptions(), keep_going=True)
+
+
+def test_a_cache_that_signs_keeps_its_own_options() -> None:
+    plain, compressed = "file:///c", "file:///c?compression=none"
+    assert cache_address(compressed, None) == compressed
+    assert cache_address(plain, Path("/k")) == "file:///c?secret-key=/k"
+    assert cache_address(compressed, Path("/k")) == "file:///c?compression=none&secret-key=/k"

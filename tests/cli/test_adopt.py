@@ -226,3 +226,62 @@ def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     assert kept.endswith(f" and {len(theirs) - 1} more")
     every = [line.split() for line in call("plan", "--verbose").out.splitlines()]
     assert sorted(words[1] for words in every if words[0] == "keep") == sorted(map(str, theirs))
+
+
+def test_a_file_that_a_kept_recipe_imports_is_not_deleted(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one of theirs that is a build already, nor one of ours that is no longer asked for."""
+    repo = repository(tmp_path / "build-pytorch", RIGHT, f"{RIGHT}-magma")
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    asked = (tmp_path / "torchsmith.toml").read_text()
+    (tmp_path / "torchsmith.toml").write_text(asked.replace("avx2", "avx512"))
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    (tmp_path / "torchsmith.toml").write_text(asked)
+    ours = RIGHT.replace("avx2", "avx512")
+    pkgs = repo / ".flox/pkgs"
+    (pkgs / f"{RIGHT}-magma.nix").write_text("{ }: { }\n")
+    (pkgs / "wrapper.nix").write_text(
+        f"{{ callPackage }}: [ (callPackage ./{RIGHT}-magma.nix {{ }}) (import ./{ours}.nix) ]\n"
+    )
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    assert {path.stem for path in pkgs.glob("*.nix")} == {RIGHT, f"{RIGHT}-magma", ours, "wrapper"}
+    report = json.loads(call("plan", "--json").out)
+    kept = {Path(change["path"]).stem: change for change in report["changes"] if change["kind"] == "keep"}
+    assert kept[ours]["why"] == "imported by wrapper"
+    (pkgs / "wrapper.nix").unlink()
+    assert call("apply", "--no-git", "--adopt", "all", "--yes").code == 0
+    assert [path.stem for path in pkgs.glob("*.nix")] == [RIGHT]
+
+
+def test_init_writes_beside_the_repositories_only_if_that_folder_is_named(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "build-pytorch", RIGHT)
+    for folder, words in ((repo, (".", "..")), (tmp_path / "elsewhere", (str(repo), ".."))):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        refused = call("init", "--from", words[0])
+        assert (refused.code, refused.error) == (2, "incomplete")
+        assert f"torchsmith init --from {' '.join(words)}" in refused.err
+        assert not (tmp_path / "torchsmith.toml").exists()
+        assert call("init", "--from", *words).code == 0
+        (tmp_path / "torchsmith.toml").unlink()
+
+
+def test_a_recipe_that_is_kept_with_errors_is_the_end_of_apply(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "build-pytorch", RIGHT, RIGHT.replace("avx2", "avx512"))
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    (repo / f".flox/pkgs/{RIGHT.replace('cuda12_9-sm90', 'cpu')}.nix").write_text("{ }: ( 1\n")
+    (repo / f".flox/pkgs/{RIGHT}.nix").unlink()
+    (repo / f".flox/pkgs/{RIGHT}.nix").symlink_to(tmp_path / "torchsmith.toml")
+    linked = call("apply", "--no-git", "--adopt", "all", "--yes")
+    assert (linked.code, "it is a link: replace it yourself" in linked.err) == (1, True)
+    (repo / f".flox/pkgs/{RIGHT}.nix").unlink()
+    applied = call("apply", "--no-git", "--adopt", "all", "--yes")
+    assert applied.code == 1
+    assert "torchsmith audit . # 1 recipe kept with errors" in " ".join(applied.err.split())

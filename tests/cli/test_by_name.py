@@ -20,7 +20,7 @@ NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     return tmp_path
 
 
@@ -38,6 +38,29 @@ def test_verify_takes_the_name_of_what_was_built(place: Path, call: Call) -> Non
     by_link = json.loads(call(*words).out)
     for one in (by_record, by_link):
         assert one["report"]["checks"] == by_record["report"]["checks"] != []
+
+
+def test_verify_takes_a_selector_of_one_build(tmp_path: Path, call: Call) -> None:
+    assert call("init", tmp_path, "--for", "RTX 4090").code == 0
+    assert call("apply", "--no-git", "-w", tmp_path).code == 0
+    names = call("list", "--names", "sm89", "-w", tmp_path).out.split()
+    refused = call("verify", names[0], "-w", tmp_path)
+    assert (refused.code, refused.error) == (3, "not-built")
+    assert f"torchsmith build {names[0]}" in refused.err
+    assert call("verify", "sm89", "-w", tmp_path).error == "not-built"
+    for word in ("cuda13_0-sm89-avx2", f"{names[0]}x"):
+        unknown = call("verify", word, "-w", tmp_path)
+        assert (unknown.code, unknown.error) == (2, "not-found")
+        assert "torchsmith build" not in unknown.err
+    output = standin.build(tmp_path / "out")
+    for name in names[:2]:
+        record = open_record(tmp_path)
+        record.note_built(Built(name=name, outputs=(str(output),)))
+        record.close()
+        answer = call("verify", "sm89", "--no-cpu", "--json", "-w", tmp_path)
+        if name == names[0]:
+            assert json.loads(answer.out)["report"]["path"] == str(output)
+    assert (answer.code, answer.error) == (2, "conflict")
 
 
 @pytest.mark.needs("nix")
@@ -121,11 +144,11 @@ def test_diagnose_takes_the_name_of_a_job(place: Path, call: Call) -> None:
 
 
 def test_a_build_ends_with_its_results_and_the_next_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "a b"
     place.mkdir()
-    (place / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\norg = "acme"\n')
+    (place / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\norg = "acme"\n')
     links = {f"n{number}": tmp_path / f"n{number}" for number in range(8)}
     for link in links.values():
         link.symlink_to(tmp_path)
@@ -134,4 +157,39 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
     assert [line.split()[1] for line in lines if line.endswith(f" {tmp_path}")][-1] == "2"
     assert [line.split()[2] for line in lines[-2:]] == ["verify", "publish"]
     print_end(BuildReport("done"), BuildRequest(workspace=place))
-    assert "verify" not in capsys.readouterr().err
+    done = capsys.readouterr().err
+    assert "verify" not in done
+    print_end(BuildReport("stopped"), BuildRequest(workspace=place))
+    assert ("stopped" in done, "stopped" in capsys.readouterr().err) == (False, True)
+    monkeypatch.setenv("COLUMNS", "20")
+    print_end(BuildReport("done", results=links), BuildRequest(workspace=place))
+    paths = [line for line in capsys.readouterr().err.splitlines() if " -> " in line]
+    assert all(line.endswith(f" -> {tmp_path}") for line in paths), "a path is in one line, to be copied"
+    assert paths
+
+
+@pytest.mark.parametrize("nixpkgs", [(), ("sample",)])
+def test_only_a_build_that_can_compute_is_to_be_tested(
+    nixpkgs: tuple[str, ...],
+    place: Path,
+    call: Call,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = standin.build(place / "out")
+    (place / "link").symlink_to(output)
+    print_end(
+        BuildReport("done", results={NAME: place / "link"}), BuildRequest(workspace=place, nixpkgs=nixpkgs)
+    )
+    assert ("torchsmith test" in capsys.readouterr().err) is not bool(nixpkgs)
+    monkeypatch.setenv("TORCHSMITH_NIXPKGS", " ".join(nixpkgs))
+    verified = call("verify", output, "--no-cpu")
+    assert verified.code == 0
+    assert ("torchsmith test" in verified.err) is not bool(nixpkgs)
+
+
+def test_a_run_without_jobs_says_so(place: Path, call: Call) -> None:
+    record = open_record(place)
+    record.end_run(record.start_run("nix", ()), "done")
+    record.close()
+    assert "no jobs" in call("runs", "-w", place).out

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifact import standin
+from tests.artifact.toy import make_environment
 from tests.cli.conftest import Call
 from torchsmith.cli.console import wrapped
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.samples import HERE
 
 ASKING_NIX = ("eval", "graph", "impact", "build", "rehearse", "fix-hashes")
+RUNNING_BUILDS = ("test", "compare")
 # What answers a question or prints a document is its own end; some have a next step, not of their example.
 NO_NEXT = """pick host show ci history log compare page
-    align test diagnose farm line package pin impact publish"""
+    align test diagnose farm line package pin impact publish verify"""
 PROGRAMS = (str(Path(sys.executable).parent), os.environ["PATH"])
 SIGNATURE = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
 COMMAND = re.compile(r"(next:| )\s*torchsmith ")
@@ -45,6 +48,8 @@ def test_the_example_of_a_verb_runs_verbatim_in_a_clean_folder_without_a_network
     if verb == "build" and os.uname().machine == "aarch64":  # a machine builds for its own CPUs
         last = last.replace("sm120 avx2", "sm121 armv8_2")
     monkeypatch.chdir(clean)
+    for name in ("result", ".venv") if verb in RUNNING_BUILDS else ():
+        make_environment(clean / name)
     if before in prepared:
         shutil.copytree(prepared[before], clean, symlinks=True, dirs_exist_ok=True)
     elif before:
@@ -112,10 +117,16 @@ def test_nothing_is_cut_or_broken_without_a_terminal(
 
 
 def test_the_sample_of_a_build_holds_what_its_libraries_were_made_of() -> None:
-    libraries = HERE / "build" / "torch" / "lib"
-    for place in (libraries / "libtorch_cpu.so", libraries.parent / "_C.so"):
-        assert place.read_bytes() == standin.CPU_LIBRARY
-    assert (libraries / "libtorch_cuda.so").read_bytes() == standin.GPU_LIBRARY
+    with zipfile.ZipFile(HERE / "torch.whl") as sample:
+        for name in ("lib/libtorch_cpu.so", "_C.so"):
+            assert sample.read(f"torch/{name}") == standin.CPU_LIBRARY
+        assert sample.read("torch/lib/libtorch_cuda.so") == standin.GPU_LIBRARY
+
+
+def test_an_environment_that_has_torchsmith_is_not_judged_by_its_sample(call: Call, tmp_path: Path) -> None:
+    site = make_environment(tmp_path / "venv").joinpath("lib").glob("*/site-packages")
+    shutil.copytree(HERE, next(site) / "torchsmith" / "samples", ignore=shutil.ignore_patterns("nixpkgs"))
+    assert "GPU code" not in call("verify", tmp_path / "venv").out
 
 
 def test_a_file_called_sample_comes_before_ours(

@@ -157,6 +157,7 @@ def test_help_names_everything_in_80_columns(
     assert result.code == 0
     lines = result.out.splitlines()
     assert [line for line in lines if len(line) > 80 and not line.startswith("Example")] == []
+    assert {"Options:", "Verbs:"} & set(lines)
     told = " ".join(result.out.split())
     for one in command.parameters():
         assert one.param.help, one.name
@@ -177,7 +178,8 @@ def test_a_short_answer_loads_nothing_heavy(words: list[str], tmp_path: Path) ->
         "heavy = ('tree_sitter', 'subprocess', 'hashlib')\n"
         "print([one for one in heavy if one in sys.modules])"
     )
-    argv, env = [sys.executable, "-c", code, *words], {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    active = {"PATH": f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}"}
+    argv, env = [sys.executable, "-c", code, *words], {**os.environ, **active}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -298,6 +300,12 @@ def test_completion_is_installed_where_the_shell_looks(
 @pytest.mark.parametrize("words", [("help", "pick"), ("--help", "pick"), ("-h", "pick")])
 def test_help_before_a_verb_is_the_help_of_the_verb(words: tuple[str, str], call: Call) -> None:
     assert call(*words).out == call("pick", "--help").out
+
+
+def test_help_states_the_defaults_that_are_no_absence(call: Call) -> None:
+    defaults = re.findall(r"default:\s+([^];.\s]+)", call("pick", "--help").out)
+    assert "general" in defaults
+    assert not {"None", "False", "()"} & set(defaults)
 
 
 def test_help_alone_is_the_overview(call: Call) -> None:

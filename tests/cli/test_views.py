@@ -135,3 +135,9 @@ def test_machines_that_no_variant_serves_have_a_reason(tmp_path: Path) -> None:
         "old": (True, True),
         "new": (False, False),
     }
+
+
+def test_machines_whose_gpu_is_not_known_are_counted(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,system,cpu\nvague,3,x86_64,zen3\n")
+    assert cover(CoverRequest(fleet=fleet)).unknown_gpus == 3

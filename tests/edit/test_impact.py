@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.nix.conftest import MINI, nix  # noqa: F401
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.process import run
-from torchsmith.edit.impact import effects, impact, summary
+from torchsmith.edit.impact import Effect, effects, impact, summary
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluable, EvaluationOptions, evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.impact import ImpactReport
 from torchsmith.workspace.load import open_workspace
 
 CELLS = """format = 1
@@ -56,6 +57,12 @@ def test_recipes_are_sorted_by_what_became_of_them() -> None:
     )
 
 
+def test_recipes_that_cannot_be_downloaded_are_not_compared() -> None:
+    offline = EvalResult("a", Path("a"), 0.1, cause=Cause("cannot download it", code="fetch"))
+    report = ImpactReport(summary="", effects=effects([offline, good("b", "1")], [offline]), hours=0.0)
+    assert report.exit is Exit.ENVIRONMENT
+
+
 def test_the_summary_counts_as_a_person_would() -> None:
     same = [good(str(number), "1") for number in range(130)]
     before = [*same, good("x", "1"), good("y", "1")]
@@ -91,8 +98,13 @@ def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: N
     assert told(as_is=True) == {"identical": 2}
     # A comment changes the text and no derivation.
     recipe = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
-    recipe.write_text("# a word\n" + recipe.read_text())
+    generated = recipe.read_text()
+    recipe.write_text("# a word\n" + generated)
     assert told(as_is=True) == {"identical": 2}
+    (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', ""))
+    assert told() == {"identical": 2}, "apply keeps a valid recipe that was edited"
+    recipe.write_text(generated)
+    assert told() == {"gone": 1, "identical": 1}
     (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', '"avx512vnni", '))
     assert told() == {"new": 1, "gone": 1, "identical": 1}
 
@@ -142,3 +154,15 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
 
     assert summary(impact(open_workspace(inner), inner, "HEAD", asked, as_is=True)) == "2 identical"
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("effect", "exit"),
+    [
+        (Effect("a", "changed"), Exit.OK),
+        (Effect("a", "broken", cause=Cause("no attribute")), Exit.CHECK_FAILED),
+        (Effect("a", "broken", cause=Cause("no network", code="fetch")), Exit.ENVIRONMENT),
+    ],
+)
+def test_a_change_that_breaks_a_recipe_fails(effect: Effect, exit: Exit) -> None:
+    assert ImpactReport(summary="", effects=[effect], hours=0.0).exit is exit

@@ -228,6 +228,34 @@ def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Pat
     assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"
 
 
+def test_a_line_whose_nixpkgs_has_another_torch_is_refused(workspace: Path, call: Call) -> None:
+    words = ("line", "add", "2.14", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", "sample")
+    refused = call(*words)
+    assert (refused.code, refused.error) == (2, "not-found")
+    assert "--torch VERSION" in refused.err
+    assert not (workspace / "catalog").exists()
+    assert call(*words, "--torch", "2.14.1").code == 0
+
+
+def test_only_lines_that_the_workspace_states_are_its_own(workspace: Path) -> None:
+    """A line of an older torch changes what is known of the names of newer ones."""
+    add_line(workspace, "2.14", Move("2.9", "6a030d5", torch="2.9.1"))
+    assert [row.name for row in line_rows(open_workspace(workspace)) if row.own] == ["2.14"]
+
+
+def test_removing_a_line_writes_no_recipe_that_apply_has_not_written(tmp_path: Path, call: Call) -> None:
+    """Neither one of another line, nor one of its own that no file has yet."""
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    moved = '\n["2.10".cpu]\npin = "0182a36"\n'
+    add_line(tmp_path, *NEW)
+    lines = tmp_path / "catalog/lines.toml"
+    lines.write_text(lines.read_text() + moved)
+    for name in ("2.29", "2.10"):
+        assert call("line", "remove", name, "-w", tmp_path).code == 0
+        assert not [*tmp_path.rglob("*.nix")]
+    assert not lines.exists()
+
+
 def test_the_command_that_finds_a_nixpkgs_runs_where_it_is_printed(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Problem
-from torchsmith.core.process import run
 from torchsmith.edit.pin import Move, propose
 from torchsmith.edit.proposal import Proposal, require_own, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -230,25 +227,3 @@ def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Pat
     assert texts(workspace) == before
     assert call("line", "remove", "2.10", "-w", workspace, "--adopt").code == 0
     assert NEW not in file.read_text()
-
-
-@pytest.mark.needs("nix")
-def test_evaluation_says_what_changes(workspace: Path) -> None:
-    words: list[str | Path] = [
-        PROGRAM,
-        "line",
-        "update",
-        "2.10",
-        "-w",
-        workspace,
-        "--dry-run",
-        "--eval",
-        "--nixpkgs",
-        MINI,
-    ]
-    assert "9 identical" in run([*words, "--rev", NEW]).stderr
-    releases = ("--torch", "2.10.1", "--pair", "torchvision=0.25.1", "--pair", "torchaudio=2.10.1")
-    told = json.loads(run([*words, *releases, "--json"]).stdout)
-    assert Counter(one["kind"] for one in told["effects"]) == {"changed": 6, "identical": 3}
-    assert told["written"] is False
-    assert not (workspace / "catalog").exists()

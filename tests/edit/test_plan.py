@@ -41,7 +41,7 @@ def drifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "init", "--quiet", "--initial-branch=main", "build-pytorch")
     git(repo, "add", "--all")
     git(repo, "commit", "--quiet", "--message", "By hand")
-    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\npackages = ["pytorch"]\n')
+    (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\npackages = ["pytorch"]\n')
     return tmp_path
 
 
@@ -291,7 +291,7 @@ def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) ->
 
 def test_a_recipe_that_is_right_and_not_asked_for_stays(drifted: Path) -> None:
     (drifted / "torchsmith.toml").write_text(
-        'format = 1\nprofile = "plan"\npackages = ["pytorch"]\nexclude = ["sm120 avx512"]\n'
+        'format = 1\nprofile = "seed"\npackages = ["pytorch"]\nexclude = ["sm120 avx512"]\n'
     )
     kept = next(one for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx512.nix"))
     assert kept.kind == "keep"
@@ -338,7 +338,7 @@ def test_the_verbs_print_the_plan_and_apply_it(drifted: Path, call: Call) -> Non
 
 
 def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -> None:
-    (drifted / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\nexclude = ["cpu", "gpu"]\n')
+    (drifted / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\nexclude = ["cpu", "gpu"]\n')
     with pytest.raises(Problem) as caught:
         plan_workspace(drifted)
     assert caught.value.exit == 2

@@ -107,6 +107,15 @@ def test_the_fewest_are_as_few_as_trying_every_subset(
     assert solution.proof.optimal
 
 
+def test_the_first_answer_that_covers_is_not_taken_for_the_fewest() -> None:
+    draw, every = random.Random(1), frozenset(range(12))
+    rows = [{index: draw.randrange(9) for index in draw.sample(sorted(every), 3)} for _ in range(20)]
+    demands = [Demand(Capability(), row, weight=float(draw.randrange(1, 5))) for row in rows]
+    solution = CoverModel(demands, every, frozenset()).fewest()
+    covering = (group for group in subsets(every, frozenset(), 12) if all(row.keys() & group for row in rows))
+    assert len(solution.chosen) == len(next(covering))
+
+
 def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
     far = Demand(Capability(), {0: 0, 2: 9}, weight=1.0)
     near = Demand(Capability(), {1: 0, 2: 2, 3: 1}, weight=1.0)
@@ -146,7 +155,7 @@ def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     lost = [row for row in asked.served(asked.fewest()) if row.variant is None]
     assert [row.kinds for row in lost] == [("old",)]
     assert re.search(r"525\.60\.13.* 470\.1", lost[0].why)
-    assert asked.hopeless == 2
+    assert asked.unservable == 2
 
 
 def test_every_further_variant_buys_something() -> None:
@@ -155,7 +164,7 @@ def test_every_further_variant_buys_something() -> None:
     scores = [(plan.served, plan.at_their_best) for plan in plans]
     assert scores == sorted(scores)
     assert plans[-1].slower == 0
-    assert plans[-1].not_served == asked.hopeless
+    assert plans[-1].not_served == asked.unservable
     assert [len(plan.variants) for plan in plans] == list(range(1, len(plans) + 1))
 
 

@@ -210,7 +210,7 @@ def test_a_report_about_gpus_alone_asks_for_the_least_of_the_cpu() -> None:
 
 
 def test_a_driver_that_is_too_old_is_the_nearest_miss_and_its_cure_is_named() -> None:
-    plan = open_workspace(None, "plan").matrix.cells
+    plan = open_workspace(None, "seed").matrix.cells
     answer = pick(
         stated(cpu="zen4", gpu="RTX 4090", driver="570.124.06"),
         plan,

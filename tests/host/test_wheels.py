@@ -156,6 +156,14 @@ def test_the_catalog_has_what_was_read_off_the_wheels() -> None:
         assert all(wheel.sizes_mb)
 
 
+def test_a_newer_driver_is_proposed_for_a_newer_torch_alone() -> None:
+    [offer] = wheels_for(machine("zen4", "RTX 4090"), CATALOG)
+    assert offer.other
+    assert offer.other.torch == "2.15.0"
+    [newest] = wheels_for(machine("zen4", "RTX 4090"), CATALOG, WheelWish(torch="2.15"))
+    assert newest.other is None
+
+
 def test_a_gpu_runs_code_of_its_siblings_and_that_is_not_waste() -> None:
     [wheel] = wheels_for(machine("zen4", "RTX 4090", "595.58.03"), CATALOG)
     assert wheel.unused == 5  # of six, sm86 is used

@@ -33,20 +33,20 @@ PACKAGES = ("pytorch", "torchvision", "torchaudio")
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_default_holds_the_plans_names_and_no_other(package: str) -> None:
-    names = [cell.name for cell in matrix("plan").cells if cell.variant.package.name == package]
+    names = [cell.name for cell in matrix("seed").cells if cell.variant.package.name == package]
     assert len(names) == 44
     assert set(names) == plan_of(package)
 
 
 def test_the_eight_cells_that_no_machine_can_use_are_warned_of() -> None:
-    warned = [cell for cell in matrix("plan").cells if cell.warnings]
+    warned = [cell for cell in matrix("seed").cells if cell.warnings]
     assert Counter(cell.variant.package.name for cell in warned) == dict.fromkeys(PACKAGES, 8)
     assert {str(cell.variant.sm) for cell in warned} == {"sm110", "sm121"}
     assert {cell.warnings[0].code for cell in warned} == {"no-machine"}
 
 
 def test_the_real_profile_is_the_plan_without_them() -> None:
-    real, plan = matrix("real"), matrix("plan")
+    real, plan = matrix("real"), matrix("seed")
     assert {cell.name for cell in plan.cells if not cell.warnings} == {cell.name for cell in real.cells}
     assert len(real.cells) == 3 * 36
     assert len(real.left_out) == 3 * 8

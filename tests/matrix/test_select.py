@@ -11,7 +11,7 @@ from torchsmith.matrix.cells import nearest_allowed
 from torchsmith.matrix.variant import Variant
 from torchsmith.workspace.load import DEFAULT, open_workspace
 
-WORKSPACE = open_workspace(DEFAULT, "plan")
+WORKSPACE = open_workspace(DEFAULT, "seed")
 
 
 def count(*words: str) -> int:

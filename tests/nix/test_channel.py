@@ -52,20 +52,13 @@ def test_a_channel_that_the_server_lacks(world: World) -> None:
 
 
 def test_files_have_the_store_path_and_the_hash_of_fetch_tarball(world: World, building_nix: Nix) -> None:
-    rev, seen = world.revisions[-1], []
-    tree = download(
-        building_nix,
-        rev,
-        archive=world.archive,
-        progress=lambda done, expected: seen.append((done, expected)),
-    )
+    rev = world.revisions[-1]
+    tree = download(building_nix, rev, archive=world.archive)
     assert (tree.path / "default.nix").read_text() == (MINI / "default.nix").read_text()
     url = "https://example.invalid/never-asked.tar.gz"
     pinned = f'builtins.fetchTarball {{ url = "{url}"; sha256 = "{tree.sha256}"; }}'
     command = building_nix.command("nix-instantiate", "--eval", "--read-write-mode", "-E", pinned)
     assert str(tree.path) in building_nix.run(command).stdout, "the recipe's own address is not needed"
-    assert seen
-    assert seen[-1][0] == seen[-1][1] > 0
     assert download(building_nix, rev, archive=world.archive, sha256=tree.sha256) == tree
 
 
@@ -99,7 +92,7 @@ def test_without_a_network_the_answer_comes_at_once(remote: str, building_nix: N
     began = time.monotonic()
     with pytest.raises(MissingRequirement, match="cannot be reached"):
         head_of("nixos-unstable", remote)
-    with pytest.raises(MissingRequirement, match="cannot be reached"):
+    with pytest.raises(MissingRequirement, match="cannot be downloaded"):
         download(building_nix, "a" * 40, archive=f"{remote}/{{rev}}")
     assert time.monotonic() - began < 5
 

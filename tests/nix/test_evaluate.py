@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -523,3 +524,29 @@ def test_batches_keep_groups_together_and_split_only_large_ones() -> None:
     batches = plan_batches([*small, *large, *alone], workers=2)
     assert sorted(len(batch) for batch in batches) == [1, 1, 20, 50, 50]
     assert sum(len(batch) for batch in plan_batches([*small, *large, *alone], workers=8)) == 122
+
+
+def test_a_result_of_another_store_is_not_used_and_a_missing_derivation_is_made_again(
+    write: Write, nix: Nix, tmp_path: Path
+) -> None:
+    requests = write(one=torch_recipe())
+    options = EvaluationOptions(
+        trees={"default": MINI}, cache=ResultCache(tmp_path / "cache"), instantiate=True
+    )
+
+    def store(name: str) -> Nix:
+        places = {"NIX_STORE_DIR": tmp_path / name / "store", "NIX_STATE_DIR": tmp_path / name / "var"}
+        return replace(nix, store="", env={**nix.env, **{key: str(path) for key, path in places.items()}})
+
+    def made(name: str) -> tuple[bool, str]:
+        [result] = evaluate(requests, store(name), options)
+        assert result.evaluated is not None, result.cause
+        return result.cached, result.evaluated.drv_path
+
+    cached, path = made("one")
+    assert (cached, made("one")) == (False, (True, path))
+    assert made("two")[1].startswith(str(tmp_path / "two/store"))
+    assert made("one") == (True, path)
+    delete = store("one").command("nix-store", "--delete", path)
+    subprocess.run(delete, env=store("one").environment(), check=True)
+    assert made("one") == (False, path)

@@ -85,6 +85,7 @@ def test_a_cell_builds_as_it_says_on_both_shapes_of_torch(
     assert FLAG in settings
     for name in OFF:
         assert f"{name}=0" in settings, name
+    assert "XNNPACK_BUILD_ALL_MICROKERNELS=OFF" in settings
     for name in names:
         out = built(building_nix, "-E", f"{scope} {name}")
         for library in out.glob("lib/python3.13/site-packages/*/_C.so"):

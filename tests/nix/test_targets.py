@@ -123,13 +123,3 @@ def test_of_the_seed_plan_all_but_x86_builds_for_jetson_hold_code_for_one_gpu(
         assert {name.split("-")[3] for one in others for name in one.recipes} == {"sm110"}
         assert not any("arm" in name for one in others for name in one.recipes)
     assert len([one for one in graph.long_builds(builtin_catalog()) if one.kind == "pytorch"]) == 40
-
-
-def test_what_is_built_with_nvidias_archives_or_is_a_recipe_is_the_workspaces_own() -> None:
-    glibc = drv("glibc-2.40")
-    cudart = drv("cuda13.0-cuda_cudart-13.0.96", glibc)
-    magma = drv("magma-2.9.0", cudart, glibc)
-    source = drv("source", digest="sha256-x")
-    torch = drv("pytorch210", magma, glibc, source)
-    graph = Graph({one.path: one for one in (glibc, cudart, magma, source, torch)}, {"torch": torch.path})
-    assert graph.own(builtin_catalog()) == {cudart.path, magma.path, torch.path}

@@ -25,7 +25,8 @@ from torchsmith.core.state import WORKSPACE, make_state_folder, state_folder
 from torchsmith.nix.hashes import to_sri
 from torchsmith.publishing.clone import is_address, make_clone, source_of
 from torchsmith.publishing.publish import LOCK, Publisher, by_repository, missing
-from torchsmith.record import Record, VerificationRow, open_record
+from torchsmith.publishing.verified import why_unverified
+from torchsmith.record import Built, Record, VerificationRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.build import BuildRequest, build
 from torchsmith.workspace.checkout import RecipeFile, choose
@@ -227,6 +228,17 @@ def test_a_build_without_recorded_flags_needs_an_option_of_its_own(ready: Place,
     assert "--unrecorded" in refused.out
     accepted = call(*ready.words("publish", "--org", "us", "--push", "--dry-run", "--unrecorded", "--json"))
     assert states(accepted)[ready.vision] == "would be published"
+
+
+def test_an_output_that_cannot_be_read_is_not_taken_for_one_without_recorded_flags(tmp_path: Path) -> None:
+    name, output = "pytorch-python313-cpu-avx2", str(tmp_path / "gone")
+    (tmp_path / "torchsmith.toml").write_text("format = 1\n")
+    with closing(open_record(tmp_path)) as record:
+        built = Built(name=name, outputs=(output,))
+        assert why_unverified(record, open_workspace(tmp_path), name, built, unrecorded=True)
+        kept = record.verdict(output, "", name)
+    assert kept, "it need not be read again"
+    assert not kept.ok
 
 
 @pytest.mark.needs("nix")

@@ -13,7 +13,7 @@ from torchsmith.core.process import run
 from torchsmith.verbs.apply import ApplyRequest, apply
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
-PLAN = 'format = 1\nprofile = "plan"\ncudatoolkit = ["13.0"]\n'
+PLAN = 'format = 1\nprofile = "seed"\ncudatoolkit = ["13.0"]\n'
 Make = Callable[[str], Path]
 
 

@@ -11,12 +11,21 @@ from hypothesis import strategies as st
 
 from torchsmith.core.process import run
 from torchsmith.core.toml_edit import set_string
-from torchsmith.nix.hashes import PLACEHOLDER, is_placeholder, read_mismatches, to_base32, to_sri
-from torchsmith.repair.fix_hashes import suspicion
+from torchsmith.nix.derivation import Derivation
+from torchsmith.nix.hashes import DIGITS, PLACEHOLDER, is_placeholder, read_mismatches, to_sri
+from torchsmith.nix.log import Failure
+from torchsmith.repair.fix_hashes import _why, suspicion
 
 OLD = "sha256-" + base64.b64encode(bytes(range(32))).decode()
 NEW = "sha256-" + base64.b64encode(bytes(range(1, 33))).decode()
 DRV = "/nix/store/9krlzvny65gdc8s7kpb6lkx8cd02c25b-source.drv"
+
+
+def to_base32(raw: bytes) -> str:
+    """Bytes in Nix' base 32."""
+    number = int.from_bytes(raw, "little")
+    length = (len(raw) * 8 - 1) // 5 + 1
+    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(length)))
 
 
 @given(st.binary(min_size=32, max_size=32))
@@ -139,3 +148,12 @@ def test_a_value_set_anywhere_is_read_back(path: list[str], value: str) -> None:
         found = found[name]
     assert found == value
     assert tomllib.loads(text)["nightly"] == tomllib.loads(TOML)["nightly"]
+
+
+def test_a_download_without_a_log_has_the_reason_that_names_no_other() -> None:
+    download = Derivation(DRV, "source", "x86_64-linux", "builtin:fetchurl", (), {}, {}, (), {})
+    others, own = (
+        "error: builder for '/nix/store/x-other.drv' failed",
+        "error: unable to download 'https://x'",
+    )
+    assert _why([Failure(others), Failure(own)], download) == own

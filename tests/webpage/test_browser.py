@@ -26,7 +26,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The default workspace with a run in which one of two builds failed."""
     folder = tmp_path_factory.mktemp("work") / "builds"
     folder.mkdir()
-    (folder / "torchsmith.toml").write_text('format = 1\nprofile = "plan"\n')
+    (folder / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
     apply(ApplyRequest(workspace=folder))
     log = state_folder(folder) / "logs/1/failed.log"
     log.parent.mkdir(parents=True)
@@ -198,7 +198,7 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
             page.select_option("#driver", driver)
         page.click("#ask")
         machine = {"cpu": cpu, "gpu": gpu, "driver": driver}
-        name, lines, wheels = picked(machine, "general", "plan")
+        name, lines, wheels = picked(machine, "general", "seed")
         expect(page.locator("#answer h3")).to_have_text(name)
         assert page.locator("#answer li").all_text_contents() == lines
         commands = page.locator("#answer code").all_text_contents()

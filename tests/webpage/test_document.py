@@ -70,6 +70,15 @@ def test_before_anything_is_written_cells_are_wanted_or_impossible(builds: Path)
     assert thor.why
 
 
+def test_the_packages_of_a_cell_are_named_in_their_order(builds: Path) -> None:
+    catalog = builtin_catalog()
+    titles = [
+        f"{catalog.packages['pytorch'].title} 2.10.0",
+        f"{catalog.packages['torchvision'].title} 0.25.0",
+    ]
+    assert ", ".join(titles) in html.page(document(builds), catalog, ())
+
+
 def test_a_recipe_is_generated_edited_or_foreign(builds: Path) -> None:
     generated(builds)
     assert cells(builds)[FIRST].state == "generated"
@@ -117,6 +126,7 @@ def test_a_failed_build_has_its_error_and_the_end_of_its_log(builds: Path) -> No
     assert cell.why[0] == "killed"
     assert cell.build
     assert cell.build.log == ("one", "two")
+    assert "1 failed" in html.page(document(builds), builtin_catalog(), ()), "the run is listed"
 
 
 def test_a_run_at_work_is_building_and_a_killed_one_is_not(builds: Path) -> None:

@@ -151,14 +151,6 @@ def test_files_of_the_user_are_not_overwritten(tmp_path: Path, call: Call) -> No
     (tmp_path / "new").mkdir()
     (tmp_path / "new/torchsmith.schema.json").write_text("mine")
     assert call("init", str(tmp_path / "new"), "--json").error == "exists"
-    assert call("init", str(tmp_path / "builds")).code == 0
-    (tmp_path / "builds/release.nix").write_text("mine")
-    words = ("ci", "hydra", "--write", "-w", str(tmp_path / "builds"))
-    assert call(*words).code == 2
-    assert (tmp_path / "builds/release.nix").read_text() == "mine"
-    (tmp_path / "builds/release.nix").unlink()
-    assert call(*words).code == 0
-    assert call(*words).code == 0
 
 
 def test_a_number_of_settings_with_thousands_of_digits_is_refused(

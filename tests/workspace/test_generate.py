@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.catalog import builtin_catalog
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Exit, NotFound, Problem, Refused
 from torchsmith.core.state import state_folder
 from torchsmith.recipe.header import owner_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import held
+from torchsmith.workspace.reconcile import phase_of
 
 SMALL = """
 format = 1
@@ -391,3 +394,13 @@ def test_a_matrix_without_cells_is_refused_and_deletes_nothing(root: Path) -> No
         run(root)
     assert caught.value.exit == 2
     assert (root / RECIPE).is_file()
+
+
+def test_builds_for_macos_have_a_phase_of_their_own() -> None:
+    names = {
+        "pytorch-python313-darwin-mps": "macOS",
+        "pytorch-python313-cuda13_0-sm121-armv9": "GPU on ARM",
+        "pytorch-python313-cpu-avx2": "CPU only",
+    }
+    catalog = builtin_catalog()
+    assert {name: phase_of(Change("create", f"{name}.nix", recipe=True), catalog) for name in names} == names

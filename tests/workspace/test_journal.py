@@ -251,7 +251,7 @@ def test_an_edit_made_after_the_stop_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(tmp_path: Path) -> None:
-    whole = 'format = 1\nprofile = "plan"\n'
+    whole = 'format = 1\nprofile = "seed"\n'
     (tmp_path / "torchsmith.toml").write_text("[")
     (tmp_path / ".torchsmith.toml.torchsmith-new").write_text(whole)
     with pytest.raises(Problem):
@@ -265,5 +265,5 @@ def test_a_workspace_that_a_stop_left_unreadable_is_finished_when_it_is_opened(t
     with pytest.raises(Problem) as refused:
         open_workspace(tmp_path)
     assert "torchsmith apply" in refused.value.hint, "whoever only reads recovers nothing"
-    assert open_workspace(tmp_path, recover=True).profile == "plan"
+    assert open_workspace(tmp_path, recover=True).profile == "seed"
     assert not stopped_halfway(tmp_path)

@@ -76,11 +76,11 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("profile = 'plan'\n", "1:1", Invalid, " format "),
         ("format = 1\nprofile = 3\n", "2:1", Invalid, " profile)"),
         ("format = 1\n" + BLOCK.replace("[[matrix]]", "[matrix]"), "2:2", Invalid, "[[matrix]]"),
-        ("format = 1\nprofile = 'paln'\n", "2:1", NotKnown, "plan?"),
+        ("format = 1\nprofile = 'sede'\n", "2:1", NotKnown, "seed?"),
         ("format = 1\n", "", Empty, "torchsmith.toml"),
         ("format = 1\n" + BLOCK.replace("sm90", "sm9x"), "5:7", Invalid, "'sm9x'"),
         ("format = 1\n" + BLOCK.replace("sm90", "sm91"), "5:7", NotKnown, "sm91"),
-        ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8", NotKnown, "axv2"),
+        ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8", NotKnown, "avx2?"),
         ("format = 1\n" + BLOCK.replace("13.0", "12.7"), "4:9", NotKnown, "12.7"),
         ("format = 1\n" + BLOCK.replace('"3.13"', ""), "3:1", Empty, "python"),
         ("format = 1\n" + BLOCK.replace('sm = ["sm90"]\n', ""), "2:3", Incomplete, "sm"),
@@ -153,7 +153,7 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
     ]
     assert silent == []
     validator = jsonschema.Draft202012Validator(made)
-    file = start_workspace(tmp_path, "plan")
+    file = start_workspace(tmp_path, "seed")
     assert len(open_workspace(file).matrix.cells) == 132
     for path in (DEFAULT, file):
         assert list(validator.iter_errors(tomllib.loads(path.read_text()))) == []
@@ -162,11 +162,11 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
 
 
 def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
-    start_workspace(tmp_path, "plan", cells=["pytorch-python313-cpu-armv8_2"])
+    start_workspace(tmp_path, "seed", cells=["pytorch-python313-cpu-armv8_2"])
     cells = open_workspace(tmp_path).matrix.cells
     assert [cell.variant.package.name for cell in cells] == ["pytorch", "torchvision", "torchaudio"]
     with pytest.raises(CannotBuild, match="sm103"):
-        start_workspace(tmp_path / "b", "plan", cells=["pytorch-python313-cuda12_8-sm103-avx2"])
+        start_workspace(tmp_path / "b", "seed", cells=["pytorch-python313-cuda12_8-sm103-avx2"])
     assert not (tmp_path / "b").exists()
 
 
@@ -174,7 +174,7 @@ def test_a_workspace_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) 
     file = tmp_path / "torchsmith.toml"
     file.write_text("mine")
     with pytest.raises(Exists, match=str(file)):
-        start_workspace(tmp_path, "plan")
+        start_workspace(tmp_path, "seed")
     assert file.read_text() == "mine"
     start_workspace(tmp_path, "real", replace=True)
     assert 'profile = "real"' in file.read_text()

@@ -6,11 +6,10 @@ import re
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
 from functools import cache
 
 from torchsmith.artifact.container import CodeEntry, CodeKind, NoContainer, read_at
-from torchsmith.artifact.source import CHUNK, MOST_RATIO, MOST_UNPACKED, Damaged, FileSlice
+from torchsmith.artifact.source import MOST_RATIO, Damaged, FileSlice
 from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.core.problem import MissingRequirement
@@ -38,6 +37,7 @@ SIZES = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<Q
 ZLIB, ZSTD = 0, 1
 BLOCK = 64 << 10
 HARMLESS = 64 << 10  # bytes that any bundle may unpack to
+MOST_UNPACKED = 2 << 30  # bytes in memory; a bundle is the code of one compilation
 MOST_WINDOW = 28  # 256 MiB, as a power of two: what zstd keeps to look back at
 
 TARGET = re.compile(r"-(gfx[0-9a-z-]+(?::[a-z]+[+-])*)$")  # hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-
@@ -88,14 +88,13 @@ def _compressed(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple
     if not start < last <= end:
         raise Damaged(f"the compressed bundle of GPU code at {place} reaches beyond its section")
     _refuse_bomb(size, last - start, place)
-    unpacked = _Unpacked(source.part(start, last - start), method, size)
     try:
+        unpacked, used = _unpack(source.part(start, last - start), method, size)
         entries, _ = _objects(unpacked)
-        unpacked.finish()
     except Damaged as fault:
         raise Damaged(f"the compressed bundle of GPU code at {place} is damaged: {fault.message}") from fault
-    _refuse_bomb(size, unpacked.used, place)
-    whole = last - at if stored else VERSIONED.size + sizes.size + unpacked.used
+    _refuse_bomb(size, used, place)
+    whole = last - at if stored else VERSIONED.size + sizes.size + used
     taken = [CodeEntry(entry.kind, entry.target, entry.size * whole // size) for entry in entries]
     return tuple(taken), at + whole
 
@@ -103,28 +102,6 @@ def _compressed(source: FileSlice, at: int, end: int, place: str) -> tuple[tuple
 def _refuse_bomb(size: int, stored: int, place: str) -> None:
     if size > MOST_UNPACKED or size > HARMLESS + MOST_RATIO * stored:
         raise Damaged(f"the compressed bundle of GPU code at {place} claims {size} bytes: a bomb")
-
-
-class _Inflater:
-    """zlib with the interface of zstd's decompressor."""
-
-    def __init__(self) -> None:
-        self.stream = zlib.decompressobj()
-
-    def decompress(self, data: bytes, most: int) -> bytes:
-        return self.stream.decompress(self.stream.unconsumed_tail + data, most)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self.stream.unconsumed_tail
-
-    @property
-    def eof(self) -> bool:
-        return self.stream.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self.stream.unused_data
 
 
 def _zstd_stream() -> zstd.ZstdDecompressor:
@@ -135,55 +112,37 @@ def _zstd_stream() -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(options={int(zstd.DecompressionParameter.window_log_max): MOST_WINDOW})
 
 
-class _Unpacked:
-    """A compressed bundle as it is unpacked, from its beginning on; bytes that were read are dropped."""
+class _UnpackedBundle:
+    """An unpacked bundle, read as a part of a file is."""
 
-    def __init__(self, packed: FileSlice, method: int, size: int) -> None:
-        self.packed, self.size, self.at, self.held = packed, size, 0, b""
-        self.used = 0  # packed bytes so far; at the end, those of the stream
-        self.chunks = self._unpack(_Inflater() if method == ZLIB else _zstd_stream())
-
-    def _unpack(self, stream: _Inflater | zstd.ZstdDecompressor) -> Iterator[bytes]:
-        faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
-        try:
-            while not stream.eof:
-                block = b""
-                if stream.needs_input:
-                    block = self.packed.read(self.used, min(BLOCK, self.packed.size - self.used))
-                    self.used += len(block)
-                chunk = stream.decompress(block, CHUNK)
-                if chunk:
-                    yield chunk
-                elif not block and self.used == self.packed.size:
-                    return  # the reader knows how much is missing
-        except faults as error:
-            raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
-        self.used -= len(stream.unused_data)
+    def __init__(self, data: bytearray) -> None:
+        self.data, self.size = data, len(data)
 
     def read(self, at: int, length: int) -> bytes:
-        """Bytes at a place that is not before the last one. Raises Damaged."""
-        if at < self.at or at + length > self.size:
+        """Exactly these bytes. Raises Damaged if they are outside."""
+        if at + length > self.size:
             raise Damaged(f"{length} bytes at {at:#x} are outside a bundle of {self.size} bytes")
-        while self.at + len(self.held) < at + length:
-            behind = min(at - self.at, len(self.held))
-            chunk = next(self.chunks, b"")
-            if not chunk:
-                raise Damaged(f"it unpacks to less than the {self.size} bytes that it claims")
-            self.at, self.held = self.at + behind, self.held[behind:] + chunk
-        return self.held[at - self.at : at - self.at + length]
-
-    def finish(self) -> None:
-        """Unpack the rest. Raises Damaged if its size is not the one claimed."""
-        done = self.at + len(self.held)
-        for chunk in self.chunks:
-            done += len(chunk)
-            if done > self.size:
-                break
-        if done != self.size:
-            raise Damaged(f"it unpacks to {'more' if done > self.size else 'less'} than {self.size} bytes")
+        return bytes(self.data[at : at + length])
 
 
-def _objects(data: FileSlice | _Unpacked) -> tuple[tuple[CodeEntry, ...], int]:
+def _unpack(packed: FileSlice, method: int, size: int) -> tuple[_UnpackedBundle, int]:
+    """What a stream of `size` bytes unpacks to, and how many packed bytes it takes. Raises Damaged."""
+    faults = (zlib.error, *((zstd.ZstdError,) if zstd else ()))
+    stream = zlib.decompressobj() if method == ZLIB else _zstd_stream()
+    data, used = bytearray(), 0
+    try:
+        while not stream.eof and used < packed.size and len(data) <= size:
+            block = packed.read(used, min(BLOCK, packed.size - used))
+            used += len(block)
+            data += stream.decompress(block, size + 1 - len(data))
+    except faults as error:
+        raise Damaged(f"it cannot be unpacked: {printable(str(error))}") from error
+    if len(data) != size or not stream.eof:
+        raise Damaged(f"it does not unpack to the {size} bytes that it claims")
+    return _UnpackedBundle(data), used - len(stream.unused_data)
+
+
+def _objects(data: FileSlice | _UnpackedBundle) -> tuple[tuple[CodeEntry, ...], int]:
     """The code objects of a bundle, and where the last one ends."""
     if data.read(0, len(MAGIC)) != MAGIC:
         raise Damaged("it does not begin as a bundle does")

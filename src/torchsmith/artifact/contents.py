@@ -23,7 +23,6 @@ from torchsmith.artifact.source import (
     CHUNK,
     EXPECTED,
     MOST_RATIO,
-    MOST_UNPACKED,
     Damaged,
     FileSlice,
     Seen,
@@ -38,15 +37,13 @@ from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Pro
 from torchsmith.core.text import printable
 
 LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
-# Static libraries, and GPU code in files of its own.
-GPU_FILES = re.compile(r"\.(a|cubin|fatbin|co|hsaco|hipfb|metallib)$")
+# GPU code in files of its own.
+GPU_FILES = re.compile(r"\.(cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
 MOST_FILES = 500_000
-MOST_LINKED = 50_000  # files behind links that lead out of a folder; an output of torch has 16 thousand
 MOST_TEXT = 16 << 10  # bytes of a text; what is read is in its first lines
 MOST_TEXTS = 2000
-LOCAL_HEADER = 30
-ENCRYPTED = 1
+MOST_UNPACKED = 16 << 30  # no library comes near this size
 HARMLESS = 16 << 20  # bytes; below this size no ratio can hurt
 MOST_TABLE = 16 << 20  # the table of torch 2.10's 12 thousand files takes 1.4 MB
 # The other methods unpack without a bound on memory, and no wheel uses them.
@@ -118,25 +115,19 @@ def _folder(root: Path, owners: Owners) -> Contents:
     """Every file below a folder, each once, under the name by which a package has it. Links are followed, but
     not upwards, and a folder is read once for each package that has it."""
     contents = Contents(root, "folder", owners)
-    top, files, linked = root.resolve(), 0, 0
+    top, files = root.resolve(), 0
     own_store = above_store(top)
     seen: set[tuple[int, int, Package | None]] = set()
     regular: dict[tuple[int, int], tuple[str, Path, int]] = {}  # under the name that says most
-    folders = [("", root, False)]
+    folders = [("", root)]
     while folders:
-        prefix, folder, outside = folders.pop()
+        prefix, folder = folders.pop()
         for name, entry in _entries(prefix, folder, contents):
             is_link = entry.is_symlink()
             path = resolve_below(entry, own_store) if is_link and own_store else entry
-            files, linked = files + 1, linked + outside
+            files += 1
             if files > MOST_FILES:
                 raise TooLarge(f"{root} holds more than {MOST_FILES} files", hint="name the package's folder")
-            if linked > MOST_LINKED:
-                contents.remarks.append(
-                    f"links lead out of it to more than {MOST_LINKED} files: not all were read"
-                )
-                folders = [row for row in folders if not row[2]]
-                break
             try:
                 status = os.stat(path)
             except OSError as error:
@@ -145,7 +136,7 @@ def _folder(root: Path, owners: Owners) -> Contents:
                 continue
             inode = (status.st_dev, status.st_ino)
             if stat.S_ISDIR(status.st_mode):
-                owner, leads_out = owners.package_of(f"{name}/x"), outside
+                owner = owners.package_of(f"{name}/x")
                 if is_link:
                     target = path.resolve()
                     if top.is_relative_to(target):
@@ -154,10 +145,9 @@ def _folder(root: Path, owners: Owners) -> Contents:
                         continue
                     if target.is_relative_to(top) and owner is None:
                         continue  # it is walked under its own name
-                    leads_out = outside or not target.is_relative_to(top)
                 if (*inode, owner) not in seen:
                     seen.add((*inode, owner))
-                    folders.append((f"{name}/", path, leads_out))
+                    folders.append((f"{name}/", path))
             elif stat.S_ISREG(status.st_mode):
                 known = regular.get(inode)
                 if known is None or _rank(name, owners) < _rank(known[0], owners):
@@ -285,13 +275,7 @@ def _reason(error: Exception) -> str:
 def _open_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, seen: Seen = unseen
 ) -> Iterator[FileSlice]:
-    """A wheel's member as a source: in place when stored, unpacked to a file without a name otherwise."""
-    _refuse_bomb(member)
-    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED and archive.fp:
-        stored = replace(_in_place(archive.fp.fileno(), member), seen=seen)
-        _check_sum(stored, member)
-        yield stored
-        return
+    """A wheel's member as a source, unpacked to a file without a name."""
     with tempfile.TemporaryFile(prefix="torchsmith-") as unpacked:
         size = _unpack(archive, member, unpacked, seen)
         yield FileSlice(unpacked.fileno(), 0, size, seen)
@@ -322,27 +306,6 @@ def _refuse_bomb(member: zipfile.ZipInfo) -> None:
     if member.file_size > HARMLESS and member.file_size > MOST_RATIO * max(member.compress_size, 1):
         ratio = member.file_size // max(member.compress_size, 1)
         raise Damaged(f"it unpacks to {ratio} times its size: a zip bomb, not a library")
-
-
-def _in_place(handle: int, member: zipfile.ZipInfo) -> FileSlice:
-    """Where a stored member's bytes are in the wheel; its local header gives the exact place."""
-    whole = FileSlice(handle, 0, os.fstat(handle).st_size)
-    header = whole.read(member.header_offset, LOCAL_HEADER)
-    if header[:4] != b"PK\x03\x04":
-        raise Damaged("it is not where the wheel's table says")
-    name, extra = struct.unpack_from("<HH", header, 26)
-    start = member.header_offset + LOCAL_HEADER + name + extra
-    if start + member.file_size > whole.size:
-        raise Damaged("it reaches beyond the end of the wheel")
-    return FileSlice(handle, start, member.file_size)
-
-
-def _check_sum(stored: FileSlice, member: zipfile.ZipInfo) -> None:
-    checksum = 0
-    for at in range(0, stored.size, CHUNK):
-        checksum = zlib.crc32(stored.read(at, min(CHUNK, stored.size - at)), checksum)
-    if checksum != member.CRC:
-        raise Damaged("it cannot be unpacked: its checksum does not match")
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes], seen: Seen = unseen) -> int:

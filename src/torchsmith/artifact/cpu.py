@@ -69,7 +69,7 @@ def _mangled(spaces: Iterable[str]) -> str:
 def patterns_of(spaces: OwnSpaces) -> SymbolPatterns:
     known = dispatch()
     own = _mangled(spaces.named)
-    spelled = sorted((f"{len(name)}{name}" for name in known.capabilities), key=len, reverse=True)
+    spelled = [f"{len(name)}{name}" for name in known.capabilities]
     # St, Sa, Ss ... are std and its parts.
     begins = rf"(?!S[tabsiod]|{_mangled(known.foreign)})" if spaces.unclaimed else f"(?:{own})"
     return SymbolPatterns(

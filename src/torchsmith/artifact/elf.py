@@ -16,7 +16,6 @@ MACHINES: dict[int, ElfMachine] = {62: "x86_64", 183: "aarch64"}
 
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
-SEGMENT = struct.Struct("<IIQQQQQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 DYNAMIC = struct.Struct("<qQ")
 
@@ -25,9 +24,6 @@ NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
 FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
 LOCAL, GLOBAL = 0, 1
 EXECUTABLE = 4
-LOADED, RUNS, MOST_SEGMENTS = 1, 1, 1000
-PROGBITS = 1
-PADDING = b"\0\x90\xccXZ"  # by linkers; the letters are what patchelf leaves of a section that it moved
 
 MOST_SECTIONS = 100_000
 # libtorch_cpu.so has 549 thousand symbols in torch 2.10 (x86_64), 798 thousand in 2.11 (aarch64).
@@ -84,23 +80,12 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of the file that is loaded, and whether it may run."""
-
-    runs: bool
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Elf:
     """A readable ELF file and its sections."""
 
     source: FileSlice
     machine: ElfMachine
     sections: tuple[Section, ...]
-    segments: tuple[Segment, ...] = ()
-    headers_end: int = HEADER.size  # of the file's own and those of its segments
 
     def named(self, *names: str) -> Iterator[Section]:
         """The sections of these names that have bytes in the file."""
@@ -144,47 +129,7 @@ def read_elf(source: FileSlice) -> Elf:
     machine = MACHINES.get(fields[2])
     if machine is None:
         raise NotElf(f"an ELF file for another machine (number {fields[2]})")
-    sections = _sections(source, fields[6], fields[11], fields[12], fields[13])
-    segments = _segments(source, fields[5], fields[9], fields[10])
-    return Elf(source, machine, sections, segments, max(HEADER.size, fields[5] + fields[9] * fields[10]))
-
-
-def _segments(source: FileSlice, at: int, entry: int, count: int) -> tuple[Segment, ...]:
-    """The parts that are loaded."""
-    if at == 0 or count == 0:
-        return ()
-    if entry != SEGMENT.size or count > MOST_SEGMENTS or at + count * SEGMENT.size > source.size:
-        raise Damaged(f"its table of {count} segments reaches beyond the end of the file")
-    rows = SEGMENT.iter_unpack(source.read(at, count * SEGMENT.size))
-    return tuple(Segment(bool(row[1] & RUNS), row[2], row[5]) for row in rows if row[0] == LOADED)
-
-
-def hidden_code(elf: Elf, constants: tuple[str, ...]) -> Iterator[str]:
-    """Parts of executable segments that may be code and are in no section of code. Linkers put constants
-    beside code, in sections of these names."""
-    for segment in elf.segments:
-        if not segment.runs or not elf.sections:
-            continue
-        end = segment.offset + segment.size
-        covered = max(segment.offset, min(elf.headers_end, end))
-        inside = [
-            section
-            for section in sorted(elf.sections, key=lambda section: section.offset)
-            if section.kind not in (0, NOBITS) and segment.offset <= section.offset < end
-        ]
-        for section in inside:
-            plain = section.kind == PROGBITS and not section.holds_code
-            if plain and not section.name.startswith(constants):
-                yield f"section {section.name}"
-            yield from _uncovered(elf, covered, section.offset)
-            covered = max(covered, section.offset + section.size)
-        yield from _uncovered(elf, covered, end)
-
-
-def _uncovered(elf: Elf, begin: int, end: int) -> Iterator[str]:
-    """The bytes between two sections, unless they are padding."""
-    if end > begin and elf.source.read(begin, end - begin).strip(PADDING):
-        yield f"bytes at {begin:#x}"
+    return Elf(source, machine, _sections(source, fields[6], fields[11], fields[12], fields[13]))
 
 
 def _sections(source: FileSlice, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:

@@ -58,9 +58,8 @@ class Service:
     none: int
     verdict: GpuVerdict
     by: tuple[str, ...]  # the targets of compatible code and of what is compiled
-    libraries: dict[GpuVerdict, int] = field(
-        default_factory=dict
-    )  # verdicts, if libraries replace each other
+    # How many have which verdict, of libraries that replace each other.
+    libraries: dict[GpuVerdict, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

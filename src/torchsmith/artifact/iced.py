@@ -11,7 +11,7 @@ from torchsmith.artifact.features import x86_facts
 
 
 class _ReadWhenUsed:
-    """iced-x86, read at its first use: thousands of names, and most verbs that may judge code judge none."""
+    """iced-x86, imported at its first use: it has thousands of names, and most verbs decode no code."""
 
     def __getattr__(self, name: str) -> Any:
         import iced_x86

@@ -116,12 +116,6 @@ def pythons_of(libraries: Iterable[str], texts: dict[str, str]) -> list[PythonBu
     return list(dict.fromkeys(builds))
 
 
-def is_portable(file: str, texts: dict[str, str]) -> bool:
-    """Whether a wheel promises to bring what it needs: not one tagged linux_*, for machines like its own."""
-    tags = [text for name, text in texts.items() if name.endswith(".dist-info/WHEEL")]
-    return any(re.search(r"-(many|musl)linux", text) for text in (file, *tags))
-
-
 def released_as(texts: dict[str, str]) -> dict[str, str]:
     """Names and releases in a wheel's own METADATA."""
     releases = {}

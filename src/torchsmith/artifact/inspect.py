@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,11 @@ from torchsmith.artifact import iced
 from torchsmith.artifact.container import UNNAMED, Container, scan
 from torchsmith.artifact.contents import Contents, Item, open_contents
 from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
-from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, hidden_code, links_of, read_elf
+from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
 from torchsmith.artifact.identity import (
     PythonBuild,
     StatedToolkit,
     blas_of,
-    is_portable,
     linked_as,
     pythons_of,
     released_as,
@@ -30,18 +28,13 @@ from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
 from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
-from torchsmith.artifact.source import EXPECTED, Damaged, Seen, above_store, resolve_below, unseen
+from torchsmith.artifact.source import EXPECTED, Damaged, Seen, unseen
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
 from torchsmith.core.text import shell_word, some_of
 
 Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
-LinkState = Literal["present", "system", "driver", "elsewhere", "unbundled", "optional", "missing"]
-LOADER_PLACES = tuple(
-    Path(folder) / triple
-    for folder in ("/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64")
-    for triple in ("", "x86_64-linux-gnu", "aarch64-linux-gnu")
-)
+LinkState = Literal["present", "system", "elsewhere"]
 STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store is
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 
@@ -65,13 +58,12 @@ class Library:
     magma: str = ""
     code: int = 0  # bytes of machine code
     program: bool = False  # it is run, not loaded
-    hidden_code: tuple[str, ...] = ()  # parts that may run and are in no section of code
     fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Need:
-    """A shared library that others need, and how it is found."""
+    """A shared library that others need: in the artifact, of the system or the driver, or elsewhere."""
 
     name: str
     found: LinkState
@@ -153,8 +145,6 @@ def inspect(
         items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
         recognised = bool(items)
         items = items or list(_all_libraries(contents, package))
-        if contents.kind == "library" and contents.libraries:
-            _refuse_other_files(contents.libraries[0])
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries
         gpu_files = _gpu_files(contents, package, recognised)
         if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
@@ -169,7 +159,12 @@ def inspect(
             owner = contents.owners.package_of(item.name)
             spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
             library = Library(item.name, role, item.size, owner, item.place)
-            _inspect_library(library, item, spaces, counter.count)
+            try:
+                _inspect_library(library, item, spaces, counter.count)
+            except NotElf as fault:
+                if contents.kind == "library":
+                    raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
+                library.fault = fault.message
             if item.by_content and library.program:
                 continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
@@ -183,18 +178,6 @@ def inspect(
         _check_unread(contents, read)
         progress("", total, total)
         return _inspection(contents, libraries, recognised)
-
-
-def _refuse_other_files(item: Item) -> None:
-    """A file that was named and is not a library is a wrong request."""
-    with item.open() as source:
-        try:
-            if not is_macho(source):
-                read_elf(source)
-        except NotElf as fault:
-            raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
-        except Damaged:
-            return  # inspected like any other, and reported then
 
 
 def _in_scope(contents: Contents, package: Package | None) -> Sequence[tuple[Item, Role]]:
@@ -220,13 +203,12 @@ def _all_libraries(contents: Contents, package: Package | None) -> Sequence[tupl
 
 def _gpu_files(contents: Contents, package: Package | None, recognised: bool) -> list[list[Item]]:
     """The files of GPU code to look at. Those that a library loads by the GPU's name, as rocBLAS does, belong
-    together if they are in one folder, and so do all such files of a known package. Its static libraries
-    are not loaded."""
+    together if they are in one folder, and so do all such files of a known package."""
     files: dict[str, list[Item]] = {}
     for item in contents.gpu_files:
         folder, _, name = item.name.rpartition("/")
         owner = contents.owners.package_of(item.name)
-        ours = owner is not None and package in (owner, None) and not name.endswith(".a")
+        ours = owner is not None and package in (owner, None)
         if ours or (not recognised and package is None):
             together = name.endswith(BY_TARGET) or recognised
             files.setdefault(folder if together else item.name, []).append(item)
@@ -234,8 +216,8 @@ def _gpu_files(contents: Contents, package: Package | None, recognised: bool) ->
 
 
 def _gpu_file(files: Sequence[Item]) -> Library:
-    """A static library or a file of GPU code, or files of which each is for another GPU; what has none is not
-    judged for anything else."""
+    """A file of GPU code, or files of which each is for another GPU; what has none is not judged for anything
+    else."""
     first, *others = files
     name = f"{first.name} and {len(others)} more" if others else first.name
     library = Library(name, "own", sum(item.size for item in files), place=first.place)
@@ -281,7 +263,7 @@ class _Counter:
 
 
 def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, seen: Seen = unseen) -> None:
-    """One library; what is wrong with it is a fault of it, not the end of the look."""
+    """Read one library; what is wrong with it is noted as its fault. Raises NotElf for another file."""
     try:
         with item.open(seen) as source:
             if is_macho(source):
@@ -302,8 +284,8 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
                 library.role = "own"
             if library.role == "own":
                 _inspect_own(library, elf, spaces)
-    except NotElf as fault:
-        library.fault = fault.message
+    except NotElf:
+        raise
     except Damaged as fault:
         library.fault = f"damaged: {fault.message}"
     except MemoryError:
@@ -317,7 +299,6 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
 def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
     names = known().names
     library.recorded = recorded_lines(elf)
-    library.hidden_code = tuple(hidden_code(elf, names.constants))
     if names.cpu_code in library.name:
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):
@@ -330,8 +311,6 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
     own = [library for library in libraries if library.role == "own" and library.machine]
     names = {item.name.rsplit("/", 1)[-1] for item in contents.libraries}
     names.update(library.links.soname for library in libraries)
-    wheel = contents.kind == "wheel"
-    local = wheel and not is_portable(contents.path.name, contents.texts)
     return Inspection(
         path=str(contents.path),
         kind=contents.kind,
@@ -342,7 +321,7 @@ def _inspection(contents: Contents, libraries: list[Library], recognised: bool) 
         known=recognised,
         toolkits=toolkits_of(contents.texts, (library.links for library in libraries), contents.owners),
         pythons=pythons_of([library.name for library in libraries], contents.texts),
-        needs=needs_of(own, names, installed=not wheel, local=local),
+        needs=needs_of(own, names),
         other_bytes=contents.other_bytes,
         faults=contents.faults,
         remarks=contents.remarks,
@@ -378,51 +357,13 @@ def _output(place: Path | None) -> str:
     return str(place)[: match.start()] + str(place)[match.start() :].split("/")[2] if match else ""
 
 
-def needs_of(
-    libraries: Sequence[Library], names: Collection[str], *, installed: bool, local: bool
-) -> list[Need]:
-    """How every needed library is found, beside those of some names.
-
-    `installed`: paths can be followed on this machine. `local`: a wheel for machines like the one that built
-    it, whose libraries it uses.
-    """
+def needs_of(libraries: Iterable[Library], names: Collection[str]) -> list[Need]:
+    """The shared libraries that others need, each once; those of some names are in the artifact."""
+    usual = (*known().names.system, *known().names.driver)
     needs: dict[str, Need] = {}
     for library in libraries:
         for needed in library.links.needed:
-            where = _where(needed, library, names, installed)
-            family = (*known().names.own, *(library.package.libraries if library.package else ()))
-            if where == "missing" and local and not needed.startswith(family):
-                where = "unbundled"
-            if needed not in needs or (needs[needed].found == "missing" and where != "missing"):
-                needs[needed] = Need(needed, where, library.name)
+            present = PurePosixPath(needed).name in names
+            found: LinkState = "present" if present else "system" if needed.startswith(usual) else "elsewhere"
+            needs.setdefault(needed, Need(needed, found, library.name))
     return sorted(needs.values())
-
-
-def _where(needed: str, library: Library, names: Collection[str], installed: bool) -> LinkState:
-    like = known().names
-    torch = library.package is not None and library.package.is_torch
-    if PurePosixPath(needed).name in names:
-        return "present"
-    if installed and library.place and _lies_in(_folders(library.links.runpath, library.place), needed):
-        return "present"
-    if needed.startswith(like.system) or (installed and _lies_in(LOADER_PLACES, needed)):
-        return "system"
-    if needed.startswith(like.driver):
-        return "driver"
-    if needed.startswith((*like.own, *like.brought)) and not torch:
-        return "elsewhere"  # a companion finds torch's libraries loaded
-    if needed.startswith(like.vendor) and not torch and not library.links.runpath:
-        return "elsewhere"  # torch, or the program, has loaded CUDA's libraries before
-    if not installed and (library.links.runpath or needed.startswith(like.vendor)):
-        return "elsewhere"
-    return "optional" if PurePosixPath(library.name).name.startswith(like.optional) else "missing"
-
-
-def _lies_in(folders: Iterable[Path], name: str) -> bool:
-    return any(os.path.exists(folder / name) for folder in folders)
-
-
-def _folders(runpath: Iterable[str], place: Path) -> list[Path]:
-    origin, own_store = str(place.parent), above_store(place)
-    folders = (Path(text.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)) for text in runpath)
-    return [resolve_below(folder, own_store) if own_store else folder for folder in folders]

@@ -36,7 +36,7 @@ def interpreter_for(path: Path, catalog: Catalog, named: Path | None = None) -> 
         link = f" is a link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
         raise NotFound(
             f"{path} is not a folder" if path.exists() else f"{path}{link or ' does not exist'}",
-            hint="name a result link, a store path, or a site-packages folder; install a wheel first",
+            hint="give a result link, a store path, or a site-packages folder; install a wheel first",
         )
     roots = [path.resolve(), *propagated(path)]
     folders = tuple(folder for root in roots for folder in site_folders(root, catalog))

@@ -32,14 +32,12 @@ class LibraryNames(Table, frozen=True):
     required: tuple[str, ...]
     cpu_code: str
     gpu_code: tuple[str, ...]
-    optional: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
     third_party: tuple[str, ...]
     system: tuple[str, ...]
     driver: tuple[str, ...]
     vendor: tuple[str, ...]
-    constants: tuple[str, ...]
 
 
 class ReleasePatterns(Table, frozen=True):
@@ -108,15 +106,11 @@ class Owners:
         own = (*known().names.own, *(package.libraries if package else ()))
         if path.name.startswith(own):
             return "own"
-        if package is not None:
-            return (
-                "own"
-                if not path.name.startswith("lib")
-                else "bundled"
-                if is_third_party(path.name)
-                else "unknown"
-            )
-        return "bundled" if is_bundled(name) else "other"
+        if package is None:
+            return "bundled" if is_bundled(name) else "other"
+        if not path.name.startswith("lib"):
+            return "own"
+        return "bundled" if is_third_party(path.name) else "unknown"
 
     def spaces_of(self, package: Package | None) -> OwnSpaces:
         """The namespaces of a package's own code, torch's among them, by which its templates are known."""

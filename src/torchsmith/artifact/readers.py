@@ -7,7 +7,7 @@ from itertools import chain
 
 from torchsmith.artifact import bundle, fatbin
 from torchsmith.artifact.container import MOST_ENTRIES, UNNAMED, Container, Reader, read_at, scan, walk
-from torchsmith.artifact.elf import Elf, NotElf, links_of, read_elf
+from torchsmith.artifact.elf import Elf, links_of
 from torchsmith.artifact.metallib import metallib
 from torchsmith.artifact.source import Damaged, FileSlice
 
@@ -23,8 +23,6 @@ MAGICS: dict[bytes, Reader] = {
 RUNTIMES = ("libcudart", "libamdhip64")  # who links to one launches something
 FILES = ("cubin", "fatbin", "co", "hsaco", "hipfb", "metallib")
 CUBIN_HEAD = 64
-AR_MAGIC, AR_HEADER = b"!<arch>\n", 60
-MOST_MEMBERS = 100_000
 
 
 def is_read(places: Collection[str]) -> bool:
@@ -50,17 +48,10 @@ def _names_its_parts(elf: Elf) -> bool:
 
 
 def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
-    """GPU code in a static library, or in a file of its own, by its first bytes or else by its name."""
+    """GPU code in a file of its own, by its first bytes or else by its name."""
     head = source.read(0, min(CUBIN_HEAD, source.size))
     by_content = "fatbin" if head.startswith(fatbin.MAGIC) else "cubin" if fatbin.is_cubin(head) else ""
     match by_content or name.rpartition(".")[2]:
-        case "a":
-            for member in _members(source):
-                if member.size > 4 and member.read(0, 4) == b"\x7fELF":
-                    try:
-                        yield from containers_of(read_elf(member))
-                    except NotElf:
-                        continue  # an object for another machine
         case "fatbin":
             yield from scan(source, MAGICS)
         case "cubin":
@@ -69,19 +60,3 @@ def containers_of_file(source: FileSlice, name: str) -> Iterator[Container]:
             yield Container(UNNAMED, 0, read_at(metallib, source, 0, source.size, "its beginning")[0])
         case _:
             yield Container(UNNAMED, 0, bundle.code_object(source))
-
-
-def _members(source: FileSlice) -> Iterator[FileSlice]:
-    """The members of a static library."""
-    if source.read(0, min(len(AR_MAGIC), source.size)) != AR_MAGIC:
-        return  # a linker's script, or an archive that only names its members
-    at = len(AR_MAGIC)
-    for _ in range(MOST_MEMBERS):
-        if at + AR_HEADER > source.size:
-            return
-        digits = source.read(at, AR_HEADER)[48:58].strip()
-        if not digits.isdigit() or int(digits) > source.size - at - AR_HEADER:
-            raise Damaged(f"a member at {at:#x} reaches beyond the end of the archive")
-        size = int(digits)
-        yield source.part(at + AR_HEADER, size)
-        at += AR_HEADER + size + size % 2

@@ -115,7 +115,7 @@ class SmokeTest:
 def smoke_test(
     path: Path, interpreter: Interpreter, variant: Variant | None, catalog: Catalog, limit: float
 ) -> SmokeTest:
-    """Run the variant's package, or all that are there, in a child process that cannot take us along."""
+    """Run the variant's package, or all that are there, in a child process, which may crash."""
     requests = [_probe_request(package) for package in _under_test(interpreter, variant, catalog)]
     argv = [str(interpreter.python), "-s", "-c", START, str(PROBE), json.dumps(requests)]
     environment = interpreter.environment(dict(os.environ))

@@ -15,7 +15,6 @@ from torchsmith.core.text import printable
 
 CHUNK = 1 << 20
 SEARCHED_BYTES = 4 << 20  # at a time
-MOST_UNPACKED = 16 << 30  # no library comes near this size
 MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 STORE = "/nix/store"
 EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"

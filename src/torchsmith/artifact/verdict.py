@@ -79,7 +79,7 @@ def check_build(
 ) -> list[Check]:
     """All checks that apply; the promises of a name only if there is one. `line` is the one that it is built
     with, if that is known."""
-    checks = [*_intact(build), *_whole(build, variant), *_libraries(build), *_one_release(build, catalog)]
+    checks = [*_intact(build), *_whole(build, variant), *_one_release(build, catalog)]
     if variant is not None:
         checks += _system(build, variant, catalog)
         checks += [*_identity(build, variant, catalog), *_release(build, variant, catalog, line)]
@@ -164,6 +164,11 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     missing = [
         name for name in known().names.required if not any(f"/{stem}".endswith(f"/{name}") for stem in stems)
     ]
+    missing += [
+        need.name
+        for need in build.needs
+        if need.found == "elsewhere" and need.name.startswith(known().names.own)
+    ]
     if missing:
         yield Check("intact", "wrong", f"{torch.title} without {', '.join(missing)} cannot be imported")
 
@@ -175,15 +180,10 @@ def _stem(name: str) -> str:
 
 
 def _unread(build: Inspection) -> Iterator[Check]:
-    """Code that no reader looked at."""
+    """Libraries that were not read, because no package is known to own them."""
     if build.unknown:
-        text = f"{some_of(build.unknown, 3)}: whose it is is not known, so its CPU code was not judged"
+        text = f"no package owns {some_of(build.unknown, 3)}, so its CPU code was not judged"
         yield Check("library", "unjudged", text)
-    for library in build.own:
-        if library.hidden_code:
-            places = some_of(library.hidden_code, 3)
-            text = f"{library.name} may run what is in no section of code: {places}"
-            yield Check("library", "unjudged", text)
 
 
 def _release(build: Inspection, variant: Variant, catalog: Catalog, line: Line | None) -> Iterator[Check]:
@@ -232,22 +232,6 @@ def _one_release(build: Inspection, catalog: Catalog) -> Iterator[Check]:
                 text = f"{first.by} says {first.release}, {other.by} says {other.release}"
                 title = catalog.backends[name].title
                 yield Check(name, "wrong", f"it is built with two releases of {title}: {text}")
-
-
-def _libraries(build: Inspection) -> Iterator[Check]:
-    missing = [need for need in build.needs if need.found == "missing"]
-    spare = build.alternatives  # what one needs is there when it is loaded
-    for by in dict.fromkeys(need.by for need in missing):
-        names = [need.name for need in missing if need.by == by]
-        certain = build.known and build.kind != "library" and by not in spare
-        status: Status = "wrong" if certain else "note"
-        yield Check("libraries", status, f"{by} needs what is not there: {', '.join(names)}")
-    machines = sorted(need.name for need in build.needs if need.found == "unbundled")
-    if machines:
-        text = f"the machine that runs it must have {', '.join(machines)}"
-        yield Check("libraries", "note", text, "it uses libraries of the machine that built it")
-    if build.needs and not missing and not machines:
-        yield Check("libraries", "right", f"all needed shared libraries are found ({len(build.needs)})")
 
 
 def _identity(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[Check]:

@@ -98,22 +98,19 @@ def rewrite(span: Span, text: str) -> FindingFix:
     return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
 
 
-# Rules that are gone, by the last version that had them.
-REMOVED = {
-    "0.2.0": """
-    TS005 TS107 TS108 TS110 TS203 TS211 TS213 TS302 TS307 TS309 TS310 TS311 TS411 TS413 TS414 TS415 TS416
-    TS417 TS418 TS419 TS420 TS423 TS507 TS602 TS603 TS604 TS605 TS606 TS607 TS608 TS609 TS704 TS705 TS707
-    TS708 TS802 TS806 TS951 TS952 TS953 TS954 TS961 TS962 TS963
-    """.split(),  # noqa: SIM905
-}
+REMOVED_AFTER = "0.2.0"  # the last version that had these rules
+REMOVED = """
+TS005 TS107 TS108 TS110 TS203 TS211 TS213 TS302 TS307 TS309 TS310 TS311 TS411 TS413 TS414 TS415 TS416
+TS417 TS418 TS419 TS420 TS423 TS507 TS602 TS603 TS604 TS605 TS606 TS607 TS608 TS609 TS704 TS705 TS707
+TS708 TS802 TS806 TS951 TS952 TS953 TS954 TS961 TS962 TS963
+""".split()  # noqa: SIM905
 
 
-def removed_after(word: str) -> str:
-    """The last version that had rules of a name or prefix; empty if there are some now, or never were."""
-    if any(rule.id.startswith(word) for rule in all_rules()):
-        return ""
-    found = (version for version, ids in REMOVED.items() if any(id.startswith(word) for id in ids))
-    return next(found, "")
+def is_removed(word: str) -> bool:
+    """Whether there were rules of a name or prefix, and there are none now."""
+    return not any(rule.id.startswith(word) for rule in all_rules()) and any(
+        id.startswith(word) for id in REMOVED
+    )
 
 
 _known: dict[str, Rule] = {}
@@ -161,10 +158,9 @@ def find_rule(id: str) -> Rule:
 
 def unknown_rule(word: str) -> NotKnown:
     """The problem that no rule is called so, with the nearest id."""
-    if version := removed_after(word.upper()):
-        return NotKnown(
-            f"rule {word} was removed after {version}", hint="CHANGELOG.md has the rules of today"
-        )
+    if is_removed(word.upper()):
+        hint = "CHANGELOG.md has the rules of today"
+        return NotKnown(f"rule {word} was removed after {REMOVED_AFTER}", hint=hint)
     ids = [rule.id for rule in all_rules()]
     known = f"rules are {ids[0]} to {ids[-1]}; torchsmith audit --explain {ids[0]} explains one"
     return NotKnown(f"no rule is called {word}", hint=did_you_mean(word.upper(), ids) or known)

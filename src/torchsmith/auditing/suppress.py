@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from torchsmith.auditing.finding import Finding
-from torchsmith.auditing.rule import all_rules, removed_after, unknown_rule
+from torchsmith.auditing.rule import REMOVED_AFTER, all_rules, is_removed, unknown_rule
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Invalid, NotFound
 from torchsmith.workspace.settings import AuditSettings
@@ -42,7 +42,7 @@ class RuleSelection:
     def removed(self) -> tuple[str, ...]:
         """Its words for rules that no longer exist, each with the last version that had them."""
         words = dict.fromkeys((*self.select, *self.ignore, *(id for _, ids in self.per_path for id in ids)))
-        return tuple(f"{word} was removed after {last}" for word in words if (last := removed_after(word)))
+        return tuple(f"{word} was removed after {REMOVED_AFTER}" for word in words if is_removed(word))
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
         """Without the debts of the baseline and of chosen paths; and how many those were."""
@@ -88,7 +88,7 @@ def choose(
 
 def _check(prefixes: Sequence[str]) -> None:
     for word in prefixes:
-        if not any(rule.id.startswith(word) for rule in all_rules()) and not removed_after(word):
+        if not any(rule.id.startswith(word) for rule in all_rules()) and not is_removed(word):
             raise unknown_rule(word)
 
 

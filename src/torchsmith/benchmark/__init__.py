@@ -1,1 +1,1 @@
-"""What a build gains over another one: measured in turns, judged against the noise, drawn."""
+"""What a build gains over another one: measured in turns, and compared with the noise."""

@@ -160,7 +160,7 @@ class FloxBackend:
         return [str(self.program), "build", "-d", str(self.root / job.repo), *stability, *job.targets]
 
     def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
-        """Build, then believe the link rather than the exit code."""
+        """Build. A new result link counts as success, whatever the exit code is."""
         with self._repository(job.repo):
             before = self.links(job)
             code = self._run(job, cores, log, on_event)
@@ -174,7 +174,7 @@ class FloxBackend:
         return Outcome(False)
 
     def links(self, job: Job) -> dict[str, Link]:
-        """The result links of a package by name, `result-NAME` first; its log is none of them."""
+        """The result links of a package by name, `result-NAME` first, without its log."""
         folder = self.root / job.repo
         first = f"result-{job.targets[0]}"
         links: dict[str, Link] = {}

@@ -40,8 +40,9 @@ def is_name(path: Path) -> bool:
 def find_build(
     word: Path, workspace: Workspace, hint: str = "give a wheel, a folder or a library"
 ) -> NamedBuild:
-    """The build at a path, or the last one of a recipe that is named. Raises NotFound for a name that was
-    never built here, and Conflict for one that several repositories have; `hint` says what is accepted."""
+    """The build at a path, or the last one of a recipe that a name or selector picks. Raises NotFound if
+    there is neither, NotBuilt for a recipe that was never built here, and Conflict if several builds match;
+    `hint` says what is accepted."""
     from torchsmith.nix.tool import stored
 
     if not is_name(word) or workspace.root is None:
@@ -49,28 +50,29 @@ def find_build(
     from torchsmith.core.state import state_folder
     from torchsmith.record import open_record
 
+    results = state_folder(workspace.home) / "results"
     with closing(open_record(workspace.root, read_only=True)) as record:
-        name = _recorded_name(str(word), {built.name for built in record.all_built()})
-        built = record.built(name)
-    link = state_folder(workspace.home) / "results" / name
-    if (place := stored(link)).exists():
-        return NamedBuild(place, name)
-    if built is None or not built.outputs:
-        raise NotBuilt(
-            f"{word} is neither a path nor the name of a build here",
-            hint=f"torchsmith build {shell_word(name)} builds it; torchsmith list lists the names",
-        )
-    return NamedBuild(stored(built.outputs[0]), name)
+        outputs = {built.name: built.outputs[0] for built in record.all_built() if built.outputs}
+    name = _built_name(str(word), workspace, outputs)
+    place = stored(results / name)
+    return NamedBuild(place if place.exists() else stored(outputs[name]), name)
 
 
-def _recorded_name(word: str, names: Collection[str]) -> str:
-    """The name in the record: a name that two repositories have has its repository in front."""
+def _built_name(word: str, workspace: Workspace, names: Collection[str]) -> str:
+    """The one of the names of builds that a name or selector is for."""
     if word in names:
         return word
-    same = sorted(name for name in names if name.rpartition("/")[2] == word)
+    from torchsmith.workspace.checkout import choose
+
+    same = [name for name in names if name.rpartition("/")[2] == word]
+    if not same and not workspace.matrix.find(word):
+        chosen = {recipe.name for recipe in choose([word], workspace, workspace.home).recipes}
+        same = [name for name in names if name in chosen]
+    if not same:
+        raise NotBuilt(f"{word} is not built yet", hint=f"torchsmith build {shell_word(word)} builds it")
     if len(same) > 1:
-        raise Conflict(f"{len(same)} repositories have {word}", hint=f"name one: {', '.join(same)}")
-    return same[0] if same else word
+        raise Conflict(f"{len(same)} builds here match {word}", hint=f"name one: {', '.join(sorted(same))}")
+    return same[0]
 
 
 def build_to_run(word: Path, workspace: Workspace) -> NamedBuild:

@@ -1,4 +1,4 @@
-"""The matrix for other people's machinery: a workflow for GitHub, a jobset for Hydra."""
+"""The matrix for CI: a workflow for GitHub, a jobset for Hydra."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def github_workflow(rows: Sequence[CiRow], catalog: Catalog, install: str, folde
 
 
 def workflow_name(folder: PurePath) -> str:
-    """What the workflow of a workspace is called, and its file: a repository may hold several workspaces."""
+    """What the workflow of a workspace is called: a repository may hold several workspaces."""
     return re.sub(r"[^0-9A-Za-z_.-]+", "-", "-".join(("torchsmith", *folder.parts)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -186,22 +186,12 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
         return
     reasons = grouped((why, name) for name, why in refused.items())
     lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
+    without = sorted({f"!{job.isa}" for job in jobs if job.name in refused and job.isa})
+    rest = f": {shlex.join(['torchsmith', 'build', *without])}" if without else ""
     raise MissingRequirement(
         f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}\n  " + "\n  ".join(lines),
-        hint=f"add a [[builder]] to torchsmith.toml that can, or {_rest_command(refused, jobs)}",
+        hint=f"add a [[builder]] to torchsmith.toml that can, or select other builds{rest}",
     )
-
-
-def _rest_command(refused: Collection[str], jobs: Sequence[Job]) -> str:
-    """The command that builds the rest: without the instruction sets that no builder runs, if that does."""
-    without = sorted({job.isa for job in jobs if job.name in refused and job.isa})
-    rest = [job for job in jobs if job.recipes and job.name not in refused]
-    if not rest:
-        return "select other builds"
-    by_isa = bool(without) and not any(job.isa in without for job in rest)
-    selectors = [f"!{isa}" for isa in without] if by_isa else [job.name for job in rest[:3]]
-    more = " ..." if not by_isa and len(rest) > 3 else ""
-    return f"build the other {len(rest)}: {shlex.join(['torchsmith', 'build', *selectors])}{more}"
 
 
 class BuilderRow(msgspec.Struct, frozen=True):

@@ -45,8 +45,6 @@ class BuildPlan:
     fetched: tuple[str, ...] = ()  # in a binary cache
     broken: Mapping[str, Cause] = field(default_factory=dict)  # recipes that do not evaluate
     download_mib: float = 0.0
-    own_builds: int = 0  # among those below the recipes, that no public cache of nixpkgs can have
-    builds_below: int = 0  # below the recipes, without downloads; 0 with Flox
     own_store: str = ""  # where results go if the user may not use the machine's store
     problem: Problem | None = None  # memory, disk or builders do not suffice
 
@@ -93,7 +91,7 @@ def plan_with_nix(
     resources: Resources,
     options: StoreOptions,
 ) -> BuildPlan:
-    """Hold the graph against the store and the binary caches, and estimate what is left."""
+    """Compare the graph with the store and the binary caches, and estimate what is to be built."""
     graph = evaluation.graph
     needed = dry_run(nix, list(graph.recipes.values()), options)
     jobs = jobs_of(graph, needed.build, catalog)
@@ -110,8 +108,6 @@ def plan_with_nix(
         fetched=tuple(fetched),
         broken=evaluation.broken,
         download_mib=needed.download_mib,
-        own_builds=len(graph.own(catalog)),
-        builds_below=len(graph.users) - graph.downloads,
         own_store=str(nix.store_file("/nix/store")) if nix.store else "",
     )
 

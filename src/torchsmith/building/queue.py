@@ -25,7 +25,7 @@ class Limits:
 
 
 class JobQueue:
-    """Jobs by their key: waiting, running, and how they ended. Starts nothing itself."""
+    """Jobs by their key: waiting, running, done, failed and skipped. It only chooses; `Run` starts them."""
 
     def __init__(self, jobs: Sequence[Job], expected: Mapping[str, Expected], limits: Limits) -> None:
         self.jobs, self.expected, self.limits = jobs, expected, limits

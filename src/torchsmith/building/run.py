@@ -53,8 +53,10 @@ class Run:
     _failed: dict[str, Diagnosis] = field(default_factory=dict)  # by name
     _wrong: dict[str, str] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict)
-    _following: int = 0  # builds that are being verified or copied
-    _to_follow: queue.SimpleQueue[tuple[Job, Sequence[str]] | None] = field(default_factory=queue.SimpleQueue)
+    _post_building: int = 0  # builds that are being verified or copied
+    _post_builds: queue.SimpleQueue[tuple[Job, Sequence[str]] | None] = field(
+        default_factory=queue.SimpleQueue
+    )
     _messages: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
 
     def go(self) -> BuildReport:
@@ -64,7 +66,7 @@ class Run:
         recorder.event(RunStarted(counts=jobs.counts))
         pool = ThreadPoolExecutor(max(1, jobs.limits.total), thread_name_prefix="job")
         # A daemon: after an interrupt it is not waited for.
-        threading.Thread(target=self._follow, name="after", daemon=True).start()
+        threading.Thread(target=self._run_post_builds, name="after", daemon=True).start()
         state: RunState = "stopped"
         try:
             self._loop(pool)
@@ -76,7 +78,7 @@ class Run:
                 recorder.ended(job, Attempt(state="lost", error="interrupted"))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-            self._to_follow.put(None)
+            self._post_builds.put(None)
             recorder.keep(partial(recorder.record.end_run, recorder.number, state))
         recorder.event(RunEnded(state=state, counts=jobs.counts))
         remaining = (*jobs.waiting.values(), *jobs.running.values()) if state == "stopped" else ()
@@ -102,14 +104,14 @@ class Run:
                 rests = [self.retries.not_before[key] for key in resting & jobs.waiting.keys()]
                 due = min(rests, default=float("inf"))
             resumed = self.retries.not_before.keys() & jobs.waiting.keys()
-            if not jobs.running and not self._following and (not resumed or giving_up):
+            if not jobs.running and not self._post_building and (not resumed or giving_up):
                 return
             try:
                 message = self._messages.get(timeout=TICK_SECONDS)
             except queue.Empty:
                 message = Tick()
             if isinstance(message, PostBuildResult):
-                self._followed(message)
+                self._post_build_ended(message)
             elif isinstance(message, Exception):
                 raise message
             elif isinstance(message, tuple):
@@ -166,18 +168,18 @@ class Run:
         )
         self.recorder.event(ended)
         self.recorder.note(job, outcome.note)
-        self._following += 1
-        self._to_follow.put((job, outcome.outputs))
+        self._post_building += 1
+        self._post_builds.put((job, outcome.outputs))
 
-    def _follow(self) -> None:
-        while (built := self._to_follow.get()) is not None:
+    def _run_post_builds(self) -> None:
+        while (built := self._post_builds.get()) is not None:
             try:
                 self._messages.put(self.post_build.of(*built))
             except Exception as error:  # else the run would wait for it for ever
                 self._messages.put(error)
 
-    def _followed(self, done: PostBuildResult) -> None:
-        self._following -= 1
+    def _post_build_ended(self, done: PostBuildResult) -> None:
+        self._post_building -= 1
         for verdict in done.verdicts:
             row = msgspec.structs.replace(verdict, derivation=done.job.derivation)
             self.recorder.keep(partial(self.recorder.record.note_verdict, row))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NoReturn, Self, dataclass_transform
 
 Platform = Literal["x86_64-linux", "aarch64-linux", "aarch64-darwin"]
@@ -201,16 +200,10 @@ class DriverVersion(Axis):
     """An NVIDIA driver release, such as 580 or 525.60.13; missing parts count as zero."""
 
     parts: tuple[int, ...]
-    written: str = ""  # if NVIDIA writes it differently: 510.06
+    written: str = ""  # if a part begins with zeros: 580.65.06
 
     def __str__(self) -> str:
-        return self.written or self._text
-
-    @cached_property
-    def _text(self) -> str:
-        # NVIDIA writes the third part with two digits if the second has two: 580.65.06, but 540.4.0.
-        width = 2 if len(self.parts) > 2 and self.parts[1] > 9 else 1
-        return ".".join(f"{part:0{width if place == 2 else 1}d}" for place, part in enumerate(self.parts))
+        return self.written or ".".join(map(str, self.parts))
 
     @property
     def first(self) -> Self:

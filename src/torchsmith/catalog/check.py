@@ -59,9 +59,6 @@ class Fault:
     text: str
     hint: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.file}: {self.text}"
-
 
 class Contradiction(Problem):
     """Facts of a catalog that contradict others; `faults` lists each with its place."""
@@ -188,7 +185,7 @@ def package_faults(catalog: Catalog) -> Iterator[Problem]:
         where = next((place for place in places if place and Path(place.file).parent != DATA), places[0])
         yield Invalid(message, hint="a package is built before what needs it: take one need out", where=where)
     folders = Counter(package.folder.lower() for package in catalog.packages.values())
-    for package in reversed(catalog.packages.values()):  # what a workspace adds comes last, and is to blame
+    for package in reversed(catalog.packages.values()):  # a workspace's own come last: the fault is theirs
         for field, message, hint in _package_faults(package, catalog, folders):
             yield Invalid(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
 

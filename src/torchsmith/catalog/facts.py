@@ -37,9 +37,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
     superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
-    torch_drops: bool = (
-        False  # nixpkgs' torch leaves it out of its list at every pin: gpuTargets must name it
-    )
+    torch_drops: bool = False  # nixpkgs' torch leaves it out of its list: gpuTargets must name it
     note: str = ""
 
     @property

@@ -78,7 +78,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
         return "this maker's GPU is not in the catalog: torchsmith pick --gpu none picks for the CPU"
     several = parts_within(name, catalog)
-    if several:
+    if len(several) > 1:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
     names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)

@@ -1,1 +1,1 @@
-"""The face of torchsmith: one file a verb, each loaded only when it is called."""
+"""What verbs share: options, parser, help, completion, console and progress."""

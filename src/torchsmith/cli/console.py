@@ -89,26 +89,26 @@ def width(stream: TextIO | None = None) -> int | None:
 def wrapped(text: str, columns: int | None, hang: int = 0) -> list[str]:
     """Return lines of at most so many columns, broken between words. A longer word is not broken, and a label
     at the start stays with the text after it."""
-    if columns is None or _seen(text) <= columns:
+    if columns is None or _display_width(text) <= columns:
         return [text]
     start = len(text) - len(text.lstrip(" "))
     lines: list[str] = []
     line, room = " " * start, columns - start
     for word in text[start:].split(" "):
         fresh = not line.strip(" ")
-        label = not lines and " " not in line.strip(" ") and _seen(line) - start < LABEL_COLUMNS
-        needed = _seen(word) + (not fresh)
+        label = not lines and " " not in line.strip(" ") and _display_width(line) - start < LABEL_COLUMNS
+        needed = _display_width(word) + (not fresh)
         if needed > room and not (fresh or label):
             lines.append(line.rstrip(" "))
             line, room, fresh = " " * (start + hang), columns - start - hang, True
-            needed = _seen(word)
+            needed = _display_width(word)
         if word or not fresh:
             line += word if fresh else f" {word}"
             room -= needed
     return [*lines, line]
 
 
-def _seen(text: str) -> int:
+def _display_width(text: str) -> int:
     """Return how many columns a text takes: colours take none."""
     first, *coloured = text.split("\x1b[")
     return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
@@ -220,7 +220,7 @@ class Foot:
             self._erase()
             self._lines, self._drawn = list(lines), time.monotonic()
             for line in lines:
-                fits = _seen(line) < self.room  # a line that the terminal broke could not be erased
+                fits = _display_width(line) < self.room  # a line that the terminal broke could not be erased
                 write_stderr(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
             sys.stderr.flush()
 
@@ -238,14 +238,13 @@ class Foot:
             self._lines = []
 
 
-def print_json(document: object, *, format: int | None = 1, sort: bool = False, line: bool = False) -> None:
-    """Print a document as JSON with its FORMAT, or `format` if it has none; docs/json.md describes each.
+def print_json(document: object, *, sort: bool = False, line: bool = False) -> None:
+    """Print a document as JSON with its FORMAT, or 1 if it has none; docs/json.md describes each.
     `sort`: it contains sets, which are unordered. `line`: on one line."""
     import msgspec
 
     builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
-    if format is not None:
-        builtins = {"format": getattr(document, "FORMAT", format), **builtins}
+    builtins = {"format": getattr(document, "FORMAT", 1), **builtins}
     try:
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text

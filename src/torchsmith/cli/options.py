@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -62,32 +62,15 @@ def complete_names_and_gpus() -> list[str]:
     return complete_names() + complete_gpus()
 
 
-def complete_cpus() -> list[str]:
-    """CPUs by microarchitecture."""
-    from torchsmith.catalog import builtin_catalog
+def complete_from(table: str) -> Callable[[], list[str]]:
+    """Names of the entries of one of the catalog's tables."""
 
-    return [*builtin_catalog().cpus]
+    def names() -> list[str]:
+        from torchsmith.catalog import builtin_catalog
 
+        return [*getattr(builtin_catalog(), table)]
 
-def complete_packages() -> list[str]:
-    """Packages that can be built."""
-    from torchsmith.catalog import builtin_catalog
-
-    return [*builtin_catalog().packages]
-
-
-def complete_torch() -> list[str]:
-    """Releases of torch that have wheels."""
-    from torchsmith.catalog import builtin_catalog
-
-    return [*builtin_catalog().wheel_releases]
-
-
-def complete_workloads() -> list[str]:
-    """What a machine may be for."""
-    from torchsmith.catalog import builtin_catalog
-
-    return [*builtin_catalog().workloads]
+    return names
 
 
 def complete_jobs() -> list[str]:

@@ -1,1 +1,1 @@
-"""The border of the program: people's errors, processes, files, locks and the clock."""
+"""Shared helpers: errors, processes, git, files, locks, TOML, text and the clock."""

@@ -1,4 +1,4 @@
-"""The clock as a value, so that what depends on time can be tested without waiting."""
+"""The clock as a value, so that tests need not wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """The machine's clock: wall time for records, monotonic time for durations. Tests have others."""
+    """The machine's clock: wall time for records, monotonic time for durations."""
 
     def now(self) -> float:
         return time.time()

@@ -46,8 +46,8 @@ def unreadable(path: str | Path, error: OSError) -> Problem:
 
 
 def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, links: bool = True) -> bytes:
-    """What a regular file holds, the one way in which files of others are read. Raises OSError: with EFBIG
-    for more than `limit` bytes, and without `links` with ELOOP for a link."""
+    """The content of a regular file. Raises OSError: with EFBIG for more than `limit` bytes, and without
+    `links` with ELOOP for a link."""
     with open_regular(path, links=links) as file:
         data = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
     if data is None or len(data) > limit:

@@ -1,8 +1,8 @@
 """The one way to start git: the settings of a checkout run no program and reach no network.
 
 A checkout may come from anyone, and its .git/config can name programs that git would start: a file monitor,
-hooks, filters, helpers for signatures. What the user's own configuration says of them holds, and what the
-checkout says does not. Commands that use the network run only in a repository that torchsmith made.
+hooks, filters, helpers for signatures. The user's own configuration of these applies, and that of the
+checkout does not. Commands that use the network run only in a repository that torchsmith made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READS = frozenset(
         *("remote", "rev-parse", "status", "symbolic-ref", "var"),
     )
 )
-# glibc hands memory back after every object and asks for it again: a fifth of the time.
+# glibc returns memory after every object and requests it again: a fifth of the time.
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "8388608"}
 READ_IN_TOP = (".gitattributes", ".gitignore", ".gitmodules")  # by git, without a look at what they are
 PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start programs that the settings name
@@ -56,7 +56,7 @@ ALWAYS = (
     ("core.fsmonitor", "false"),
     ("diff.ignoreSubmodules", "all"),  # git would ask each of them, under its own settings
     ("log.showSignature", "false"),
-    ("safe.bareRepository", "explicit"),  # a folder of the checkout that looks like a repository is none
+    ("safe.bareRepository", "explicit"),  # a folder of the checkout may look like a repository
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
 )
@@ -97,7 +97,7 @@ def git(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Finished:
-    """Run git in a folder; how it ended is for the caller to judge. `args` begin with the command. Raises
+    """Run git in a folder; the caller checks whether it succeeded. `args` begin with the command. Raises
     Refused for a command that uses the network in a repository that has settings of others, and Failed for
     one that does not end in time."""
     command, *rest = args

@@ -33,7 +33,7 @@ def in_comment(text: str) -> str:
 
 
 def nix_string(text: str) -> str:
-    """A Nix string that means exactly `text`, whatever is in it."""
+    """A Nix string that evaluates to exactly `text`."""
     return f'"{in_quotes(text)}"'
 
 

@@ -41,7 +41,7 @@ class Channel:
     workspace: Workspace
     name: str
     note: Callable[[str], None]  # for what is not part of the answer
-    progress: Callable[[], AbstractContextManager[Callable[[str, int, int], None]]]  # of a download
+    status: Callable[[str], AbstractContextManager[object]]  # shows what is being done
 
     def head(self) -> ChannelHead:
         """The newest revision. What it has is read from a download, which Nix keeps, if the catalog does not
@@ -63,8 +63,8 @@ class Channel:
                 raise Invalid(f"{name!r} is not a torch release", hint=hint)
             stated, move = move, self._filled(move, tree)
             pin, _ = pin_at(move, catalog)
-            if not stated.rev and not stated.torch and name[:1].isdigit():
-                self._check_release(name, pin.torch)
+            if not stated.torch and name[:1].isdigit():
+                self._check_release(name, pin.torch, stated.rev)
             known, newest = catalog.lines.get(name), newest_line(catalog, None)
             torch = move.torch or pin.torch or (known.torch if known else "")
             move = replace(move, torch=torch, line=move.line or (newest.name if newest else ""))
@@ -96,11 +96,13 @@ class Channel:
             return move
         return _with_companions(replace(move, torch=pin.torch), pin, line)
 
-    def _check_release(self, name: str, torch: str) -> None:
-        """Raise NotFound if the channel has another release than a line is of."""
+    def _check_release(self, name: str, torch: str, rev: str = "") -> None:
+        """Raise NotFound if the channel, or the revision, has another release than a line is of."""
         if torch and not is_release(torch, name):
             hint = f"torchsmith line add {minor(torch)} adds that one; --rev names an older or newer nixpkgs"
-            raise NotFound(f"{self.name} has torch {torch}, not {name}", hint=hint)
+            hint = "--torch VERSION builds another release from its own source" if rev else hint
+            where = f"nixpkgs {rev[:7]}" if rev else self.name
+            raise NotFound(f"{where} has torch {torch}, not {name}", hint=hint)
 
     def _filled(self, move: Move, tree: Path | None, *, records: bool = False) -> Move:
         """The move with the revision of its nixpkgs and what that has, from a tree or a download; without Nix
@@ -136,14 +138,9 @@ class Channel:
             rev = rev or self._newest_revision()
             same = find_pin(rev, self.workspace.catalog)
             recorded = move.sha256 or (same.sha256 if same else "")
-            with self.progress() as progress:
-                tree = download(
-                    find_nix(),
-                    rev,
-                    archive=self.workspace.settings.sources.archive or ARCHIVE,
-                    sha256=recorded,
-                    progress=lambda done, total: progress(f"nixpkgs {rev[:7]}", done, total),
-                )
+            archive = self.workspace.settings.sources.archive or ARCHIVE
+            with self.status(f"downloading nixpkgs {rev[:7]}"):
+                tree = download(find_nix(), rev, archive=archive, sha256=recorded)
         except MissingRequirement as problem:
             if not move.rev:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from torchsmith.core.files import inside, write_atomic
+from torchsmith.edit.plan import auditor
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluate
 from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.reconcile import reconcile
+from torchsmith.workspace.search import SKIPPED
 from torchsmith.workspace.wanted import TOOLKIT_REPO, WantedRepo, wanted_repos
 
 EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken"]
@@ -26,7 +30,7 @@ class Effect:
 
     name: str
     kind: EffectKind
-    before: str = ""  # derivation, or the reason why there is none
+    before: str = ""  # derivation, or why it does not evaluate
     after: str = ""
     cause: Cause | None = None  # of a recipe that does not evaluate now
 
@@ -34,9 +38,9 @@ class Effect:
 def impact(
     workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate, *, as_is: bool
 ) -> list[Effect]:
-    """Compare the recipes of a git revision with those that the workspace asks for now.
+    """Compare the recipes of a git revision with those that `apply` would leave.
 
-    `as_is` takes the files on disk instead of what torchsmith.toml and the catalog would generate.
+    `as_is` takes the files on disk instead.
     """
     with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
         before, after = Path(place) / "before", Path(place) / "after"
@@ -44,10 +48,24 @@ def impact(
         names = {package.folder for package in workspace.catalog.packages.values()} | {TOOLKIT_REPO}
         lay_out(folder, revision, before, None if as_is else names)
         if not as_is:
-            write_recipes(wanted_repos(workspace), after)
+            _apply_to_copy(workspace, after)
         old = evaluate(recipes_in(before, workspace))
         new = evaluate(recipes_in(folder if as_is else after, workspace))
     return effects(old, new)
+
+
+def _apply_to_copy(workspace: Workspace, into: Path) -> None:
+    """Write what the repositories of a workspace would be after `apply` into another folder."""
+    repos = wanted_repos(workspace)
+    ignored = shutil.ignore_patterns(*{*SKIPPED} - {".flox"})
+    for name in (repo.name for repo in repos if (workspace.home / repo.name).is_dir()):
+        shutil.copytree(workspace.home / name, into / name, symlinks=True, ignore=ignored)
+    for change in reconcile(workspace, repos, check=auditor(workspace)):
+        for path, text in change.files.items():
+            if text is None:
+                inside(into, path).unlink()
+            else:
+                write_atomic(inside(into, path), text)
 
 
 def write_recipes(repos: Iterable[WantedRepo], into: Path) -> None:

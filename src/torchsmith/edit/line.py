@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -60,10 +61,16 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
     cells = Counter(cell.line for cell in workspace.matrix.cells)
     catalog = workspace.catalog
     lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
-    return [_row(line, cells[line.name], catalog) for line in lines]
+    own = tomllib.loads(_own_lines(workspace))
+    return [_row(line, cells[line.name], catalog, own=line.name in own) for line in lines]
 
 
-def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
+def _own_lines(workspace: Workspace) -> str:
+    """What a workspace states of lines."""
+    return (text_of(workspace.root, LINES) or "") if workspace.root else ""
+
+
+def _row(line: Line, cells: int, catalog: Catalog, *, own: bool) -> LineRow:
     pins = sorted({build.pin for build in line.every_build.values() if build.pin})
     state = state_of(line, catalog, wanted=cells > 0)
     return LineRow(
@@ -77,7 +84,7 @@ def _row(line: Line, cells: int, catalog: Catalog) -> LineRow:
             for name, releases in line.backends.items()
             for release in releases
         ],
-        own=builtin_catalog().lines.get(line.name) != line,
+        own=own,
         unproved=line.unproved,
         cells=cells,
         lacks=state.lacks,
@@ -121,7 +128,7 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
     Raises NotFound if there is no entry, Conflict if cells still need it."""
     workspace = open_workspace(path)
     find_line(workspace.catalog, name)
-    text = text_of(workspace.home, LINES) or ""
+    text = _own_lines(workspace)
     if name not in tomllib.loads(text):
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
@@ -131,7 +138,9 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Pro
         raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
     after = drop(text, name)
     edit = fact_edit(workspace.home, LINES, after, "the line")
-    return proposed(workspace, {LINES: after}, [edit], adopt=adopt)
+    proposal = proposed(workspace, {LINES: after}, [edit], adopt=adopt)
+    existing = (change for change in proposal.changes if change.kind != "create")
+    return replace(proposal, changes=tuple(existing))
 
 
 def present_cells(workspace: Workspace) -> Sequence[Cell]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,17 +13,13 @@ from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
 from torchsmith.core.toml_edit import merged
-from torchsmith.edit.impact import Effect, effects, write_recipes
 from torchsmith.edit.proposal import HEAD, FactMove, Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.channel import REVISION
-from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.load import Workspace, open_workspace
-from torchsmith.workspace.wanted import wanted_repos
 
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
@@ -276,15 +271,3 @@ def laid_over(root: Path, name: str, table: FactTable) -> Change:
     """A catalog file with these entries; everything else in it stays."""
     text = text_of(root, name)
     return fact_edit(root, name, merged(HEAD if text is None else text, table), "the line")
-
-
-def evaluated(proposal: Proposal, evaluate: Evaluate) -> list[Effect]:
-    """What an update does to every recipe, by derivation."""
-    before = wanted_repos(proposal.workspace)
-    with tempfile.TemporaryDirectory(prefix="torchsmith-line-") as place:
-        results = []
-        for name, repos in (("before", before), ("after", proposal.repos)):
-            folder = Path(place) / name
-            write_recipes(repos, folder)
-            results.append(evaluate(recipes_in(folder, proposal.after)))
-    return effects(*results)

@@ -49,12 +49,12 @@ def plan_workspace(
         )
     repos = wanted_of(opened, only)
     adoption = Adoption.of(adopt, opened.home)
-    changes = reconcile(opened, repos, adopt=adoption, check=_auditor(opened), prune=not only)
+    changes = reconcile(opened, repos, adopt=adoption, check=auditor(opened), prune=not only)
     changes.sort(key=lambda change: PHASES.index(change.phase))
     return WorkspacePlan(opened, tuple(repos), tuple(changes))
 
 
-def _auditor(workspace: Workspace) -> CheckRecipe:
+def auditor(workspace: Workspace) -> CheckRecipe:
     """Checks a recipe as `audit` does. The audit is imported when the first recipe needs it."""
 
     @cache

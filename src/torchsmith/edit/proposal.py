@@ -12,7 +12,6 @@ import msgspec
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import some_of
-from torchsmith.edit.impact import Effect
 from torchsmith.edit.package_entry import PackageProbe
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -44,7 +43,6 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     moves: Sequence[FactMove] = ()  # what changes in a line
     derivations: int = 0  # that are new or others than before: one for each recipe that is written
     to_learn: Sequence[str] = ()  # unknown hashes
-    effects: Sequence[Effect] | None = None  # by evaluation; null: Nix was not asked
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
     gpu_lists: Sequence[str] = ()  # how the GPU target is passed to a package's build
     nixpkgs: Mapping[str, list[str]] = {}  # what each nixpkgs has of a package, and the cells asked
@@ -147,15 +145,12 @@ def proposed(
 def _changes_between(
     before: Workspace, after: Workspace, repos: Sequence[WantedRepo], *, adopt: bool
 ) -> tuple[Change, ...]:
-    """The changes that make `repos` what they should be afterwards. Files that torchsmith does not manage and
-    that should have changed before too are left out."""
+    """The changes that make `repos` what they should be afterwards, without those that were due before."""
     adoption = Adoption(adopt)
     changes = reconcile(before, wanted_repos(before), adopt=adoption)
-    blocked = {(change.path, change.after) for change in changes if change.skipped}
+    due = {(change.path, change.after) for change in changes if change.pending or change.skipped}
     return tuple(
-        change
-        for change in reconcile(after, repos, adopt=adoption)
-        if not change.skipped or (change.path, change.after) not in blocked
+        change for change in reconcile(after, repos, adopt=adoption) if (change.path, change.after) not in due
     )
 
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
-import os
 import re
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from configparser import Error as ConfigParserError
-from configparser import RawConfigParser
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from html.parser import HTMLParser
-from pathlib import Path
-from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import MissingRequirement
-from torchsmith.nix.channel import check_reachable
 
 TORCH = "torch"  # as the index calls it
 SECONDS = 20.0
 LARGEST_ANSWER = 1 << 25  # bytes
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*\(?([^);]*)\)?")
-PUBLIC_INDEX = "https://pypi.org/simple"  # pip's default
+PUBLIC_INDEX = "https://pypi.org/simple"
 # `torch-2.10.0-cp312-cp312-manylinux_2_28_x86_64.whl`; releases before the final one are left out.
 WHEEL = re.compile(r"[A-Za-z0-9._]+-(?P<version>[0-9.]+)-(?P<tags>[^-]+-[^-]+-[^-]+)\.whl")
-HINT = "pip's index-url is used, or python_index in [sources] of torchsmith.toml"
+HINT = "python_index in [sources] of torchsmith.toml names another index"
 Errors = (OSError, http.client.HTTPException, ValueError)
 
 
@@ -53,19 +46,17 @@ class IndexFile:
     metadata: bool = False
 
 
-def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -> dict[str, PublishedWheel]:
-    """The newest release of each package that has wheels for Linux on x86_64. Raises MissingRequirement if
-    the index does not answer."""
-    index, cafile = (index, "") if index else pip_settings()
-    check_reachable(index, HINT)
-    server = _Server(cafile, seconds)
+def newest(packages: Sequence[str], index: str = "") -> dict[str, PublishedWheel]:
+    """The newest release of each package that has wheels for Linux on x86_64, by an index, else PyPI. Raises
+    MissingRequirement if it does not answer."""
+    index = index or PUBLIC_INDEX
 
     def ask(package: str) -> PublishedWheel | None:
-        files = list(_files(server, f"{index.rstrip('/')}/{quote(package)}/"))
+        files = list(_files(f"{index.rstrip('/')}/{quote(package)}/"))
         if not files:
             return None
         last = max(files, key=lambda file: version_key(file.version))
-        metadata = "" if package == TORCH else _metadata(server, last)
+        metadata = "" if package == TORCH else _metadata(last)
         return PublishedWheel(package, last.version, _required_torch(metadata))
 
     try:
@@ -73,65 +64,17 @@ def newest(packages: Sequence[str], index: str = "", seconds: float = SECONDS) -
             found = list(pool.map(ask, packages))
     except Errors as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise MissingRequirement(f"the Python index does not answer: {why}", hint=HINT) from error
+        raise MissingRequirement(f"{index} does not answer: {why}", hint=HINT) from error
     return {wheel.package: wheel for wheel in found if wheel is not None}
 
 
-def pip_settings() -> tuple[str, str]:
-    """The index and the certificates that pip uses: its variables, its configuration, its default."""
-    parser = RawConfigParser(strict=False)
-    for file in _pip_files():
-        with contextlib.suppress(ConfigParserError, UnicodeDecodeError):
-            parser.read(file)
-
-    def setting(name: str, default: str) -> str:
-        configured = parser.get("global", name, fallback=default)
-        configured = parser.get("install", name, fallback=configured)
-        return os.environ.get(f"PIP_{name.upper().replace('-', '_')}") or configured
-
-    return setting("index-url", PUBLIC_INDEX), setting("cert", "")
-
-
-def _pip_files() -> list[Path]:
-    """The configuration files that pip reads on Linux; the last one decides."""
-    stated = os.environ.get("PIP_CONFIG_FILE", "")
-    if stated == os.devnull:
-        return []
-    home, variables = Path.home(), os.environ
-    shared = (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    folders = [*(Path(folder) / "pip" for folder in reversed(shared)), Path("/etc")]
-    if not stated:
-        config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
-        folders += [home / ".pip", config / "pip"]
-    folders += [Path(variables[name]) for name in ("CONDA_PREFIX", "VIRTUAL_ENV") if variables.get(name)]
-    return [Path(stated), *(folder / "pip.conf" for folder in folders)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """Sends requests, with the certificates that pip uses."""
-
-    cafile: str
-    seconds: float
-
-    def get(self, address: str, **headers: str) -> http.client.HTTPResponse:
-        url = urlsplit(address)
-        if url.scheme not in ("http", "https"):
-            raise ValueError(f"{address} is not an address of a server")
-        if url.username:  # credentials, which urllib does not take from an address
-            bare = url._replace(netloc=url.netloc.rpartition("@")[2])
-            passwords = urllib.request.HTTPPasswordMgrWithPriorAuth()
-            name, word = unquote(url.username), unquote(url.password or "")
-            passwords.add_password(None, urlunsplit(bare), name, word, is_authenticated=True)
-            handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPBasicAuthHandler(passwords)]
-            address = urlunsplit(bare)
-        else:
-            handlers = []
-        context = ssl.create_default_context(cafile=self.cafile or None)
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), *handlers)
-        request = urllib.request.Request(address, headers={"User-Agent": "torchsmith", **headers})
-        answer: http.client.HTTPResponse = opener.open(request, timeout=self.seconds)
-        return answer
+def _get(address: str, **headers: str) -> http.client.HTTPResponse:
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise ValueError(f"{address} is not an address of a server")
+    request = urllib.request.Request(address, headers={"User-Agent": "torchsmith", **headers})
+    opener = urllib.request.build_opener()  # urlopen would keep the proxies of its first call
+    answer: http.client.HTTPResponse = opener.open(request, timeout=SECONDS)
+    return answer
 
 
 class _Links(HTMLParser):
@@ -146,10 +89,10 @@ class _Links(HTMLParser):
             self.links.append({name: value or "" for name, value in attrs})
 
 
-def _files(server: _Server, address: str) -> Iterator[IndexFile]:
+def _files(address: str) -> Iterator[IndexFile]:
     """The final releases' wheels for Linux on x86_64 that a page of the index lists."""
     page = _Links()
-    with server.get(address, Accept="text/html") as answer:
+    with _get(address, Accept="text/html") as answer:
         page.feed(answer.read(LARGEST_ANSWER).decode(errors="replace"))
     for link in page.links:
         place = urljoin(answer.geturl(), link.get("href", "")).partition("#")[0]
@@ -166,11 +109,11 @@ def _has_metadata(link: Mapping[str, str]) -> bool:
     )
 
 
-def _metadata(server: _Server, file: IndexFile) -> str:
+def _metadata(file: IndexFile) -> str:
     """The METADATA beside a wheel; empty if the index has none."""
     if not file.metadata:
         return ""
-    with server.get(f"{file.address}.metadata") as answer:
+    with _get(f"{file.address}.metadata") as answer:
         return answer.read(LARGEST_ANSWER).decode(errors="replace")
 
 

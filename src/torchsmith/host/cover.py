@@ -114,12 +114,12 @@ class Cover:
             if plans and len(plan.variants) <= len(plans[-1].variants):
                 break
             plans.append(plan)
-            if not plan.slower and plan.not_served <= self.hopeless:
+            if not plan.slower and plan.not_served <= self.unservable:
                 break
         return tuple(plans)
 
     @property
-    def hopeless(self) -> int:
+    def unservable(self) -> int:
         """Machines that no candidate serves, or not on all of their GPUs."""
         lost = {at for at, demand in enumerate(self.demands) if not demand.costs}
         return sum(group.machines for group in self.groups if lost & set(group.demands))

@@ -95,9 +95,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     cores: Fact[int] | None = None  # that the system shows, as lscpu counts its CPUs
     driver: Fact[DriverVersion] | None = None
     gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
-    non_nvidia_gpus: Fact[tuple[str, ...]] | None = (
-        None  # accelerators of other makers that programs could use
-    )
+    non_nvidia_gpus: Fact[tuple[str, ...]] | None = None  # other makers' accelerators, as far as usable
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
     cut_features: Fact[bool] | None = None  # their list breaks off: what it does not name is unknown
     glibc: Fact[str] | None = None

@@ -18,7 +18,7 @@ _TAGS = (
 _QUOTED = r"(?m)^[ \t]*(?:>[ \t]?|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"  # in a mail, or in the log of a build service
 
 
-def decode(data: bytes) -> str:
+def plain_text(data: bytes) -> str:
     """Bytes as text: UTF-8, or UTF-16 as PowerShell writes it. What is neither is replaced."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", errors="replace")

@@ -354,7 +354,8 @@ def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
 def _unbuildable(
     choice: PickedVariants, stack: Stack, catalog: Catalog, of_torch: Callable[[], Sequence[Compatible]]
 ) -> tuple[LeftOut, ...]:
-    """For what is not served: the cell of torch that would serve it and of which least bars the stack."""
+    """For what is not served: the cell of torch that would serve it, with the fewest reasons against the
+    stack."""
     if stack.root.is_torch or (choice.variants and not choice.unserved):
         return ()
     fits = of_torch()

@@ -6,15 +6,17 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.load import decode
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid, TooLarge, Where
 from torchsmith.core.text import shell_word
-from torchsmith.host.document import from_document
-from torchsmith.host.facts import MARK, HostFacts
-from torchsmith.host.normalise import decode, normalise, without_repeats
+from torchsmith.host.facts import FORMAT, MARK, HostFacts
+from torchsmith.host.normalise import normalise, plain_text, without_repeats
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
@@ -33,7 +35,7 @@ ASK = (
 def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFacts:
     """What a text says of one machine. Raises a Problem if it says nothing, or is about several."""
     if re.search(DOCUMENT, text):
-        return from_document(load_json(text.removeprefix("\ufeff"), name), name)
+        return _document(text.removeprefix("\ufeff"), name)
     text = normalise(text)
     number = max(len(re.findall(pattern, text, re.MULTILINE)) for pattern in MACHINES)
     if number > 1:
@@ -49,14 +51,19 @@ def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFac
     return facts
 
 
-def load_json(text: str, source: str) -> Any:
-    """JSON as data. Raises a Problem with the line of what is wrong."""
+def _document(text: str, source: str) -> HostFacts:
+    """The facts of what `torchsmith pick --facts --json` prints."""
     try:
-        return json.loads(text)
+        data = json.loads(text)
+        if isinstance(data, dict) and data.get(MARK, FORMAT) != FORMAT:
+            raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
+        return msgspec.convert(data, HostFacts, dec_hook=decode)
     except json.JSONDecodeError as error:
         raise Invalid(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error
     except RecursionError:
         raise TooLarge("brackets are nested too deeply", where=Where(source)) from None
+    except (msgspec.ValidationError, BadValue) as error:
+        raise Invalid(f"{source}: {str(error).replace('`', '')}") from error
 
 
 def report_text(path: Path) -> str:
@@ -65,7 +72,7 @@ def report_text(path: Path) -> str:
         data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else read_bytes(path)
     except OSError as error:
         raise unreadable(path, error) from error
-    text = decode(data)
+    text = plain_text(data)
     if data.startswith(BINARY) or "\0" in text:
         library = data.startswith(b"\x7fELF") or (data.startswith(b"PK") and path.suffix == ".whl")
         if library:

@@ -122,7 +122,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     facts = _of_jetpack(_of_instance(facts, catalog), catalog)
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_hidden(_check_features(facts), catalog)
+    facts = _check_hidden(facts, catalog)
     return _name_targets(_system_of_gpus(_resolve_gpus(facts, catalog), catalog), catalog)
 
 
@@ -245,21 +245,6 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return replace(facts, system=system, features=Fact(features, f"{CATALOG}, by {cpu.name}"))
 
 
-def _check_features(facts: HostFacts) -> HostFacts:
-    """Features of another kind of CPU than the system's are dropped."""
-    if facts.features is None or facts.system is None:
-        return facts
-    marks = KINDS.get(facts.system.value)
-    foreign = [system for system, marks in KINDS.items() if marks & facts.features.value]
-    if marks is None or marks & facts.features.value or not foreign:
-        return facts
-    text = (
-        f"lists features of {foreign[0]}, but {facts.system.source} says {facts.system.value}:"
-        " the features are not used"
-    )
-    return replace(facts, features=None).noting(facts.features.source, text)
-
-
 def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """Say when a CPU shows less than its kind has, as virtual machines do."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
@@ -291,21 +276,13 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
-    source = facts.gpus.source
     prose = bool(non_nvidia) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
-    non_nvidia += [
-        name
-        for name in (facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ())
-        if name not in non_nvidia
-    ]
+    stated = facts.non_nvidia_gpus or Fact((), facts.gpus.source)
+    names = (*non_nvidia, *(name for name in stated.value if name not in non_nvidia))
     return replace(
         facts,
-        gpus=Fact(tuple(gpus), source),
-        non_nvidia_gpus=Fact(
-            tuple(non_nvidia), facts.non_nvidia_gpus.source if facts.non_nvidia_gpus else source, prose
-        )
-        if non_nvidia
-        else None,
+        gpus=Fact(tuple(gpus), facts.gpus.source),
+        non_nvidia_gpus=Fact(names, stated.source, prose) if names else None,
         notes=tuple(dict.fromkeys(notes)),
     )
 

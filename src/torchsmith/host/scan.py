@@ -58,7 +58,6 @@ class _Scan:
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
-        self.lacking: list[str] = []  # facts about GPUs for which a tool says that there is none
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -77,11 +76,8 @@ class _Scan:
         jetson = self._jetson("tegra" in flags)
         driver, python = self._driver(), self.first.get("python")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
-        system = self._system(bool(jetson))
-        for text in self.lacking if system is None or not system.value.endswith("-darwin") else ():
-            self._note(text)
         facts = HostFacts(
-            system=system,
+            system=self._system(bool(jetson)),
             cpu_name=self._cpu(),
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
@@ -171,8 +167,6 @@ class _Scan:
         kind = next(kind for kind, found in groups if found is not None and kind != "value")
         begin = self.text.rfind("\n", 0, match.start()) + 1
         if not value or words("nothing").fullmatch(value):
-            if value and kind in ("gpu", "driver"):
-                self.lacking.append(f"has no {match[kind].lower()}")
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])

@@ -70,7 +70,7 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """What it is, and whether its code was read."""
         kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
-        return f"PyTorch's own wheel ({self.torch}, {kind}{', by release notes' if self.unproved else ''})"
+        return f"PyTorch's own wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
 
     @property
     def about(self) -> list[str]:
@@ -132,7 +132,7 @@ def _versions(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
 
 
 def _install(wheel: Wheel, wish: WheelWish, catalog: Catalog) -> str:
-    """What pip is told to install: the wheel, and the packages beside it."""
+    """The arguments of pip: the wheel, and the packages beside it."""
     torch, versions = f"torch=={wheel.torch}", _versions(wheel, catalog)
     pairs = [f" {name}=={versions[name]}" for name in wish.packages]
     return wheel.install.replace(torch, f"{torch}{''.join(pairs)}", 1)
@@ -158,11 +158,7 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     found += [offer for offer in other_makers if offer][:1]
     wheels = [one.wheel for one in candidates]
     if found:
-        served = [msgspec.structs.replace(host, sms=one.sms) for one in found]
-        others = [
-            _with_newer_driver(one.wheel, wheels, own, wish, catalog)
-            for one, own in zip(found, served, strict=True)
-        ]
+        others = [_with_newer_driver(one, wheels, host, wish, catalog) for one in found]
     else:
         found = [_on_cpu(one, wheels, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
         others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
@@ -282,14 +278,14 @@ def _drivers_needed(
 
 
 def _with_newer_driver(
-    offered: Wheel, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
+    offered: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> OtherWheel | None:
     """The newest release that needs a newer driver than the machine is known to have, if it is newer than
     what is offered."""
     needed = [
         (driver, wheel)
-        for driver, wheel in _drivers_needed(wheels, host, catalog)
-        if version_key(wheel.torch) > version_key(offered.torch)
+        for driver, wheel in _drivers_needed(wheels, msgspec.structs.replace(host, sms=offered.sms), catalog)
+        if version_key(wheel.torch) > version_key(offered.wheel.torch)
         and (host.driver is None or driver_reaches(host.driver, driver) is False)
     ]
     newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)

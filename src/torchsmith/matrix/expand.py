@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.core.problem import Conflict, Empty, ValuePath, did_you_mean
-from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line, neighbours
+from torchsmith.core.text import shell_word
+from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
 from torchsmith.matrix.select import Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
 
@@ -129,30 +130,17 @@ class Matrix(msgspec.Struct, frozen=True):
         axis, _, word = selectors[0].partition(":")
         if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
             hint = f"this matrix has none; torchsmith show {selectors[0]} says what there could be"
-        elif near := _buildable([cell.variant for cell in self.cells], selector, catalog):
-            hint = f"this matrix has none, but it can be built: torchsmith show {near}"
         elif len(selectors) > 1:
             hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
         elif axis == "package" and word not in catalog.packages:
             hint = did_you_mean(word, catalog.packages)
         else:
-            hint = "this matrix has none; torchsmith list -p every shows what else can be built"
+            command = f"torchsmith list -p every {shell_word(selectors[0])}"
+            hint = f"this matrix has none; {command} lists all that can be built"
         raise Empty(f"no build matches {' '.join(selectors)}", hint=hint)
 
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)
-
-
-def _buildable(variants: Sequence[Variant], selector: Selector, catalog: Catalog) -> Variant | None:
-    """A cell outside a matrix that a selector matches and that can be built, near one that the matrix has."""
-    one_of_each = {variant.target: variant for variant in reversed(variants)}
-    for near in (near for variant in one_of_each.values() for near in neighbours(variant, catalog)):
-        decision = assess(near, catalog)
-        if isinstance(decision, Rejected) or not decision.can_suggest(near):
-            continue
-        if selector.matches(near, decision.line.name, catalog):
-            return near
-    return None
 
 
 def expand(spec: MatrixSpec, catalog: Catalog) -> Matrix:

@@ -28,7 +28,7 @@ class Fingerprints:
         self._known: dict[str, str] = {}
 
     def of(self, place: str | Path) -> str:
-        """Of a file its content, of a folder names and content of everything below, but not its path."""
+        """A hash of a file's content, or of the names and contents of all files below a folder."""
         key = str(place)
         if key not in self._known:
             path, digest = Path(place), hashlib.sha256()
@@ -39,7 +39,7 @@ class Fingerprints:
         return self._known[key]
 
     def tree(self, path: Path) -> str:
-        """Of a nixpkgs tree: its path in the store, or the names, sizes and times of all its files."""
+        """A nixpkgs tree's path in the store, or a hash of the names, sizes and times of all its files."""
         resolved = os.path.realpath(path)
         if resolved.startswith("/nix/store/"):
             return resolved

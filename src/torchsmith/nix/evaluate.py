@@ -21,6 +21,7 @@ from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import EvalJob
 from torchsmith.nix.readable import without_git
+from torchsmith.nix.store import valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
 from torchsmith.nix.worker import Evaluated, Session, WorkerLimits, run_batch
@@ -97,7 +98,7 @@ class EvaluationOptions:
     cache: ResultCache | None = None
     alone: bool = False  # share nothing: a process for each
     instantiate: bool = False  # also put the derivations into the store
-    twin: bool = False  # as if recipes of any system were for this machine's, whose sources are the same
+    twin: bool = False  # evaluate recipes of any system for this machine's: their sources are the same
     phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
     keeper: Keeper | None = None  # protects derivations in the store from garbage collection
 
@@ -114,7 +115,7 @@ def evaluate(
     phases, keeper, twin = options.phases, options.keeper, options.twin
     known_trees = {rev: str(check_tree(path)) for rev, path in options.trees.items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
-    memory = _Memory(options.cache, identity, known_trees, nix if options.instantiate else None)
+    memory = _Memory(options.cache, identity | nix.store_settings, known_trees)
     results: dict[str, EvalResult] = {}
 
     def done(result: EvalResult) -> None:
@@ -123,8 +124,9 @@ def evaluate(
 
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: cached for name, cached in recalled.items() if cached is not None}
-    derivations = {name: cached.evaluated.drv_path for name, cached in known.items()}
-    there = keeper.keep(derivations.values()) if keeper else frozenset(derivations.values())
+    there: Collection[str] = {cached.evaluated.drv_path for cached in known.values()}
+    there = valid_paths(nix, there) if options.instantiate else there
+    there = keeper.keep(there) if keeper else there
     pending: list[Evaluable] = []
     for request in requests:
         cached = known.get(request.name)
@@ -164,17 +166,12 @@ class _CachedResult(msgspec.Struct, frozen=True):
 
 
 class _Memory:
-    """Results of earlier runs that still hold: the same Nix, trees and files. With `nix` a result counts only
-    if its derivation is in the store."""
+    """Results of earlier runs that still hold: the same Nix, store, trees and files."""
 
     def __init__(
-        self,
-        cache: ResultCache | None,
-        identity: Mapping[str, str],
-        trees: Mapping[str, str],
-        nix: Nix | None,
+        self, cache: ResultCache | None, identity: Mapping[str, str], trees: Mapping[str, str]
     ) -> None:
-        self.cache, self.nix = cache, nix
+        self.cache = cache
         self.prints = Fingerprints()
         self.keys: dict[str, str] = {}
         used = trees if cache is not None else {}
@@ -190,8 +187,6 @@ class _Memory:
         key = self.keys[request.name] = key_of({**self.identity, **own})
         cached = self.cache.load(key, _CachedResult)
         if cached is None:
-            return None
-        if self.nix and not self.nix.store_file(cached.evaluated.drv_path).exists():
             return None
         same = all(self.prints.of(file) == was for file, was in cached.read.items())
         return cached if same else None

@@ -80,23 +80,6 @@ class Graph:
         kinds = [estimate.package for estimate in catalog.estimates.values()]
         return sorted(builds, key=lambda build: (kinds.index(build.kind), -len(build.recipes), build.name))
 
-    def own(self, catalog: Catalog) -> frozenset[str]:
-        """Builds that the public cache of nixpkgs does not hold: the recipes, NVIDIA's archives, which may
-        not be passed on, libraries for one target of ROCm, and everything built with them."""
-        derivations = self.derivations.items()
-        patterns = filter(None, (backend.uncached for backend in catalog.backends.values()))
-        uncached = re.compile("|".join(patterns))
-        seeds = {path for path, drv in derivations if not drv.fixed and uncached.fullmatch(drv.name)}
-        todo = [*seeds, *self.recipes.values()]
-        above = grouped((below, path) for path, drv in derivations for below in drv.inputs)
-        paths = set(todo)
-        while todo:
-            for path in above.get(todo.pop(), ()):
-                if path not in paths and not self.derivations[path].fixed:
-                    paths.add(path)
-                    todo.append(path)
-        return frozenset(paths & self.users.keys())
-
     @property
     def downloads(self) -> int:
         return sum(1 for path in self.users if path in self.derivations and self.derivations[path].fixed)

@@ -60,7 +60,7 @@ class Digest:
 
 
 def parse_hash(text: str) -> Digest | None:
-    """A hash in any spelling; None for text that is none. Without a name its length decides the algorithm."""
+    """A hash in any spelling; None for other text. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
@@ -85,7 +85,7 @@ def to_sri(text: str) -> str:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a hash is a placeholder: empty, all zero, or a word. A damaged one does not."""
+    """Whether a hash is a placeholder: empty, all zero, or a word. A damaged hash is not."""
     digest = parse_hash(text)
     return not any(digest.raw) if digest else len(text) < FEWEST_LETTERS
 
@@ -99,9 +99,3 @@ def _from_base32(text: str, size: int) -> bytes:
     for digit in text:
         number = number * 32 + DIGITS.index(digit)
     return (number & ((1 << size * 8) - 1)).to_bytes(size, "little")
-
-
-def to_base32(raw: bytes) -> str:
-    """Bytes in Nix' base 32."""
-    number = int.from_bytes(raw, "little")
-    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(_base32_length(len(raw)))))

@@ -53,7 +53,7 @@ class LogReader:
     _builds: dict[int, str] = field(default_factory=dict)
 
     def read(self, line: str) -> Iterator[LogEvent]:
-        """The events of one line; a line that is none of Nix' own is passed on."""
+        """The events of one line; a line that is not an event of Nix is passed on."""
         event = parse_event(line)
         if event is None:
             if line.strip():

@@ -24,12 +24,11 @@ from torchsmith.recipe.read.closed import (
     Closed,
     Open,
     absolute,
-    close,
     relative_paths,
     rewritten,
     shared_imports,
 )
-from torchsmith.recipe.read.scope import formal_nodes, lookup, statements
+from torchsmith.recipe.read.scope import formal_nodes, lookup
 from torchsmith.recipe.read.syntax import Edit, Syntax, Unreadable, parse, part
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 SCOPE = "{ builtins, fetchTarball, import, __nixPath, torchsmithShared ? null }: "
 INHERIT = "{ inherit builtins fetchTarball import __nixPath torchsmithShared; }"
 MOST_NESTING = 16
-Arguments = Mapping[str, str] | None  # of a file, as closed text; None if they are not certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +79,15 @@ class Preparation:
             self.jobs.append(plain)
             return
         work.note(syntax, path)
-        arguments: Arguments = {} if _all_defaulted(syntax) else None
+        defaulted = _all_defaulted(syntax)
         try:
-            text = work.prepared(syntax, path, arguments, 0)
+            text = work.prepared(syntax, path, 0, defaulted=defaulted)
         except Open:
             work.shares.clear()
         if alone:
             text, work.shares, work.files = None, [], {}
         shares, files = tuple(dict.fromkeys(work.shares)), dict(work.files)
-        group = f"packages {system}" if arguments is None and not alone else ""
+        group = f"packages {system}" if not (defaulted or alone) else ""
         reads, tarballs = self.files_read(path, syntax), tuple(work.tarballs)
         prepared = replace(plain, text=text, shares=shares, files=files, reads=reads, tarballs=tarballs)
         self.jobs.append(replace(prepared, group=group))
@@ -136,16 +134,17 @@ class _Work:
 
         self.tarballs |= dict.fromkeys(_tarballs(Recipe(path, syntax)))
 
-    def prepared(self, syntax: Syntax, path: Path, arguments: Arguments, depth: int) -> str:
-        """The text of a file with imports shared, nested files prepared and paths made absolute."""
+    def prepared(self, syntax: Syntax, path: Path, depth: int, *, defaulted: bool) -> str:
+        """The text of a file with imports shared, nested files prepared and paths made absolute. An import
+        that needs an argument is shared only if all arguments have their defaults."""
         edits = [
             Edit(closed.span.start, closed.span.end, f"torchsmithShared.{self._share(closed, path)}")
-            for closed in shared_imports(syntax, path, arguments)
+            for closed in shared_imports(syntax, path, {} if defaulted else None)
         ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):
                 continue
-            nested = self._nested(syntax, node, path, arguments, depth)
+            nested = self._nested(syntax, node, path, depth)
             edits.append(nested or Edit(node.start_byte, node.end_byte, absolute(syntax, node, path)))
         return SCOPE + rewritten(syntax, 0, len(syntax.data), edits)
 
@@ -156,9 +155,7 @@ class _Work:
         self.shares.append(key)
         return key
 
-    def _nested(
-        self, syntax: Syntax, node: Node, path: Path, arguments: Arguments, depth: int
-    ) -> Edit | None:
+    def _nested(self, syntax: Syntax, node: Node, path: Path, depth: int) -> Edit | None:
         """`import ./x.nix` as an import of that file prepared; None for any other use of a path."""
         call, target = node.parent, imported_file(syntax, node, path)
         if call is None or target is None or depth >= MOST_NESTING:
@@ -167,7 +164,7 @@ class _Work:
         if inner is None:
             return None
         self.note(inner, target)
-        text = self.prepared(inner, target, _passed(syntax, call, path, arguments), depth + 1)
+        text = self.prepared(inner, target, depth + 1, defaulted=False)
         name = "f" + hashlib.sha256(f"{target}\0{text}".encode()).hexdigest()[:24]
         self.files[name] = text
         self.preparation.origins[name] = target
@@ -198,55 +195,6 @@ def imported_file(syntax: Syntax, node: Node, path: Path) -> Path | None:
         return None
     target = (path.parent / syntax.text(node)).resolve()
     return target / "default.nix" if target.is_dir() else target
-
-
-def _passed(syntax: Syntax, call: Node, path: Path, arguments: Arguments) -> Arguments:
-    """The arguments of a call as closed text; None if they are not certain."""
-    outer = call.parent
-    if outer is None or outer.type != "apply_expression" or part(outer, "argument") == call:
-        return None
-    try:
-        return _set(syntax, part(outer, "argument"), path, arguments)
-    except Open:
-        return None
-
-
-def _set(syntax: Syntax, node: Node, path: Path, arguments: Arguments) -> dict[str, str]:
-    """The attributes of a set as closed text: a literal, what the file was given, or `a // b` of these."""
-    match node.type:
-        case "parenthesized_expression":
-            return _set(syntax, node.named_children[-1], path, arguments)
-        case "binary_expression" if syntax.text(part(node, "operator")) == "//":
-            left, right = part(node, "left"), part(node, "right")
-            return _set(syntax, left, path, arguments) | _set(syntax, right, path, arguments)
-        case "variable_expression":
-            meaning = lookup(syntax, node, syntax.text(node))
-            if meaning.kind == "argument" and meaning.home == syntax.root and arguments is not None:
-                return dict(arguments)
-        case "attrset_expression":
-            return dict(_attributes(syntax, node, path, arguments))
-    raise Open(syntax.text(node))
-
-
-def _attributes(syntax: Syntax, node: Node, path: Path, arguments: Arguments) -> Iterator[tuple[str, str]]:
-    for statement in statements(node):
-        if statement.type == "inherit":
-            for name in (syntax.text(attr) for attr in part(statement, "attrs").named_children):
-                yield name, _inherited(syntax, statement, name, path, arguments)
-        elif statement.type == "binding" and part(statement, "attrpath").named_child_count == 1:
-            value = close(syntax, part(statement, "expression"), path, arguments)
-            yield syntax.text(part(statement, "attrpath")), value.text
-        else:
-            raise Open(syntax.text(statement))
-
-
-def _inherited(syntax: Syntax, node: Node, name: str, path: Path, arguments: Arguments) -> str:
-    meaning = lookup(syntax, node, name)
-    if meaning.kind == "formal" and meaning.home == syntax.root and arguments and name in arguments:
-        return arguments[name]
-    if meaning.expression is None or (meaning.kind == "formal" and arguments is None):
-        raise Open(name)
-    return close(syntax, meaning.expression, path, arguments).text
 
 
 def _all_defaulted(syntax: Syntax) -> bool:

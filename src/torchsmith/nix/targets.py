@@ -41,7 +41,7 @@ class _Lists:
         self.letters = [re.sub(r"\d.*", "", other.example) for other in others]  # gfx of gfx942
 
     def archs(self, text: str) -> Iterator[str]:
-        """`9.0;10.0+PTX`, `90-real` or `gfx90a:xnack-` as names write them; a shell's variable is none."""
+        """`9.0;10.0+PTX`, `90-real` or `gfx90a:xnack-` as names write them; not a shell's variable."""
         for word in re.split(r"[;,\s]+", text):
             capability = CAPABILITY.fullmatch(word)
             if capability and int(capability[1] + capability[2]) <= NEWEST_SM:

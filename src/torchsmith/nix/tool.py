@@ -18,6 +18,7 @@ from torchsmith.core.process import Finished, find, run
 from torchsmith.nix.errors import shorten
 
 STATE = Path("/nix/var/nix")
+STORE_VARIABLES = ("NIX_REMOTE", "NIX_STORE_DIR", "NIX_STATE_DIR")
 CONFIG_RENAMED = (2, 20)  # `nix show-config` became `nix config show`
 USUAL_FEATURES = frozenset(("benchmark", "big-parallel", "nixos-test"))
 OLDEST_VERSION = (2, 4)  # the first with --log-format and the experimental `nix` commands
@@ -39,6 +40,12 @@ class Nix:
     @property
     def current_system(self) -> str:
         return f"{os.uname().machine}-{os.uname().sysname.lower()}"
+
+    @property
+    def store_settings(self) -> dict[str, str]:
+        """What says which store it works with."""
+        environment = self.environment()
+        return {"store": self.store} | {name: environment.get(name, "") for name in STORE_VARIABLES}
 
     def store_file(self, path: str) -> Path:
         """Where a path of the store is on this machine's disk."""

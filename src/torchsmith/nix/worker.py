@@ -257,7 +257,8 @@ class _Worker:
         return "memory" if self.running.memory() > limits.memory else None
 
     def _over_limit(self, limit: str) -> Iterator[EvalResult]:
-        """Time is the recipe's own fault; memory only when no other recipe used the process before it."""
+        """A recipe that exceeds the time fails, and one that exceeds the memory if it was the first of its
+        process; otherwise it is evaluated again in a new one."""
         limits = self.session.limits
         if limit == "memory" and self.finished:
             return

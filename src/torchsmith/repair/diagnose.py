@@ -158,7 +158,7 @@ def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | N
         # nvcc runs ptxas, whose words may come before ninja says that the step failed.
         before = (_last_match(_before_step(body, block[0][0]), known) for block in blocks if block)
         reasons += [reason for reason in before if reason is not None and reason.stops]
-    sound = [reason for reason in reasons if reason.error or reason.kind != "unknown"]
+    sound = [reason for reason in reasons if reason.error or reason.kind != "unknown"] or reasons
     sound.sort(key=lambda reason: reason.error is None)
     return next((reason for reason in sound if reason.stops), sound[-1] if sound else None)
 

@@ -11,14 +11,14 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, evaluate, reachable
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, EvaluationOptions, evaluate, reachable
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
 from torchsmith.nix.store import StoreOptions, realise_command, valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.repair.hash_sites import HashSite, best, hash_sites, searchable_text, source_of
-from torchsmith.repair.unseen import hash_of, unseen_downloads
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.journal import writing
@@ -56,7 +56,7 @@ class HashFixes:
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
     unchecked: list[str] = field(default_factory=list)  # recipes that do not evaluate
     unfetched: list[str] = field(default_factory=list)  # downloads that failed
-    unseen: list[str] = field(default_factory=list)  # sources whose hash no known place states
+    unseen: list[str] = field(default_factory=list)  # sources with a placeholder that no file states
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
     recovered: str = ""  # what a stopped run had left
 
@@ -112,10 +112,6 @@ class HashFixer:
         }
         graphs = [graph_of(self.nix, results), graph_of(self.nix, self._twins(recipes, results))]
         stated = [stated_downloads(graph, sites) for graph in graphs]
-        placed_paths = {drv.path for drv in stated[0]}
-        unseen = unseen_downloads(
-            graphs[0], placed_paths, recipes, self.nix, self.trees, self.workspace.addresses
-        )
         downloads = fetchable(*stated)
         events, failed = self._realise(downloads)
         mismatches = read_mismatches("\n".join(event.text for event in events))
@@ -128,7 +124,11 @@ class HashFixer:
         fixes.unfetched += [
             f"{_named(drv, graphs)} could not be fetched: {_why(events, drv)}" for drv in missing
         ]
-        fixes.unseen = [f"{_named(drv, graphs)}: no place that is known states its hash" for drv in unseen]
+        fixes.unseen = [
+            f"{_named(drv, graphs)}: its hash is a placeholder, and no file states it"
+            for drv in graphs[0].derivations.values()
+            if drv.fixed and drv not in stated[0] and is_placeholder(_hash(drv))
+        ]
         fixes.proved |= {source_of(drv): _hash(drv) for drv in left if drv not in missing}
         # Nix reports mismatches in any order.
         return sorted(merged(placed), key=lambda correction: correction.where)
@@ -152,13 +152,13 @@ class HashFixer:
     ) -> list[Correction]:
         """Tarballs that Nix fetches while it evaluates; and recipes that fail for another reason."""
         placed: list[Correction] = []
+        failed: list[tuple[Cause, str]] = []
         for result in results:
             if result.cause is None:
                 continue
             mismatches = read_mismatches(result.cause.message)
             if not mismatches:
-                failed = fixes.unfetched if result.cause.code == "fetch" else fixes.unchecked
-                failed.append(f"{result.name}: {result.cause.message}")
+                failed.append((result.cause, result.name))
             for mismatch in mismatches:
                 matching = best(sites[result.name], mismatch.specified, mismatch.url)
                 placed += [
@@ -168,6 +168,11 @@ class HashFixer:
                     fixes.unplaced.append(
                         f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
+        for cause, names in grouped(failed).items():
+            if cause.code == "fetch":
+                fixes.unfetched.append(f"{some_of(names)}: {cause.message}; {TREE_HINT}")
+            else:
+                fixes.unchecked.append(f"{some_of(names)}: {cause.message}")
         return placed
 
     def _realise(self, downloads: Sequence[Derivation]) -> tuple[list[LogLine | Failure], set[str]]:
@@ -239,7 +244,7 @@ class HashFixer:
 
 
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:
-    """Batches in which no two want the same path: placeholders do, and Nix makes them wait for each other."""
+    """Batches in which no two have the same path, as placeholders do: Nix would build these one by one."""
     batches: list[dict[str, Derivation]] = []
     for download in downloads:
         free = next((batch for batch in batches if output_of(download) not in batch), None)
@@ -270,11 +275,12 @@ def fetchable(downloads: Sequence[Derivation], twins: Sequence[Derivation]) -> l
 
 
 def _hash(derivation: Derivation) -> str:
-    return to_sri(hash_of(derivation))
+    """The hash that a download states."""
+    return to_sri(next(output.hash for output in derivation.outputs.values() if output.hash))
 
 
 def _named(download: Derivation, graphs: Sequence[Graph]) -> str:
-    """A download by what people know it by: its source, and the recipes that want it."""
+    """A download by its source and the recipes that need it."""
     recipes = list(dict.fromkeys(name for graph in graphs for name in graph.users.get(download.path, ())))
     return f"{some_of(recipes)}: {source_of(download)}" if recipes else source_of(download)
 

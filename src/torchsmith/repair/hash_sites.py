@@ -1,4 +1,4 @@
-"""Where a hash is stated: a place in a recipe of a person, or what a generated recipe was made from."""
+"""Where a hash is stated: in a hand-written recipe, or in what a generated recipe is made from."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module a verb: its options, one call, and how the answer is printed."""
+"""One module for each verb: its request, its function, and how the report is printed."""

@@ -82,8 +82,8 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     [bold]--adopt[/bold] names others. It asks before it deletes files; without a terminal it needs
     [bold]--yes[/bold]. With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean;
     an interrupted run resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold]
-    nothing is written. The exit code is 1 when a file that torchsmith does not manage should change, or with
-    [bold]--check[/bold] when any file should.
+    nothing is written. The exit code is 1 when a file that torchsmith does not manage should change or is
+    kept with errors, or with [bold]--check[/bold] when any file should change.
     """
     from torchsmith.cli.reporter import Terminal
 
@@ -95,15 +95,17 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
         end_of_plan(report, request, check=view.check)
         return
     suggest_adoption(report, request, *["--commit"] * request.commit)
-    exit_if(report.skipped)
-    if warned := sum(bool(change.warnings) for change in report.changes):
-        why = f"{counted(warned, 'recipe')} kept with warnings"
-        next_step("audit", str(request.workspace or "."), why=why)
+    warned = sum(bool(change.warnings) for change in report.changes)
+    kept = f"{counted(len(report.broken), 'recipe')} kept with errors" if report.broken else ""
+    kept = kept or (f"{counted(warned, 'recipe')} kept with warnings" if warned else "")
+    if kept and not report.skipped:
+        next_step("audit", str(request.workspace or "."), why=kept)
+    exit_if(report.skipped or report.broken)
     next_build(workspace=request.workspace)
 
 
 def _not_agreed(report: ChangeReport) -> bool:
-    """Raise Incomplete: nobody can be asked."""
+    """Raise Incomplete: there is no terminal to ask on."""
     deleted = [change.path for change in report.pending if change.kind == "delete"]
     raise Incomplete(
         f"{counted(len(deleted), 'file')} would be deleted, such as {deleted[0]}: nothing was written",

@@ -174,7 +174,8 @@ def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
         print_plan(plan)
     if plan.problem is not None:
         raise plan.problem
-    next_step("build", *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    if plan.recipes:
+        next_step("build", *request.recipes, workspace=request.workspace, nixpkgs=request.nixpkgs)
     exit_if(plan.exit)
 
 
@@ -212,9 +213,11 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
         line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
     to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
+    failed = f", {len(plan.broken)} do not evaluate" if plan.broken else ""
+    recipes = counted(len(plan.recipes) + len(plan.broken), "recipe")
     line(
-        f"{counted(len(plan.recipes), 'recipe')}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache{to_fetch}"
+        f"{recipes}: {to_build} to build, {len(plan.present)} in the store, "
+        f"{len(plan.fetched)} in a binary cache{to_fetch}{failed}"
     )
     print_failed(plan.broken)
     if plan.jobs:
@@ -228,15 +231,13 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
 
 
 def _print_sums(plan: BuildPlan, line: Printer) -> None:
-    if plan.builds_below:
-        below = counted(plan.builds_below, "dependency", "dependencies")
-        public = f"the public cache of nixpkgs can have {plan.builds_below - plan.own_builds}"
-        line(f"{below}: {plan.own_builds} are built for this workspace, {public}")
     costs = list(plan.expected.values())
     if cached := sum(cost.cached_seconds for cost in costs):
         line(f"a compile cache saves {duration(cached)} of that, if all builders share one")
     if guessed := sum(bool(cost.guesses) for cost in costs):
-        line(f"estimates of {counted(guessed, 'job')} are guesses; finished builds replace them", "dim")
+        line(
+            f"figures marked ~ of {counted(guessed, 'job')} are guesses; finished builds replace them", "dim"
+        )
     scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
     known = [cost.seconds for cost in costs if cost.basis != "not estimated"]
     without = f" without the {len(costs) - len(known)} not estimated" if len(known) < len(costs) else ""
@@ -280,5 +281,6 @@ def _print_results(results: Mapping[str, Path], request: BuildRequest) -> None:
         next_step("verify", first, workspace=request.workspace)
     if open_workspace(request.workspace).settings.org:  # of several, publish finds out which are ready
         next_step("publish", *(results if len(results) == 1 else ()), workspace=request.workspace)
-    elif place.is_symlink():  # in a store of torchsmith's own nothing runs
+    # In a store of torchsmith's own nothing runs, and of the sample nothing computes.
+    elif place.is_symlink() and not takes_sample(request.nixpkgs):
         next_step("test", first, workspace=request.workspace)

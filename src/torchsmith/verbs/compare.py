@@ -19,10 +19,9 @@ from torchsmith.cli.console import Painted, answer, exit_if, table, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith compare sample sample --runs 2"
+EXAMPLE = "torchsmith compare result .venv --runs 2"
 WORDS: dict[RatioOutcome, tuple[str, str]] = {
     "lower": ("less", "green"),
     "higher": ("more", "red"),
@@ -33,7 +32,7 @@ WORDS: dict[RatioOutcome, tuple[str, str]] = {
 }
 FIGURES = ("A", "B", "A/B", "within", "spread")
 PLACES = {"start": "start", "cpu": "CPU", "cuda": "GPU"}
-BUILD = "A build's name, an environment, a result link, a store path, a Python that has torch, or `sample`"
+BUILD = "A build's name, an environment, a result link, a store path, or a Python that has torch"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,7 @@ def compare(request: CompareRequest, reporter: Reporter = SILENT) -> BuildCompar
     opened = open_workspace(request.workspace)
     sides = (("A", request.a, request.env_a), ("B", request.b, request.env_b))
     subjects = [
-        subject(label, build_to_run(or_sample(word, "build"), opened).path, opened.catalog, variables(given))
+        subject(label, build_to_run(word, opened).path, opened.catalog, variables(given))
         for label, word, given in sides
     ]
     shares = busy_shares()

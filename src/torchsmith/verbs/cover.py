@@ -16,7 +16,7 @@ from torchsmith.cli.console import write as say
 from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.problem import MissingRequirement, by_name
+from torchsmith.core.problem import Invalid, MissingRequirement, by_name
 from torchsmith.core.text import counted
 from torchsmith.host.commands import build_commands, detect_environment
 from torchsmith.host.cover import Cover, CoverPlan, Served
@@ -42,13 +42,13 @@ class CoverRequest(Request):
         ),
     ]
     selectors: Selectors = ()
-    best: Annotated[int, Option("The best plan with this many builds.", min=0)] = 0
+    best: Annotated[int, Option("The best plan with this many builds.", min=1)] = 0
     must: Annotated[tuple[str, ...], Option("A build that must be chosen.")] = ()
     package: PackagesOption = ()
     workload: WorkloadOption = "general"
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    curve: Annotated[int, Option("Show best plans up to this size.", min=0)] = 0
+    curve: Annotated[int, Option("Show best plans up to this size.", min=1)] = 0
 
 
 class VariantUse(msgspec.Struct, frozen=True):
@@ -88,10 +88,12 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 def cover(request: CoverRequest) -> CoverReport:
     """Return the fewest variants that serve every machine, or the best `best` of them, with the proof.
     Raises MissingRequirement, before anything is read, if the solver is not installed."""
+    if request.best < 0:
+        raise Invalid("the best plan has at least one build")
     if find_spec("highspy") is None:
         hint = "pip install highspy; or pipx inject torchsmith highspy; or uv tool install --with highspy ."
         raise MissingRequirement("cover needs the solver highspy", hint=hint)
-    opened = open_workspace(request.workspace, request.profile, alone="every")
+    opened = open_workspace(request.workspace, request.profile, default_profile="every")
     catalog, cells = opened.catalog, opened.select(request.selectors).cells
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
@@ -168,7 +170,7 @@ def run(
 
 def _write_plan(path: Path, report: CoverReport, request: CoverRequest, *, replace: bool) -> None:
     """Write a plan as a torchsmith.toml. Raises a Problem if it would be read as anything else."""
-    catalog = open_workspace(request.workspace, request.profile, alone="every").catalog
+    catalog = open_workspace(request.workspace, request.profile, default_profile="every").catalog
     cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.builds.items()]
     about = f"Chosen by torchsmith cover for {request.fleet.name}."
     write_matrix(path, cells, about, read_as, replace=replace)

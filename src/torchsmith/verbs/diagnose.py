@@ -46,6 +46,9 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         raise Empty(f"{place} is empty")
     diagnosis = diagnose_log(redactor()(text), opened.catalog.errors.values())
     if not diagnosis.line_number:
+        if is_name(request.log):
+            hint = "torchsmith runs shows how its build ended"
+            raise Invalid(f"no line of the log of {place} reports an error", hint=hint)
         hint = "give the whole log of the build, up to its last line"
         raise Invalid(f"{place} does not look like a build log: no line reports an error", hint=hint)
     return diagnosis
@@ -65,9 +68,9 @@ def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
 
 
 POLICIES = {
-    "retry": "torchsmith retries it",
-    "retry-fewer-jobs": "torchsmith retries with half as many compilers",
-    "stop": "retrying would not help",
+    "retry": "torchsmith does it once more",
+    "retry-fewer-jobs": "torchsmith does it once more, with half as many compilers",
+    "stop": "would not help",
 }
 SURE = {
     "certain": "",
@@ -82,7 +85,7 @@ def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write)
     sure = f", {SURE[diagnosis.sure]}" if SURE[diagnosis.sure] else ""
     title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
     line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
-    rows = {"cause": diagnosis.cause, "fix": diagnosis.fix, "policy": POLICIES[diagnosis.policy]}
+    rows = {"cause": diagnosis.cause, "fix": diagnosis.fix, "retry": POLICIES[diagnosis.policy]}
     for label, value in rows.items():
         line(paint(f"  {label:7}", "cyan", stream) + value, hang=9)
     if diagnosis.lines:

@@ -20,7 +20,7 @@ from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core import process
 from torchsmith.core.git import git as run_git
-from torchsmith.core.problem import NotFound, Problem
+from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find
 from torchsmith.core.state import abandoned_states, state_folder
 from torchsmith.core.text import counted
@@ -43,9 +43,6 @@ class DoctorRequest(Request):
     builders: Annotated[
         bool, Option("Test each builder of torchsmith.toml or nix.conf instead of this machine.")
     ] = False
-    machines: Annotated[Path | None, Option("With --builders: another list of machines, in Nix' format.")] = (
-        None
-    )
 
 
 class HealthCheck(msgspec.Struct, frozen=True):
@@ -71,15 +68,11 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
 
 def doctor(request: DoctorRequest) -> DoctorReport:
-    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed.
-    Raises NotFound."""
+    """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed."""
     opened = open_workspace(request.workspace)
-    if not request.builders and request.machines is None:
+    if not request.builders:
         return DoctorReport(checks=list(examine(opened)))
-    if request.machines and not request.machines.is_file():
-        raise NotFound(f"no such file: {request.machines}")
-    named = () if request.machines else opened.settings.builder
-    builders = configured(named, f"@{request.machines}" if request.machines else _builders_setting())
+    builders = configured(opened.settings.builder, _builders_setting())
     with ThreadPoolExecutor(8) as pool:
         return DoctorReport(builders=list(pool.map(lambda one: check_builder(one, opened.catalog), builders)))
 

@@ -18,7 +18,7 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import EvalResult, exit_of, failures_of
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of
 from torchsmith.nix.graph import LongBuild, graph_of
 from torchsmith.nix.targets import ForeignTargets, foreign_targets
 from torchsmith.workspace.proved import remember
@@ -130,7 +130,8 @@ def print_failed(failed: Mapping[str, Cause]) -> None:
     """The recipes that do not evaluate, by cause: one that several share is printed once."""
     for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
         recipes = paint(f" ({some_of(names, RECIPES_NAMED)})", "dim", sys.stderr)
-        print_problem(Problem(cause.message + recipes, where=cause.where))
+        hint = TREE_HINT if cause.code == "fetch" else ""
+        print_problem(Problem(cause.message + recipes, where=cause.where, hint=hint))
 
 
 def _print_graph(report: EvaluateReport) -> None:

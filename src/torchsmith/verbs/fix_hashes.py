@@ -53,8 +53,8 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
 
     All mismatches are found in one pass and corrected together: for generated recipes in torchsmith.toml or
     the catalog folder of the workspace, in your own files in place; paths of these need no torchsmith.toml.
-    Only sources are fetched; nothing is compiled. A source whose hash cannot be located, for example because
-    a function computes it, is named. The exit code is 1 when something remains for you to do, 3 when only
+    Only sources are fetched; nothing is compiled. A placeholder that cannot be located, for example because
+    a function passes it on, is named. The exit code is 1 when something remains for you to do, 3 when only
     downloads failed.
     """
     fixes = fix_hashes(request, Terminal())

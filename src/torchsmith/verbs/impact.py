@@ -47,7 +47,8 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit(self) -> Exit:
-        return exit_of([effect.cause for effect in self.effects if effect.kind == "broken" and effect.cause])
+        causes = [(effect.kind, effect.cause) for effect in self.effects if effect.cause]
+        return exit_of([cause for kind, cause in causes if kind == "broken" or cause.code == "fetch"])
 
 
 def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
@@ -73,8 +74,9 @@ def _hours(name: str, catalog: Catalog) -> float:
 def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     """Show which recipes change when torchsmith.toml or the catalog changes.
 
-    The recipes as they would be generated now are evaluated beside those of a git revision: a recipe whose
-    derivation is the same need not be built again. The exit code is 1 when a recipe no longer evaluates.
+    The recipes as [bold]apply[/bold] would leave them are evaluated beside those of a git revision: a recipe
+    whose derivation is the same need not be built again. The exit code is 1 when a recipe no longer
+    evaluates, 3 when what one needs could not be downloaded.
     """
     report = impact(request, Terminal())
     answer(report, _print_effects, as_json=json)

@@ -11,12 +11,12 @@ import msgspec
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, next_step, warn, write, write_stderr
+from torchsmith.cli.console import answer, command, next_step, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Conflict, Problem
+from torchsmith.core.problem import Conflict, Incomplete, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit.line import is_buildable, matrix_of_line
 from torchsmith.matrix import Cell
@@ -46,7 +46,8 @@ class InitRequest(Request):
     folders: Annotated[
         tuple[Path, ...],
         Argument(
-            "The folder of the workspace; by default this one. With --from: more repositories.",
+            "The folder of the workspace; by default this one. With --from: more repositories, and the folder"
+            " that holds them if this one does not.",
             metavar="[FOLDER]",
         ),
     ] = ()
@@ -137,7 +138,15 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
             drivers=_drivers(cells, opened.catalog),
             newer=newer_lines(newest, opened.catalog) if newest else {},
         )
-    derived = derive_workspace([*request.existing, *request.folders], request.line)
+    places = [*request.existing, *request.folders]
+    derived = derive_workspace(places, request.line)
+    home = derived.file.parent
+    known = [Path.cwd(), *(place.resolve() for place in places)]
+    if not any(home.resolve().is_relative_to(place) for place in known):
+        raise Incomplete(
+            f"the workspace would be {home}, the folder that holds the repositories",
+            hint=f"name it too: {command('init', '--from', *map(str, places), str(home))}",
+        )
     write_derived(replace(derived, text=derived.text + addresses), force=request.force)
     return InitReport(
         file=derived.file,

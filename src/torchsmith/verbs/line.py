@@ -12,7 +12,7 @@ import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, exit_if, next_step, table, write, write_stderr
-from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation, read_trees
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
     JsonOption,
@@ -29,7 +29,6 @@ from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
-from torchsmith.edit.impact import Effect, summary
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.newest import Newest, ask_newest
 from torchsmith.edit.proposal import EditReport, FactMove, Proposal, require_own, write_proposal
@@ -93,7 +92,7 @@ def _next(row: LineRow, here: Environment) -> str:
 
 
 def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
-    return Channel(opened, name, reporter.note, reporter.progress)
+    return Channel(opened, name, reporter.note, reporter.status)
 
 
 def show(*, request: LinesRequest, json: JsonOption = False) -> None:
@@ -242,7 +241,7 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
         return
     if not request.matrix:
         write(
-            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml asks for it, with prefix = true'
+            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml adds its builds, with prefix = true'
             " if another line has the same build; then:"
         )
     tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
@@ -264,7 +263,6 @@ class LineUpdateRequest(Request):
     sha256: TarballHashOption = ""
     torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
     pair: PairOption = ()
-    evaluate: Annotated[bool, Option("--eval", "Evaluate before and after with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     writing: WriteOptions = field(default_factory=WriteOptions)
 
@@ -280,26 +278,18 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
     move = _channel(opened, request.channel, reporter).for_update(move, tree)
-    evaluate = None
-    if request.evaluate:
-        _, evaluate = evaluation(NixOptions(request.nixpkgs), workspace=opened, reporter=reporter)
     changed: list[FactMove] = []
-    effects: list[Effect] = []
 
     def propose() -> Proposal:
         proposal = pins.propose(workspace, move, adopt=writing.adopt)
         changed[:] = pins.moves(request.line, opened.catalog, proposal.after.catalog)
         _announce(request.line, changed, len(proposal.recipes), reporter)
-        if evaluate:
-            effects[:] = pins.evaluated(proposal, evaluate)
-            reporter.note(f"by evaluation: {summary(effects)}")
         return proposal if writing.dry_run else require_own(proposal)
 
     proposal = written(propose, workspace, "line update", writing, reporter)
     return msgspec.structs.replace(
         proposal.report(request.line, written=not writing.dry_run),
         blocked=[change for change in proposal.blocked if change.recipe],
-        effects=effects if evaluate else None,
         moves=changed,
         derivations=len(proposal.recipes),
     )
@@ -314,8 +304,8 @@ def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     All of a line's recipes are updated, or none; [bold]line list --online[/bold] says what is newest. The
     nixpkgs is downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays. The update is
     written into the catalog of the workspace, with the companion releases and hashes that are known; unknown
-    hashes stay empty and are listed, for [bold]fix-hashes[/bold]. [bold]--eval[/bold] shows which derivations
-    change. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit code is 1 when a
+    hashes stay empty and are listed, for [bold]fix-hashes[/bold]; [bold]impact[/bold] shows which derivations
+    changed. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit code is 1 when a
     recipe of the line is not managed by torchsmith: nothing is written then.
     """
     report = update_line(request, Terminal())
@@ -361,7 +351,7 @@ def remove(*, request: LineRemoveRequest, json: JsonOption = False) -> None:
 
 
 def print_edit(report: EditReport) -> None:
-    """Files of facts, recipes, unknown hashes, and what evaluation says."""
+    """Files of facts, recipes, and unknown hashes."""
     for file in report.files:
         done, would = ("deleted", "would delete") if file.kind == "delete" else ("wrote", "would write")
         write(f"{done if report.written else would} {file.path}")
@@ -374,10 +364,6 @@ def print_edit(report: EditReport) -> None:
     _print_blocked(report)
     if report.to_learn:
         write(f"unknown hashes: {', '.join(report.to_learn)}")
-    if report.effects is not None:
-        for effect in report.effects:
-            if effect.kind in ("broken", "still broken"):
-                write(f"  {effect.kind}  {effect.name}: {effect.after}")
     if not recipes and not report.files:
         write_stderr("nothing to write: already up to date")
     counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)

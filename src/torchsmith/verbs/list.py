@@ -34,7 +34,7 @@ class ListRequest(Request):
 
     def opened(self) -> Workspace:
         """Return the workspace whose cells are listed; without one, all that can be built, as for pick."""
-        return open_workspace(self.workspace, self.profile, alone="every")
+        return open_workspace(self.workspace, self.profile, default_profile="every")
 
 
 class CellRow(msgspec.Struct, frozen=True, kw_only=True):

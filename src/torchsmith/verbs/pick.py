@@ -17,22 +17,14 @@ from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_torch
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_from
 from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
 from torchsmith.core.text import shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
-from torchsmith.host.answer import (
-    UNKNOWN_GPUS,
-    BuildRow,
-    CandidateRow,
-    PickReport,
-    machine_line,
-    missing_builds,
-    notes_on,
-)
+from torchsmith.host.answer import BuildRow, CandidateRow, PickReport, machine_line, missing_builds, notes_on
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
@@ -63,7 +55,11 @@ class PickRequest(Request):
     package: PackagesOption = ()
     python: Annotated[str, Option("The Python, such as 3.12; by default the active environment's.")] = ""
     torch: Annotated[
-        str, Option("The torch release, such as 2.12; by default the newest.", complete=complete_torch)
+        str,
+        Option(
+            "The torch release, such as 2.12; by default the newest.",
+            complete=complete_from("wheel_releases"),
+        ),
     ] = ""
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
@@ -73,7 +69,7 @@ class PickRequest(Request):
 
     def opened(self) -> Workspace:
         """Return the workspace whose variants are candidates; without one, all that can be built."""
-        return open_workspace(self.workspace, self.profile, alone="every")
+        return open_workspace(self.workspace, self.profile, default_profile="every")
 
     def with_words(self, catalog: Catalog) -> Self:
         """Return the request with products (also without quotes) and releases (torch:2.12) as options, and
@@ -140,8 +136,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
-    required = bool(request.python or facts.python)
-    wheels = _wheels(answer.host, wish, catalog, required=required)
+    wheels = _wheels(answer.host, wish, catalog, required=bool(request.python or facts.python))
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
@@ -356,8 +351,8 @@ def run(
             warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
         else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            unknown = [] if report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu else [UNKNOWN_GPUS]
-            for text in (*unknown, *wheel.about):
+            unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
+            for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
             if wheel.other:
                 warn(f"note: {other_wheel(wheel.other)}")

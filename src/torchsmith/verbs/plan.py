@@ -41,7 +41,7 @@ STYLES = {
     "keep": "dim",
 }
 COUNTED = {"create": "create", "rewrite": "change", "replace": "change", "delete": "delete", "keep": "keep"}
-BY_PATH: tuple[ReasonCode, ...] = ("not-text", "not-wanted")  # all does not take these over
+BY_PATH: tuple[ReasonCode, ...] = ("not-text", "not-wanted")  # --adopt all does not take these over
 DETAILED: tuple[ReasonCode, ...] = ("text", "old-name", "same-package", "stand-in", "redundant")
 DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "kept"}
 
@@ -120,6 +120,11 @@ class ChangeReport(msgspec.Struct, frozen=True):
     def skipped(self) -> list[Change]:
         """The changes that need --adopt."""
         return [change for change in self.changes if change.skipped]
+
+    @property
+    def broken(self) -> list[Change]:
+        """The recipes that are kept although the audit finds errors in them."""
+        return [change for change in self.changes if change.kind == "keep" and change.rules]
 
 
 def plan(request: PlanRequest | None = None) -> ChangeReport:
@@ -240,6 +245,8 @@ def _label(change: Change) -> str:
 def _why(change: Change) -> str:
     if not change.skipped:
         return change.why
+    if change.code == "not-text":
+        return f"{change.why}: replace it yourself"
     return f"would {change.kind} (needs --adopt): {change.why}"
 
 

@@ -30,8 +30,8 @@ from torchsmith.workspace.journal import finish_stopped
 EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith publish -w b sm120 -o myorg --dry-run"
 # NVIDIA's CUDA EULA, section 1.1 and Attachment A; cuDNN's and others of its libraries have their own.
 CUDA_TERMS = (
-    "CUDA's EULA lets you hand on the runtime and math libraries that its Attachment A names, as part of an"
-    " application and under its terms; not the compiler, the driver or the toolkit as such"
+    "CUDA's EULA lets you redistribute the runtime and math libraries that its Attachment A names, as part of"
+    " an application and under its terms; not the compiler, the driver or the toolkit as such"
 )
 STYLES = {"published": "green", "published before": "dim", "failed": "bold red", "not verified": "yellow"}
 

@@ -164,7 +164,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     """Configure a build, compile a sample of its objects, and predict the whole from them.
 
     The derivation is the recipe's own with another build phase: same environment, flags and patches; nothing
-    is linked, installed or checked. The compiled objects, with the flags that they record, are held against
+    is linked, installed or checked. The compiled objects, with the flags that they record, are compared with
     the name, and the time of the whole build is estimated for [bold]build --dry-run[/bold]. The exit code is
     1 when something fails or does not match the name, 3 when only downloads failed.
     """

@@ -51,7 +51,7 @@ class RunsReport(msgspec.Struct, frozen=True, kw_only=True):
 
     FORMAT: ClassVar = 2
     run: RunRow | None  # null with --history, and before the first run
-    state: Literal["", "running", "done", "failed", "stopped", "killed"] = ""  # of the run
+    state: Literal["running", "done", "failed", "stopped", "killed"] | None = None  # of the run
     jobs: Sequence[JobRow]
     missing: Sequence[str] = ()  # results of the run that are no longer in the store
 
@@ -108,7 +108,7 @@ def run(*, request: RunsRequest, json: JsonOption = False) -> None:
 
 def _print_run(report: RunsReport, workspace: Path | None) -> None:
     last, jobs, missing = report.run, report.jobs, report.missing
-    if last is None:
+    if last is None or report.state is None:
         write("nothing has been built in this workspace yet")
         next_build(workspace=workspace)
         return
@@ -123,7 +123,8 @@ def _print_run(report: RunsReport, workspace: Path | None) -> None:
             else:
                 write(f"        {job.outputs[0]}", "dim")
     counts = Counter(job.state for job in jobs)
-    write(", ".join(f"{count} {state}" for state, count in counts.items()))
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    write(states or "no jobs: everything was in the store or in a binary cache")
     if report.state not in ("done", "running"):
         next_step("build", *last.selection, workspace=workspace, why="builds what remains")
     elif missing:

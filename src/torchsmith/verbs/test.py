@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,9 @@ from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.cli.samples import or_sample
 from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith test sample"
+EXAMPLE = "torchsmith test .venv"
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
@@ -28,7 +26,7 @@ class TestRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A build's name, a result link, a store path, a site-packages folder, or the word sample.",
+            "A build's name, an environment, a result link, a store path or a site-packages folder.",
             metavar="PATH",
         ),
     ]
@@ -47,13 +45,10 @@ def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noq
     from torchsmith.artifact.verdict import promised
 
     opened = open_workspace(request.workspace)
-    word = or_sample(request.path, "build")
-    # The sample runs with any Python.
-    python = request.python or (Path(sys.executable) if word != request.path else None)
-    found = build_to_run(word, opened)
+    found = build_to_run(request.path, opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
-    interpreter = interpreter_for(path, opened.catalog, python)
+    interpreter = interpreter_for(path, opened.catalog, request.python)
     with reporter.status(f"running {request.path}"):
         return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)
 

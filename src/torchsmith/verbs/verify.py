@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,17 +14,18 @@ import msgspec
 from torchsmith.artifact import report as artifact
 from torchsmith.artifact.check import Check, megabytes
 from torchsmith.artifact.gpu import AnyGpu, GpuVerdict, Service, of_maker, target_name
-from torchsmith.artifact.report import Comparison, Report
+from torchsmith.artifact.report import Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
+from torchsmith.cli.nix_options import takes_sample
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Conflict, Invalid, Problem
+from torchsmith.core.problem import Invalid, Problem
 from torchsmith.core.text import counted, grouped, shell_word
 from torchsmith.nix.tool import in_own_store, stored
 from torchsmith.publishing.verified import verdict_of
@@ -49,8 +51,8 @@ class VerifyRequest(Request):
     path: Annotated[
         Path,
         Argument(
-            "A build's name (REPO/NAME if two repositories have it), a result link, a store path, a wheel,"
-            " a site-packages folder, one .so, or the word sample.",
+            "A build's name (REPO/NAME if two repositories have it) or a selector of one build, a result"
+            " link, a store path, a wheel, a site-packages folder, one .so, or the word sample.",
             metavar="PATH",
         ),
     ]
@@ -64,7 +66,6 @@ class VerifyRequest(Request):
     ] = ()
     no_cpu: Annotated[bool, Option("Skip the CPU code (faster).")] = False
     workspace: WorkspaceOption = None
-    against: Annotated[Path | None, Option("Another artifact, to show what this one saves.")] = None
 
 
 class GpuAnswer(msgspec.Struct, frozen=True):
@@ -77,12 +78,10 @@ class GpuAnswer(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """What a build contains, checked against its name, and compared with another build; with `--gpu`, whether
-    it runs on these GPUs."""
+    """What a build contains, checked against its name; with `--gpu`, whether it runs on these GPUs."""
 
     FORMAT: ClassVar[int] = 3
     report: Report
-    comparison: Comparison | None = None
     gpus: Sequence[GpuAnswer] = ()
 
 
@@ -91,18 +90,15 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
 
     The verdict on the last build of a recipe is recorded for `publish` and the page.
     """
-    if request.gpu and request.against:
-        raise Conflict("--gpu and --against exclude each other", hint="give one of them")
     opened = open_workspace(request.workspace)
     # A name of a build has dashes and may hold one of a GPU.
     if request.variant and "-" not in request.variant and gpu_by_name(request.variant, opened.catalog):
         hint = f"--gpu {shell_word(request.variant)} answers whether it runs there"
         raise Invalid(f"{request.variant} is a GPU, not the name of a build", hint=hint)
-    found = find_build(or_sample(request.path, "build"), opened)
+    found = find_build(or_sample(request.path, "torch.whl"), opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
-    against = find_build(or_sample(request.against, "build"), opened).path if request.against else None
-    catalog, other = opened.catalog, None
+    catalog = opened.catalog
     asked = _asked(request.gpu, catalog) if request.gpu else []
     cpu = not request.no_cpu and (promise is not None or not asked)
     name = opened.line_of(promise) if promise is not None and opened.root is not None else None
@@ -117,8 +113,6 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             line=line,
             gpus=[gpu.arch for gpu in asked],
         )
-        if against is not None:
-            other = artifact.verify(against, None, catalog, progress, cpu=cpu)
     complete = found.name and not (request.variant or request.no_cpu or asked)
     if complete and opened.root is not None:
         try:
@@ -126,7 +120,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
         except Problem as problem:
             reporter.note(f"the verdict was not recorded: {problem.message}")
     answers = [_answer(gpu, service, report) for gpu, service in zip(asked, report.services, strict=False)]
-    return VerifyReport(report, artifact.compare(report, other) if other else None, answers)
+    return VerifyReport(report, answers)
 
 
 class AskedGpu(NamedTuple):
@@ -197,7 +191,8 @@ def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
     report = verified.report
     answer(verified, _print_gpus if verified.gpus else _print_verified, as_json=json)
     folder = Path(report.path)
-    if report.ok and not verified.gpus and folder.is_dir() and not in_own_store(folder):
+    sample = takes_sample(os.environ.get("TORCHSMITH_NIXPKGS", "").split())  # of it nothing computes
+    if report.ok and not verified.gpus and folder.is_dir() and not (sample or in_own_store(folder)):
         alone = "pytorch" not in report.versions and not (folder / "nix-support").is_dir()
         why = "run it on this machine" + (", with a torch beside it" if alone else "")
         next_step("test", str(request.path), workspace=request.workspace, why=why)
@@ -226,8 +221,6 @@ def _print_verified(verified: VerifyReport) -> None:
         table(("library", "GPU code"), rows, broken=("GPU code",))
     print_checks(report.checks)
     write(*_verdict(report))
-    if verified.comparison:
-        _print_comparison(verified.comparison)
 
 
 def _rows(report: Report) -> list[tuple[str, str]]:
@@ -315,23 +308,3 @@ def _verdict(report: Report) -> tuple[str, str]:
     if report.variant:
         return f"it is what {report.variant} promises", "bold green"
     return "no fault found; --variant NAME checks it against a name", "green"
-
-
-def _print_comparison(comparison: Comparison) -> None:
-    """Print what one artifact saves compared with another."""
-    write(f"against {comparison.other}", "bold")
-    rows = []
-    for row in comparison.sizes:
-        sign = "-" if row.this > row.other else ""
-        saved = f"{sign}{megabytes(abs(row.other - row.this))}"
-        rows.append([row.part, megabytes(row.this), megabytes(row.other), saved])
-    table(("part", "this", "other", "saved"), rows, right=("this", "other", "saved"))
-    facts = {
-        "GPU code only here": comparison.targets_gained,
-        "GPU code only there": comparison.targets_dropped,
-        "GPUs served only here": comparison.gpus_gained,
-        "GPUs served only there": comparison.gpus_dropped,
-    }
-    columns([(label, ", ".join(names)) for label, names in facts.items() if names], ("cyan",))
-    for difference in comparison.differences:
-        write(difference)

@@ -8,7 +8,6 @@ question for `torchsmith pick`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,14 +15,13 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Compatible, Ranking, check_cell, driver_steps, order, possible
+from torchsmith.host.rank import Ranking, driver_steps, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.host.wheels import wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
-EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
 IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
 WITHOUT_ONE = (
@@ -120,17 +118,16 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     unknown one. Commands are those in the workspace, or make one first.
     """
     everything = list(cells)
-    own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
+    own = stack_of((), everything, catalog).cells(everything)
     offered = offer(own, catalog)
     texts: Interner[str] = Interner()
     unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]] = Interner()
-    by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
+    workloads = [*catalog.workloads.values()]
 
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
-        fits = _fits(host, able, catalog)
         wheels = tuple((texts(about), texts(pip)) for about, pip in wheel_lines(host, catalog))
-        for key in by_use:
-            name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
+        for workload in workloads:
+            name, lines = answer_lines(host, rank(host, able, catalog, workload, able=True))
             yield unique((name, tuple(map(texts, lines)), wheels))
 
     def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
@@ -143,7 +140,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         rows = []
         for host in hosts.all:
             # What does not run on a less known machine does not run on a better known one.
-            able = [fit.cell for fit in _fits(host, possible(host, own, catalog), catalog)]
+            able = [fit.cell for fit in rank(host, own, catalog, workloads[0], able=True).fits]
             drivers = (None, *product.drivers)
             rows.append([list(by_workload(replace(host, driver=driver), able)) for driver in drivers])
         return cpus, rows
@@ -163,7 +160,6 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "answers": unique.all,
         "words": texts.all,
         "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if own else [],
-        "example": EXAMPLE_CPU,
     }
 
 
@@ -177,29 +173,8 @@ def _maker(cpu: Cpu) -> str:
     return "Apple" if cpu.mac else MAKERS.get(vendor, "Arm")
 
 
-def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:
-    """The cells that may run on a machine, as far as it is known."""
-    return [fit for cell in cells if isinstance(fit := check_cell(host, cell, catalog), Compatible)]
-
-
-def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:
-    """Of cells that differ in their Python alone the newest, which `pick` prefers on every machine."""
-    by_age = sorted(cells, key=lambda cell: (cell.variant.python.major, cell.variant.python.minor))
-    kinds = {(cell.variant.changed(python=by_age[0].variant.python), cell.warnings): cell for cell in by_age}
-    return list(kinds.values())
-
-
 def wheel_lines(host: Capability, catalog: Catalog) -> list[tuple[str, str]]:
     """Return what to know of the wheels for a machine, and how to install them."""
-    needs = {
-        name for one in catalog.wheel_releases.values() for names in one.needs.values() for name in names
-    }
-    features = None if host.features is None else host.features & needs
-    return _wheel_lines(replace(host, features=features, kind=""), catalog)
-
-
-@lru_cache(4096)
-def _wheel_lines(host: Capability, catalog: Catalog) -> list[tuple[str, str]]:
     return [("; ".join([wheel.title, *wheel.about]), wheel.pip) for wheel in wheels_for(host, catalog)]
 
 

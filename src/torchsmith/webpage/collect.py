@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -232,12 +231,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines do not count.
     files = dict.fromkeys(finding.where.file for finding in report.findings)
-    folder_of = cache(os.path.realpath)
-    places = {
-        file: os.path.realpath(file) if os.path.islink(file) else folder_of(os.path.dirname(file))
-        for file in files
-    }
-    relative = {file: below(root, file) for file, place in places.items() if Path(place).is_relative_to(top)}
+    relative = {file: below(root, file) for file in files if Path(file).resolve().is_relative_to(top)}
     groups = grouped(
         ((finding.severity, finding.rule, finding.message, finding.hint), finding)
         for finding in sorted(report.findings, key=lambda finding: (finding.severity.rank, finding.rule))

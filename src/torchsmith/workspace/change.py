@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from torchsmith.core.problem import NotFound
 from torchsmith.core.text import printable
@@ -15,8 +15,8 @@ from torchsmith.recipe.header import Owner
 
 ChangeKind = Literal["keep", "create", "rewrite", "replace", "delete"]
 KINDS: tuple[ChangeKind, ...] = ("keep", "create", "rewrite", "replace", "delete")
-Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else"]
-PHASES: tuple[Phase, ...] = ("clean up", "GPU on x86", "GPU on ARM", "CPU only", "everything else")
+Phase = Literal["clean up", "GPU on x86", "GPU on ARM", "macOS", "CPU only", "everything else"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 ReasonCode = Literal[
     "",
     "missing",

@@ -129,7 +129,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Checkout:
-    """Repositories, and the workspace that rules them, if one does."""
+    """Repositories, and the catalog of the workspace that they belong to."""
 
     repositories: tuple[Repository, ...]
     catalog: Catalog
@@ -257,7 +257,7 @@ def workspace_folder(named: Path | None) -> Path:
 
 
 def workspace_of(paths: Sequence[Path], named: Path | None) -> Workspace | None:
-    """The workspace that rules paths: the one named, or the nearest torchsmith.toml above the first."""
+    """The workspace that paths belong to: the one named, or the nearest torchsmith.toml above the first."""
     if named is not None:
         return open_workspace(named)
     start = paths[0].resolve()
@@ -376,12 +376,19 @@ def libraries(recipes: Sequence[RecipeFile]) -> set[Path]:
     """Those of the files below a .flox/pkgs that are no builds by their names, and that others import."""
     unnamed = {os.path.normpath(recipe.path): recipe.path for recipe in recipes if recipe.variant is None}
     imports = (
-        os.path.normpath(recipe.path.parent / path)
+        imported
         for recipe in (recipes if unnamed else ())
-        for line in (recipe.text or "").splitlines()
-        for path in IMPORTED.findall(line.partition("#")[0])
+        for imported in imported_by(os.fspath(recipe.path), recipe.text or "")
     )
     return {unnamed[path] for path in imports if path in unnamed}
+
+
+def imported_by(path: str, text: str) -> Iterator[str]:
+    """The files that the text of a Nix file names, whether they exist or not; a folder is its default.nix."""
+    for line in text.splitlines():
+        for named in IMPORTED.findall(line.partition("#")[0]):
+            imported = os.path.normpath(os.path.join(os.path.dirname(path), named))
+            yield imported if imported.endswith(".nix") else f"{imported}/default.nix"
 
 
 def root_of(path: Path) -> Path:

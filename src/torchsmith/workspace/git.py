@@ -23,7 +23,7 @@ PACKED = (
     ("core.compression", "0"),
     ("core.fsync", "-pack,-pack-metadata"),
 )
-# Whatever line ends this machine likes in its files.
+# The line endings of the commit, whatever this machine's settings are.
 AS_COMMITTED = (("core.autocrlf", "false"), ("core.eol", "lf"))
 
 
@@ -85,7 +85,7 @@ def _is_locked(repo: Path) -> bool:
 
 
 def is_repo(folder: Path) -> bool:
-    """Whether a folder is itself the top of a repository; what a full disk left half made is none."""
+    """Whether a folder is the top of a repository; one that a full disk left incomplete does not count."""
     place = folder / ".git"
     return place.is_file() or all((place / part).exists() for part in ("HEAD", "objects", "refs"))
 

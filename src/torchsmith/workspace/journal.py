@@ -239,7 +239,7 @@ class Writer:
 
 @contextmanager
 def held(root: Path, wait_seconds: float | None = None) -> Iterator[None]:
-    """Hold a workspace, and leave it as it is; a verb without --wait gives no `wait_seconds`. Raises
+    """Hold the lock of a workspace; a verb without --wait gives no `wait_seconds`. Raises
     CannotWrite if it may not be written."""
     folder = root / IN_WORKSPACE
     try:
@@ -269,7 +269,7 @@ def stopped_halfway(root: Path) -> bool:
 
 
 def finish_stopped(root: Path, verb: str) -> str:
-    """See to what a stopped run left, before recipes are built or published; and return what was done."""
+    """Finish or undo what a stopped run left. Returns what was done."""
     if not stopped_halfway(root):
         return ""
     with writing(root, verb) as writer:
@@ -324,7 +324,7 @@ def _digest_of(text: str | None) -> str:
 
 
 def _digest(path: Path) -> str:
-    """By which an edit is noticed, whatever clocks say; empty for what is not a file."""
+    """The hash of a file, by which an edit is noticed; empty for what is not a file."""
     try:
         return hashlib.sha256(read_bytes(path, links=False)).hexdigest()
     except OSError as error:

@@ -151,16 +151,16 @@ class SettingsFile(msgspec.Struct, frozen=True):
 
 
 def open_workspace(
-    path: Path | None, profile: str | None = None, *, alone: str = "", recover: bool = False
+    path: Path | str | None, profile: str | None = None, *, default_profile: str = "", recover: bool = False
 ) -> Workspace:
     """The workspace at `path`, else the nearest above the current folder, else the embedded default.
 
-    `alone` is the profile to use if there is no workspace and none is asked for. With `recover`, which
+    `default_profile` is for the embedded default, if no profile is named. With `recover`, which
     only verbs that write may pass, files that a stopped run left half written are finished first.
     """
-    file = _find(path)
+    file = _find(None if path is None else Path(path))
     if file == DEFAULT:
-        profile = profile or alone
+        profile = profile or default_profile
     try:
         return _load(file, profile)
     except Problem as problem:

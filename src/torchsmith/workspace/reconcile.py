@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.files import inside, read_bytes
+from torchsmith.core.files import inside, read_bytes, text_or_none
 from torchsmith.core.problem import CannotRead, CannotWrite
 from torchsmith.core.text import counted
 from torchsmith.matrix import Flavor, Variant, package_name
@@ -22,8 +22,9 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, Phase, ReasonCode
-from torchsmith.workspace.checkout import PKGS, RecipeFile, libraries, package_paths, recipes_in
+from torchsmith.workspace.checkout import PKGS, RecipeFile, imported_by, package_paths, recipes_in
 from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.search import nix_files
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
 
 
@@ -44,7 +45,7 @@ class CheckedRecipe(NamedTuple):
 CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-SHARES = "--adopt PATH rewrites it, and the packages of its build share one torch"
+ADOPT_HINT = "--adopt PATH rewrites it, and the packages of its build share one torch"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -60,7 +61,9 @@ def reconcile(
     """The changes that make a workspace what it should be, in the order of its files. Without `check`, files
     that torchsmith does not manage are skipped unread."""
     reconcilers = [_Reconciler(workspace, repo, adopt, check, prune) for repo in repos]
-    changes = (change for reconciler in reconcilers for change in reconciler.changes())
+    changes = _keep_imported(
+        workspace, repos, [change for reconciler in reconcilers for change in reconciler.changes()]
+    )
     wanted = {cell.name: cell.variant for cell in workspace.matrix.cells}
     return [replace(change, phase=phase_of(change, workspace.catalog, wanted)) for change in changes]
 
@@ -90,11 +93,6 @@ class _Reconciler:
     @cached_property
     def _recipes(self) -> list[RecipeFile]:
         return recipes_in(self.root / self.repo.name, self.workspace)
-
-    @cached_property
-    def libraries(self) -> set[Path]:
-        """Files that are no builds, and that recipes import."""
-        return libraries(self._recipes)
 
     @cached_property
     def extra(self) -> dict[str, RecipeFile]:
@@ -190,7 +188,7 @@ class _Reconciler:
         if checked.errors:
             why, rules = f"broken: {checked.errors}", checked.rules
             return replace(change, why=why, skipped=not taken, rules=rules, code="broken")
-        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {SHARES}"
+        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
 
@@ -219,7 +217,7 @@ class _Reconciler:
         checked = self.check(recipe) if self.check and not ours else CheckedRecipe()
         same = recipe.attr == file.name
         if self.check and same and not checked.errors and not ours and not self.adopt.names(old):
-            why, warnings = f"{checked.valid}, not managed by torchsmith; {SHARES}", checked.warnings
+            why, warnings = f"{checked.valid}, not managed by torchsmith; {ADOPT_HINT}", checked.warnings
             kept = Change("keep", old, why, owner=recipe.owner, recipe=True, warnings=warnings)
             return replace(kept, code="valid")
         variant = recipe.variant
@@ -271,8 +269,6 @@ class _Reconciler:
 
     def _stays(self, change: Change, recipe: RecipeFile) -> Change:
         """A valid recipe that is not in torchsmith.toml, and what to do about it."""
-        if recipe.path in self.libraries:
-            return replace(change, why="imported by recipes", code="imported")
         catalog = self.workspace.catalog
         impossible = why_not_generated(recipe.variant, catalog, recipe.release) if recipe.variant else ""
         if impossible:
@@ -299,6 +295,51 @@ class _Reconciler:
                     yield self._edited(change)
 
 
+def _keep_imported(
+    workspace: Workspace, repos: Sequence[WantedRepo], changes: Sequence[Change]
+) -> Iterator[Change]:
+    """The changes, but a file that one which stays imports stays, too."""
+    going = {
+        change.old or change.path: change
+        for change in changes
+        if change.kind == "delete" or change.old or change.code == "not-wanted-valid"
+    }
+    imports = _imports(workspace, repos, changes) if going else {}
+    waiting = [path for path in imports if path not in going or not going[path].pending]
+    importers: dict[str, str] = {}
+    while waiting:
+        importer = waiting.pop()
+        for path in (imports[importer] & going.keys()) - {importer, *importers}:
+            importers[path] = importer
+            waiting.append(path)
+    for change in changes:
+        path = change.old or change.path
+        if path not in importers:
+            yield change
+            continue
+        if change.old and package_name(change.old) != package_name(change.path):
+            yield replace(
+                change, kind="create", why="it is missing", before=None, owner=None, old="", skipped=False
+            )
+        why = f"imported by {package_name(importers[path])}" + (f"; {change.why}" if change.rules else "")
+        kept = replace(change, kind="keep", path=path, old="", why=why, before=None, after=None)
+        yield replace(kept, skipped=False, code="imported")
+
+
+def _imports(
+    workspace: Workspace, repos: Sequence[WantedRepo], changes: Sequence[Change]
+) -> dict[str, set[str]]:
+    """The Nix files of repositories, as they will be, and what each imports."""
+    home, imports = workspace.home, {}
+    new = {path: text for change in changes for path, text in change.files.items()}
+    for folder in (home / repo.name for repo in repos if (home / repo.name).is_dir()):
+        for file in {*nix_files(folder), *(recipe.path for recipe in recipes_in(folder))}:
+            path = file.relative_to(home).as_posix()
+            text = new.get(path) or text_or_none(file) or ""
+            imports[path] = set(imported_by(path, text))
+    return imports
+
+
 def phase_of(change: Change, catalog: Catalog, wanted: Mapping[str, Variant] = MappingProxyType({})) -> Phase:
     """When a change is written: deletions first, then recipes by what they are for. The names of `wanted`
     need not be read."""
@@ -308,10 +349,13 @@ def phase_of(change: Change, catalog: Catalog, wanted: Mapping[str, Variant] = M
     variant = (wanted.get(name) or Variant.try_parse(name, catalog)) if change.recipe else None
     if variant is None:
         return "everything else"
+    isa = catalog.isas.get(variant.isa)
+    platform = isa.platform if isa else ""
+    if platform.endswith("darwin"):
+        return "macOS"
     if variant.toolkit is None:
         return "CPU only"
-    isa = catalog.isas.get(variant.isa)
-    return "GPU on ARM" if isa is not None and isa.platform.startswith("aarch64") else "GPU on x86"
+    return "GPU on ARM" if platform.startswith("aarch64") else "GPU on x86"
 
 
 def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:

@@ -43,7 +43,6 @@ from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_work
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
 
-OLD_PROFILE = "plan"  # still works, and is no longer offered
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
 SCHEMA_LINE = f"#:schema ./{SCHEMA}\n"  # what editors look for
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
@@ -73,10 +72,11 @@ def start_workspace(
         title = f"# Which PyTorch builds this workspace ships: for {', '.join(gpus)}."
         text = "\n".join([f"{title}\nformat = 1\n", *_blocks(_for_gpus(gpus))])
     else:
-        others = [name for name in known if name not in (profile, OLD_PROFILE)]
         values: TemplateValues = {
             "profile": profile,
-            "profiles": [{"name": name, "about": known[name].about} for name in others],
+            "profiles": [
+                {"name": name, "about": own.about} for name, own in known.items() if name != profile
+            ],
             "cuda": any(cell.variant.cuda for cell in open_workspace(DEFAULT, profile).matrix.cells),
         }
         text = render(template(FILE), values)

@@ -21,6 +21,7 @@ from torchsmith.workspace.wanted import WantedRepo, wanted_repos
 FOR: dict[Phase, str] = {
     "GPU on x86": " for GPUs on x86",
     "GPU on ARM": " for GPUs on ARM",
+    "macOS": " for macOS",
     "CPU only": " for CPUs",
 }
 DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
@@ -102,7 +103,7 @@ def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change
         known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
         inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
         ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
-        if add := sorted(inner | (ours - known)):
+        if add := sorted(inner | {path for path in ours - known if (folder / path).exists()}):
             yield GitStep(repo=repo.name, add=add)
 
 

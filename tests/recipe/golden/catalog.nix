@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:68fbee9f04461982675baad05c5bc95be4694a45e8f1cbdfb2b7a0e4e49e9068
+# torchsmith: format=1 variant=pytorch-python313-cuda12_8-sm120-avx512 line=flox content=sha256:b8621007c9b736f2fdfbc51acd0e61c439b49ee7bacee469a41765de8cdadac9
 # PyTorch as the Flox catalog has it, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 12.8.
 # Package name: pytorch-python313-cuda12_8-sm120-avx512
 
@@ -58,6 +58,12 @@ torch.overrideAttrs (oldAttrs: {
     # Added by the compiler wrapper to every call, so a unit that the flags did not reach records that too.
     + ''
       export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
+    ''
+    # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+    # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
+    + ''
+      sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
+        -e 's/ microkernels-all//' cmake/Dependencies.cmake
     ''
     # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
     + ''

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:6a712ca7b04950978041b108e5b726a6a1c9c59e580f697fe424fcf83c541209
+# torchsmith: format=1 variant=pytorch-python313-cpu-avx2 line=2.10 content=sha256:31563d7e50482167eb0f07f6388bd45e141935bb54cd7fab32262e63b24c07fd
 # PyTorch 2.10.0, Python 3.13: AVX2 CPUs, no GPU.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -59,6 +59,12 @@ let
         + ''
           export PYTORCH_BUILD_VERSION=${oldAttrs.version}
           echo "${oldAttrs.version}" > version.txt
+        ''
+        # XNNPACK, part of torch before 2.14, also compiles micro-kernels that only its tests and benchmarks link: 3,303 units on
+        # x86, 2,355 on ARM. Their library is switched off. Its name goes too: CMake would stop at an option that gcc 14 gets for it.
+        + ''
+          sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
+            -e 's/ microkernels-all//' cmake/Dependencies.cmake
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.

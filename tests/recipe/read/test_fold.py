@@ -56,6 +56,14 @@ def test_strings_are_replaced_as_nix_does(expression: str, expected: object) -> 
     assert folded(expression) == expected
 
 
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("{ a = 1; }.a or 2", 1), ("{ a = 1; }.b or 2", 2), ("{ a = 1; }.b", "unknown")],
+)
+def test_a_default_is_used_if_an_attribute_is_missing(expression: str, expected: object) -> None:
+    assert folded(expression) == expected
+
+
 @pytest.mark.parametrize(("files", "expected"), [(MAX_IMPORTS, "deep"), (MAX_IMPORTS + 1, "unknown")])
 def test_files_that_import_each_other_are_followed_a_few_deep(
     files: int, expected: str, tmp_path: Path

@@ -117,7 +117,7 @@ def _hold_out(subject: Subject, values: Iterable[Located[Value] | Bound]) -> boo
 
 @rule("TS706", "companion without its own source", unless=("not_companion", "flavored"))
 def companion_source_is_the_pair(subject: Subject, line: Line) -> Iterator[Defect]:
-    """Where the pin has another release, the companion needs its own source, from its own repository."""
+    """If the pin has another release, the companion needs its own source, from its own repository."""
     for override in _own(subject, "overrideAttrs"):
         version, src = override.arguments.get("version"), override.arguments.get("src")
         if version is not None and src is None:

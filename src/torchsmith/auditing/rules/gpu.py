@@ -77,7 +77,7 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         if mention.spelling != "cmake-list" and not DOTTED.fullmatch(value)  # CMake's own takes 120
     ]
     variables = {mention.name for mention, _ in wrong if mention.spelling == "variable"}
-    # A wrong variable is one mistake, wherever it is used; where it is not a target, it is none.
+    # A wrong variable is one mistake, wherever it is used, and none if it is not a target.
     uses = {mention: _words(subject, mention) for mention, _ in wrong if mention.spelling != "variable"}
     used = set[str]().union(*uses.values())
     for mention, value in wrong:
@@ -128,7 +128,7 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
     their x86 builds."""
     for reason in no_machine(gpu, isa, subject.catalog):
-        advice = "torchsmith.toml asks for it: `usable = true` there leaves such builds out"
+        advice = "torchsmith.toml has it: `usable = true` there leaves such builds out"
         hint = advice if subject.requested_line else ""
         card = not gpu.tegra and not gpu.cpus  # a card can be put into any machine
         yield Defect(reason.text, hint=hint, sure=convention(subject) if card else None)

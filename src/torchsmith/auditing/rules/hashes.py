@@ -172,7 +172,7 @@ NEEDED = {
 
 
 @rule("TS908", "incomplete source")
-def source_is_told_whole(subject: Subject) -> Iterator[Defect]:
+def source_is_complete(subject: Subject) -> Iterator[Defect]:
     """A fetcher without its address, or without owner, repository and tag for GitHub, stops the
     evaluation."""
     for source in subject.body.sources:
@@ -214,8 +214,8 @@ def _tag(subject: Subject, source: FetchedSource, line: Line, variant: Variant) 
         right = _right_tag(package, line)
         version = subject.version_given(package.attr)
         stated = package.upstream is not None and rev.value == package.upstream.tag_of(version)
-        told = stated and bool(other_torch(subject, package, version))  # TS701 does
-        if rev.value != right and line.torch and not told:
+        reported = stated and bool(other_torch(subject, package, version))  # by TS701
+        if rev.value != right and line.torch and not reported:
             fix = rewrite(rev.span, right) if "${" not in subject.whole.text_at(rev.span) else None
             yield Defect(f"fetches {rev.value}, the release is {right}", rev.span, fix=fix)
 

@@ -145,10 +145,10 @@ def flags_are_recorded(subject: Subject, isa: Isa, variant: Variant) -> Iterator
     wanted = [option for option in lines if option != HOST_MARK or variant.cuda]
     missing = [option for option in wanted if option not in subject.code]
     if missing:
-        told = "# changes no code: the flags are recorded in the result, where torchsmith verify reads them"
+        note = "# changes no code: the flags are recorded in the result, where torchsmith verify reads them"
         exports = [export for export in subject.body.exports if export.variable in ("CFLAGS", "CXXFLAGS")]
         at = exports[-1].span if exports else None
-        text = [told, *(line for option in missing for line in lines[option])]
+        text = [note, *(line for option in missing for line in lines[option])]
         fix = _added_lines(subject, at.end, text) if at else None
         yield Defect(f"the build does not record its flags: {', '.join(missing)}", at, fix=fix)
 

@@ -143,7 +143,7 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
 
 
 @rule("TS210", "unknown torch release", NOTE, over="repo")
-def release_is_told(repo: Repo) -> Iterator[Defect]:
+def release_is_known(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
     catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
     recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
@@ -154,7 +154,7 @@ def release_is_told(repo: Repo) -> Iterator[Defect]:
     if silent:
         where = f" (nixpkgs {', '.join(pins)})" if pins else ""
         yield Defect(
-            f"cannot tell which torch release {len(silent)} of {len(repo.recipes)} recipes are of{where}:"
+            f"the torch release of {len(silent)} of {len(repo.recipes)} recipes is not known{where}:"
             " rules that depend on it did not run",
             hint="--line 2.9, line in [audit] of torchsmith.toml, or a comment # torchsmith: line 2.9",
         )

@@ -35,8 +35,8 @@ ANYWHERE = ("/nix/store/", "/dev/", "/.")  # what begins so is not a file of one
 @rule("TS006", "path that does not exist", anywhere=True)
 def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
     """A path in a recipe must be a file of its own repository: Flox evaluates a copy of the repository and
-    nothing beside it. An absolute path (`/home/...`) works on one machine only. Where no build looks
-    (`passthru.tests`, `meta`) this is a warning."""
+    nothing beside it. An absolute path (`/home/...`) works on one machine only. In
+    what no build reads (`passthru.tests`, `meta`) this is a warning."""
     if subject.variant is None and not subject.flox:
         return
     for recipe in subject.recipe.files:

@@ -32,8 +32,8 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
     pin = subject.imported_pin
     other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
     if pin and other and _takes_the_pins_torch(subject):
-        told = stated_release(variant, subject.catalog, subject.recipe.text, None)
-        itself = (told or subject.release_by_code) == line.name
+        named = stated_release(variant, subject.catalog, subject.recipe.text, None)
+        itself = (named or subject.release_by_code) == line.name
         what = f"states torch {line.torch}" if itself else f"torch {line.torch} is asked for"
         message = f"{what}, but its source is that of nixpkgs {pin.name}: {pin.torch}"
         yield Defect(message, subject.body.pins[0].span, severity=None if itself else WARNING)
@@ -97,8 +97,8 @@ def values_have_their_type(subject: Subject) -> Iterator[Defect]:
 @rule("TS807", "from-scratch pattern")
 def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Override nixpkgs' torch to build a release. A recipe that builds torch from scratch repeats what
-    nixpkgs already solves, and misses some of it. Nightlies are built this way on purpose, where
-    torchsmith.toml asks for it."""
+    nixpkgs already solves, and misses some of it. Nightlies that torchsmith.toml has are built this way on
+    purpose."""
     if subject.style != "scratch" or (variant.flavor and subject.generated):
         return
     match = re.search(r"\b(buildPythonPackage|mkDerivation)\b", subject.code)

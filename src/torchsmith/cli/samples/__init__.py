@@ -8,7 +8,7 @@ from typing import Literal
 HERE = Path(__file__).parent
 
 
-def or_sample(path: Path, kind: Literal["build", "build.log", "nixpkgs"]) -> Path:
+def or_sample(path: Path, kind: Literal["torch.whl", "build.log", "nixpkgs"]) -> Path:
     """The given path; for the word sample, unless there is such a file, our sample of this kind."""
     return (HERE / kind).resolve() if is_sample(path) else path
 

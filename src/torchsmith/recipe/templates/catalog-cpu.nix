@@ -36,6 +36,7 @@ in
       export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
     ''
     #? include record-flags.nix
+    #? include xnnpack.nix
     # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
     + ''
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then

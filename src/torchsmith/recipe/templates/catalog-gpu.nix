@@ -58,6 +58,7 @@ torch.overrideAttrs (oldAttrs: {
       export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
     ''
     #? include record-flags.nix
+    #? include xnnpack.nix
     # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
     + ''
       export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"

@@ -84,6 +84,7 @@ customPytorch =
         #? end
       ''
       #? end
+      #? include xnnpack.nix
       #? if ccache
       # The folder is outside the build: objects for one GPU are the same whatever the CPU's instruction set.
       + ''

@@ -1,6 +1,7 @@
 """Builds the miniature torch with the recipe's flags, laid out like PyTorch."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -24,9 +25,19 @@ DISPATCHED = {
 
 
 def settings() -> dict[str, str]:
-    """The environment variables that PyTorch's setup.py hands to CMake."""
+    """The environment variables that setup.py hands to CMake, and the options that PyTorch sets itself."""
     names = sorted(name for name in os.environ if name.startswith(("CMAKE_", "USE_", "BUILD_")))
-    return {name: os.environ[name] for name in names}
+    return {name: os.environ[name] for name in names} | xnnpack_options()
+
+
+def xnnpack_options() -> dict[str, str]:
+    """The options of XNNPACK; CMake stops at the name of a library that they leave out."""
+    text = Path("cmake/Dependencies.cmake").read_text()
+    options = dict(re.findall(r"^set\((XNNPACK_\w+) (\w+) CACHE", text, re.MULTILINE))
+    left_out = options.get("XNNPACK_BUILD_ALL_MICROKERNELS") == "OFF"
+    if left_out and "microkernels-all" in text:
+        sys.exit('CMake Error: Cannot specify compile options for target "microkernels-all"')
+    return options
 
 
 # Units of plain code, so that a sample is less than all; objects lie where PyTorch's do.

@@ -1,4 +1,4 @@
-"""A toy in the place of torch, for the word `sample`: it computes a little, in plain Python."""
+"""A toy in the place of torch, for examples that run a build: it computes a little, in plain Python."""
 
 import math
 from operator import mul
