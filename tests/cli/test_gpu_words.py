@@ -20,7 +20,13 @@ PLACES = (
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("RTX4900", "RTX 4090"), ("RTX 9999", "sm89"), ("H10", "H100"), ("Gaudi 3", "--gpu none")],
+    [
+        ("RTX4900", "RTX 4090"),
+        ("rtx 4090 ti", "sm89"),
+        ("RTX 9999", "sm89"),
+        ("H10", "H100"),
+        ("Gaudi 3", "--gpu none"),
+    ],
 )
 def test_every_verb_says_the_same_of_an_unknown_gpu(
     name: str, hint: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -225,6 +225,9 @@ def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: 
         name for name in builtin_catalog().cpus if name.startswith("zen")
     ]
     assert "sm120" in completed("list", "sm1")
+    assert "RTX 4090" in completed("pick", "RTX")
+    assert "2.12.1" in completed("pick", "--torch", "2.1")
+    assert completed("pick", "--package", "torchv") == ["torchvision"]
     assert completed("init", "--cell", "pytorch-python313-cpu-avx2") == ["pytorch-python313-cpu-avx2"]
     assert completed("nonsense", "x") == completed("list", "--workspace", "x") == []
     (tmp_path / "torchsmith.toml").write_text("not toml")

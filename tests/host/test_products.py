@@ -78,6 +78,14 @@ def test_a_product_is_what_it_is(name: str, sm: str) -> None:
         "rtx6000",
         "g6",
         "NVIDIA DGX Display",
+        "rtx 4090 foo",
+        "foo rtx 4090",
+        "RTX 4090 Ti",
+        "rtx4090ti",
+        "rtx 3060 ti super",
+        "GTX 1060 Ti",
+        "GTX 980 foo",
+        "RX 7900 XTX foo",
     ],
 )
 def test_a_name_that_merely_looks_like_a_products_is_none(name: str) -> None:

@@ -89,7 +89,7 @@ MACHINES = {
     "GH200, 550": ("", "GH200", "550.54.14", "2.14.1 12.6"),
     "GB200, 580": ("", "GB200", "580.95.05", "2.15.0 13.0"),
     "DGX Spark, 580": ("", "DGX Spark", "580.95.05", "2.15.0 13.0"),
-    "Jetson Thor": ("", "Jetson Thor", "", "2.15.0 13.2"),
+    "Jetson Thor": ("", "Jetson Thor", "", "2.15.0 13.0"),
     "Jetson AGX Orin": ("", "Jetson AGX Orin", "", "2.8.0 12.6"),
     "Graviton 3 with T4g": ("graviton2", "T4g", "580.95.05", "2.15.0 cpu"),
     "Graviton 2": ("graviton2", "none", "", "2.15.0 cpu"),
@@ -122,7 +122,7 @@ def test_there_are_sixty_machines_and_most_wheels_rest_on_release_notes() -> Non
         for cpu, gpu, driver, _ in MACHINES.values()
     )
     # docs/proved.md has these figures.
-    assert (read[True], read[False]) == (5, 57)
+    assert (read[True], read[False]) == (4, 58)
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -169,6 +169,29 @@ def test_a_gpu_runs_code_of_its_siblings_and_that_is_not_waste() -> None:
     assert wheel.unused == 5  # of six, sm86 is used
     [wheel] = wheels_for(machine("zen4", "RTX 3090", "595.58.03"), CATALOG)
     assert wheel.unused == 5
+
+
+def test_of_gpus_that_no_wheel_serves_together_the_newest_is_served() -> None:
+    for driver, wanted, idle in (
+        ("570", "2.11.0 12.8", "GTX 1080"),
+        ("580", "2.15.0 13.0", "GTX 1080"),
+        ("595.58.03", "2.15.0 13.2", "GTX 1080"),
+        ("550", "2.14.1 12.6", "RTX 5090"),  # which that driver does not know
+    ):
+        [wheel] = wheels_for(machine("zen4", "RTX 5090 + GTX 1080", driver), CATALOG)
+        assert (title(wheel), wheel.idle) == (wanted, (idle,))
+        assert not wheel.uses_no_gpu
+    [wheel] = wheels_for(machine("zen4", "RTX 5090 + GTX 1080 + A100", "580"), CATALOG)
+    assert (title(wheel), wheel.idle) == ("2.15.0 13.0", ("GTX 1080",))
+
+
+@pytest.mark.parametrize("torch", ["2.15", "2.14", "2.12"])
+def test_an_unknown_driver_gets_the_wheel_of_the_oldest_that_runs_it(torch: str) -> None:
+    wish = WheelWish(torch=torch)
+    [unknown] = wheels_for(machine("zen4", "RTX 4090"), CATALOG, wish)
+    needed = "580" if unknown.cuda > "13" else "525.60.13"
+    [known] = wheels_for(machine("zen4", "RTX 4090", needed), CATALOG, wish)
+    assert unknown.pip == known.pip
 
 
 def test_an_old_c_library_gets_no_wheel() -> None:

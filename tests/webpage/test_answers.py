@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from torchsmith.catalog import DriverVersion
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.webpage.answers import MAC, NO_GPU, Offer, answer_lines, answers, offer
+from torchsmith.verbs.page import PageRequest, page
+from torchsmith.webpage.answers import MAC, NO_GPU, Offer, answer_lines, answers, offer, wheel_lines
 from torchsmith.workspace.load import Workspace, open_workspace
 
 opened = cache(open_workspace)
+cached_wheel_lines = cache(wheel_lines)
 SAMPLE = 40  # every so many answers are compared with a whole `pick` too: what else it works out takes long
 
 
@@ -32,13 +35,16 @@ def host_of(machine: tuple[tuple[str, str], ...], profile: str) -> Capability:
     return capability_of(resolve(stated_facts(catalog, "a test", **dict(machine)), catalog))
 
 
-def picked(machine: dict[str, str], workload: str, profile: str) -> tuple[str, list[str]]:
-    """The variant that `pick` chooses, out of all cells, and its reasons."""
+Answer = tuple[str, list[str], list[tuple[str, str]]]
+
+
+def picked(machine: dict[str, str], workload: str, profile: str) -> Answer:
+    """The variant that `pick` chooses, out of all cells, its reasons, and the wheels."""
     catalog = workspace(profile).catalog
     facts = stated_facts(catalog, "a test", **machine)
     answer = pick(facts, workspace(profile).matrix.cells, catalog, catalog.workloads[workload])
     assert len(answer.choice.variants) <= 1
-    return answer_lines(answer.host, answer.ranking)
+    return *answer_lines(answer.host, answer.ranking), wheel_lines(answer.host, catalog)
 
 
 Question = tuple[str, str, str, str]  # product, CPU, driver, use
@@ -54,12 +60,13 @@ def questions(offered: Offer) -> Iterator[tuple[Question, dict[str, str]]]:
                         yield (product.key, cpu, driver, workload), words | {"driver": driver}
 
 
-def looked_up(table: dict[str, Any], key: str, cpu: str, driver: str, workload: str) -> tuple[str, list[str]]:
+def looked_up(table: dict[str, Any], key: str, cpu: str, driver: str, workload: str) -> Answer:
     """What the script shows."""
     place = table["products"][key]["drivers"].index(driver) + 1 if driver else 0
     cpus, rows = table["table"][key]
-    name, lines = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
-    return name, [table["words"][line] for line in lines]
+    name, lines, wheels = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
+    words = table["words"]
+    return name, [words[line] for line in lines], [(words[about], words[pip]) for about, pip in wheels]
 
 
 @pytest.mark.parametrize("profile", ["seed", "rocm", pytest.param("every", marks=pytest.mark.long)])
@@ -67,17 +74,37 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
     cells, catalog = workspace(profile).matrix.cells, workspace(profile).catalog
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
     own = stack_of((), cells, catalog).cells(cells)
-    kept: dict[Any, tuple[str, list[str]]] = {}
+    kept: dict[Any, Answer] = {}
     for question, machine in questions(offer(cells, catalog)):
         host, workload = host_of(tuple(machine.items()), profile), question[-1]
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
-            kept[host, workload] = answer_lines(host, ranking)
+            kept[host, workload] = (*answer_lines(host, ranking), cached_wheel_lines(host, catalog))
             if len(kept) % SAMPLE == 0:
                 assert kept[host, workload] == picked(machine, workload, profile)
         assert looked_up(table, *question) == kept[host, workload], question
     assert len(kept) > 500
-    assert len({name for name, _ in kept.values()}) > 20
+    assert len({name for name, *_ in kept.values()}) > 20
+
+
+def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells, catalog = workspace("every").matrix.cells, workspace("every").catalog
+    assert {cell.name for cell in page(PageRequest()).cells} >= {cell.name for cell in cells}
+    table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
+    assert {"520", "525", "570", "580"} <= {*table["products"]["sm89"]["drivers"]}
+    for gpu, driver, build, wheel in (
+        ("sm89", "570", "pytorch-python313-cuda12_8-sm89-avx512", "2.14.1 --index-url"),
+        ("sm89", "580", "pytorch-python313-cuda13_0-sm89-avx512", "2.15.0 --index-url"),
+        ("sm89", "", "pytorch-python313-cuda12_6-sm89-avx512", "2.14.1 --index-url"),
+        ("sm61", "570", "pytorch28-python313-cuda12_8-sm61-avx512", "2.14.1 --index-url"),
+    ):
+        name, _, [(about, pip)] = looked_up(table, gpu, "zen4", driver, "general")
+        assert name == build
+        assert pip.startswith(f"pip install torch=={wheel}")
+        assert "unverified" in about
 
 
 def test_only_machines_that_exist_are_offered_and_each_gets_its_own_build() -> None:
@@ -105,7 +132,7 @@ def test_what_is_offered_covers_the_catalog() -> None:
     assert listed >= catalog.cpus.keys()
     for product in offered.products:
         if gpu := next((gpu for gpu in catalog.gpus.values() if gpu.name == product.key), None):
-            assert product.drivers[0] == gpu.min_driver
+            assert product.drivers[:1] == (() if gpu.tegra else (DriverVersion(gpu.min_driver.parts[:1]),))
 
 
 def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:
@@ -121,7 +148,7 @@ def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it(
 def test_a_matrix_without_cells_says_that_nothing_runs() -> None:
     catalog = workspace("seed").catalog
     table = answers((), catalog)
-    assert [name for name, _ in table["answers"]] == [""]
+    assert {name for name, *_ in table["answers"]} == {""}
     assert table["commands"] == []
 
 

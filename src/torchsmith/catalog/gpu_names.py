@@ -24,18 +24,24 @@ from torchsmith.core.problem import NotKnown
 KnownGpu = Gpu | RetiredGpu | Gfx
 P = TypeVar("P", bound=KnownGpu)
 N = TypeVar("N", Gpu, RetiredGpu)
-# Long words in the names of GPUs; with any other long word a name is that of something else.
-LONG_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        accelerator active ampere blackwell compute converged corporation design developer devkit drive
-        edition embedded engineering geforce generation grace graphics hopper industrial jetson laptop limited
-        lovelace mobile module nvgpu nvidia pascal passive quadro reference series server spark super
-        superchip tegra tensor tesla titan turing volta workstation xavier
-        """,
-    )
+# Words that may be beside a product's name: form factors, then brands and generations. With any other word,
+# such as a Ti that the catalog does not list, a name is that of another product.
+FORMS = name_words(
+    """
+    gpu graphics card machine device accelerator accelerated tensor core compute desktop laptop mobile
+    notebook with max q maxq design active passive embedded industrial limited edition engineering reference
+    server workstation converged developer devkit kit module sff superchip pcie pci e oam ac dc cnx mega nvl
+    mig lite hash rate sxm sxm2 sxm3 sxm4 sxm5 sxm6 hbm2 hbm2e hbm3 hbm3e series generation inc corporation
+    """
 )
+BESIDE = FORMS + name_words(
+    """
+    nvidia geforce tesla quadro grid gtx rtx nvgpu jetson drive agx dgx hgx amd ati radeon instinct advanced
+    micro devices ada ampere blackwell grace hopper lovelace pascal tegra turing volta
+    """
+)
+# Sizes of memory, profiles of virtual GPUs, and what Jetsons call a mode.
+SIZES = r"(?i)\b(?:[1-7][ -])?(?:\d+ ?g(?:i?b)?|\d+[abcq]|(?<=kit |ano )super)\b"
 MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
 NVIDIA = r"nvidia|geforce|rtx|gtx|quadro|tesla|titan|jetson|[abhlptv]\d{1,3}$"
 NOT_NVIDIA = r"intel|arc|gaudi\d?|habana|tpu|ascend|amd|ati|radeon|instinct|firepro|rx ?\d+\w*|mi\d+\w?"
@@ -72,7 +78,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
         return "this maker's GPU is not in the catalog: torchsmith pick --gpu none picks for the CPU"
     several = parts_within(name, catalog)
-    if several:
+    if len(several) > 1:
         return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
     names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
@@ -110,8 +116,6 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
     """
     if spelled := _spelled(name, catalog.gpus.values()):
         return spelled
-    if not _explained(name):
-        return None
     cut = re.fullmatch(r"(.*?)([A-Za-z0-9]*)\.{2,}", name, re.DOTALL) if name.endswith("..") else None
     if cut is None:
         return _gpu_of_words(name_words(name), catalog)
@@ -124,11 +128,9 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
     return gpu
 
 
-def _explained(name: str) -> bool:
-    """Whether all long words of a name are those of GPUs: a2-highgpu-1g merely has the name of one."""
-    words = set(re.findall(r"[a-z]{5,}", re.sub(r"\.{2,}$", "", name.lower()))) - LONG_WORDS
-    cut = name.endswith("..")
-    return all(cut and any(known.startswith(word) for known in LONG_WORDS) for word in words)
+def _all_beside(rest: str) -> bool:
+    """Whether what remains of a name are words that may be beside a product's."""
+    return {*BESIDE} >= {*name_words(re.sub(SIZES, " ", rest))}
 
 
 @lru_cache(maxsize=4)
@@ -154,7 +156,8 @@ def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
     gpus = {
         gpu.sm: gpu
         for spot, gpu in matches
-        if not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in matches)
+        if _all_beside(" ".join(word for at, word in enumerate(words) if at not in spot))
+        and not any(len(other) > len(spot) and set(spot) <= set(other) for other, _ in matches)
     }
     if not gpus:  # rtx4090, as Slurm and people write it
         gpus = {gpu.sm: gpu for part, gpu in _parts(catalog) if "".join(part) == "".join(words)}
@@ -164,7 +167,7 @@ def _gpu_of_words(words: tuple[str, ...], catalog: Catalog) -> Gpu | None:
 def _spelled(name: str, gpus: Iterable[N]) -> N | None:
     if name.endswith(".."):
         return None
-    plain = "".join(name_words(re.sub(r"(?i)\b\d+ ?GB\b|\b(?:laptop|mobile|desktop)\b|\bGPU\b", " ", name)))
+    plain = "".join(word for word in name_words(re.sub(SIZES, " ", name)) if word not in FORMS)
     forms = {"".join(name_words(name)), plain, MAKERS.sub("", plain)}
     patterns = ((gpu, pattern) for gpu in gpus for pattern in gpu.spelled)
     return next((gpu for gpu, pattern in patterns for form in forms if re.fullmatch(pattern, form)), None)
@@ -195,13 +198,15 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
 
 
 def _longest(name: str, gpus: Iterable[P]) -> P | None:
-    plain = re.sub(r"(?i)\b(GTX|RTX|GT|GeForce|Tesla|Quadro|RX)-", r"\1 ", name.replace("_", " "))
+    first = name.partition("/")[0].replace("_", " ")  # of products that lspci has for a chip
+    plain = re.sub(r"(?i)\b(GTX|RTX|GT|GeForce|Tesla|Quadro|RX)-", r"\1 ", first)
     text = " ".join(re.findall(r"[\w.+-]+", plain))
     matches = [
         (len(match[0]), gpu)
         for gpu in gpus
         for part in gpu.parts
         if (match := product_pattern(part).search(text))
+        and _all_beside(f"{text[: match.start()]} {text[match.end() :]}")
     ]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 

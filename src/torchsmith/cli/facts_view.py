@@ -18,10 +18,10 @@ def print_facts(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    stated = {"system": facts.system, "glibc": facts.glibc, "CPU": facts.cpu_name}
+    stated = {"system": facts.system, "glibc": facts.glibc, "CPU": facts.cpu_name, "Python": facts.python}
     for label, fact in stated.items():
         if fact:
-            yield label, fact.value, fact.source
+            yield label, str(fact.value), fact.source
     if facts.microarchitecture:
         cpu = catalog.cpus.get(facts.microarchitecture.value)
         title = cpu.title if cpu else facts.microarchitecture.value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from torchsmith.cli.options import complete_cpus, complete_gpus, complete_workloads
+from torchsmith.cli.options import complete_from, complete_gpus
 from torchsmith.cli.request import Option, Request
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ class MachineOptions(Request):
             metavar="FILE",
         ),
     ] = ()
-    system: Annotated[str, Option("The system: x86_64 or aarch64.")] = ""
+    system: Annotated[str, Option("The system: x86_64, aarch64 or windows.")] = ""
     cpu: Annotated[
         str,
-        Option("The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.", complete=complete_cpus),
+        Option(
+            "The CPU's microarchitecture: zen4, 'Sapphire Rapids', graviton3.", complete=complete_from("cpus")
+        ),
     ] = ""
     isa: Annotated[str, Option("The widest instruction set that the CPU runs.")] = ""
     features: Annotated[str, Option("The CPU's features, as /proc/cpuinfo spells them.")] = ""
@@ -69,8 +71,11 @@ class MachineOptions(Request):
         return gather(self.from_, stated, catalog)
 
 
-PackagesOption = Annotated[Sequence[str], Option("The package, or several in one build; by default torch.")]
+PackagesOption = Annotated[
+    Sequence[str],
+    Option("The package, or several in one build; by default torch.", complete=complete_from("packages")),
+]
 WorkloadOption = Annotated[
     str,
-    Option("What the machine is for: general, training or inference.", complete=complete_workloads),
+    Option("What the machine is for: general, training or inference.", complete=complete_from("workloads")),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -39,14 +39,14 @@ def complete_profiles() -> list[str]:
 
 
 def complete_selectors() -> list[str]:
-    """Values of every axis, and names of builds."""
+    """Values of every axis, names of builds, and products."""
     from torchsmith.catalog import builtin_catalog
 
     catalog = builtin_catalog()
     axes = [*map(str, catalog.gpus), *catalog.isas, "cpu", *catalog.packages]
     axes += [f"cuda{version.slug}" for version in catalog.cuda]
     axes += [*(name for line in catalog.lines.values() for name in line.backends), *catalog.gfx]
-    return [*dict.fromkeys([*axes, *complete_names()])]
+    return [*dict.fromkeys([*axes, *complete_names(), *complete_gpus()])]
 
 
 def complete_gpus() -> list[str]:
@@ -62,18 +62,15 @@ def complete_names_and_gpus() -> list[str]:
     return complete_names() + complete_gpus()
 
 
-def complete_cpus() -> list[str]:
-    """CPUs by microarchitecture."""
-    from torchsmith.catalog import builtin_catalog
+def complete_from(table: str) -> Callable[[], list[str]]:
+    """Names of the entries of one of the catalog's tables."""
 
-    return [*builtin_catalog().cpus]
+    def names() -> list[str]:
+        from torchsmith.catalog import builtin_catalog
 
+        return [*getattr(builtin_catalog(), table)]
 
-def complete_workloads() -> list[str]:
-    """What a machine may be for."""
-    from torchsmith.catalog import builtin_catalog
-
-    return [*builtin_catalog().workloads]
+    return names
 
 
 def complete_jobs() -> list[str]:

@@ -30,8 +30,8 @@ class AnswerLine:
 def print_pick(report: PickReport, *, everything: bool) -> None:
     """Print the machine, PyTorch's wheels, and the builds with their commands; those of a workspace, and what
     uses a GPU that the wheels leave idle, come before the wheels."""
-    wheels = [*_wheel_lines(report, everything=everything)]
-    builds = [*_build_lines(report, everything=everything)]
+    wheels = [*_wheel_lines(report)]
+    builds = [*_build_lines(report)]
     builds_first = report.in_workspace or any(wheel.idle and not wheel.other for wheel in report.wheels)
     lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if builds_first else wheels + builds)]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
@@ -55,12 +55,12 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
         warn(f"note: {len(notes) - len(few)} more: --explain")
 
 
-def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+def _build_lines(report: PickReport) -> Iterator[AnswerLine]:
     """Yield what the machine gets. First a build that uses the GPU, then one that leaves it idle."""
     if not report.served:
         yield from _missing_lines(report)
     for chosen in report.choice:
-        yield from _chosen_lines(chosen, report, everything=everything)
+        yield from _chosen_lines(chosen, report)
     if len(report.choice) > 1:
         by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
         selecting = "; CUDA_VISIBLE_DEVICES selects one for a program" if by_cuda else ""
@@ -81,7 +81,7 @@ def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine
         yield AnswerLine(text, "yellow", rank=2)
 
 
-def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
     several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
     first, last = chosen == report.choice[0], chosen == report.choice[-1]
     also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
@@ -109,7 +109,9 @@ def _chosen_lines(chosen: BuildRow, report: PickReport, *, everything: bool) -> 
     if report.bundled:
         yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
     each = "" if first else ", each"
-    yield AnswerLine(f"  to build{each}: {chosen.cost}", rank=2)
+    yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
+    if "build" in report.choice[0].commands:
+        yield AnswerLine("  dependencies that are in no cache: torchsmith build --dry-run", rank=4)
     second = bool(chosen.idle and report.create)  # another build would use the GPU
     commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)
@@ -131,7 +133,7 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
         if wanted.assumptions:
             yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
-        yield AnswerLine(f"  to build: {wanted.cost}", rank=3)
+        yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=3)
         if wanted.file:
             then = command("apply", workspace=Path(wanted.file).parent)
             add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
@@ -140,17 +142,13 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield from _commands(wanted.commands, rank=2 if wanted.file else 0)
 
 
-def _wheel_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
+    if report.no_wheel:
+        yield AnswerLine(f"PyTorch has no wheel: {report.no_wheel}", "yellow", rank=1)
     for wheel in report.wheels:
-        kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu
-        texts = [f"provided that {'; '.join(wheel.assumptions)}"] if wheel.assumptions else []
-        alone = len(report.wheels) == 1 and not wheel.idle
-        texts += ["one for all GPUs"] if len(report.choice) > 1 and alone else []
-        about = "; ".join((*wheel.drawbacks, *texts))
-        headline = f"PyTorch's own wheel ({wheel.torch}, {kind or 'CPU'})"
-        yield AnswerLine(f"{headline}: {about}" if about else headline, "bold")
-        if everything and wheel.unproved:
-            yield AnswerLine(f"  {wheel.unproved}", "yellow")
+        alone = len(report.choice) > 1 and len(report.wheels) == 1 and not wheel.idle
+        about = "; ".join([*wheel.about, *(["one for all GPUs"] if alone else [])])
+        yield AnswerLine(f"{wheel.title}: {about}" if about else wheel.title, "bold")
         yield from _commands({"pip": wheel.pip})
         if wheel.other:
             known = bool(report.host.driver and wheel.other.driver)

@@ -16,6 +16,7 @@ from torchsmith.host.pick import Pick, missing_commands, why_idle
 from torchsmith.host.resolve import known_isas, may_be
 from torchsmith.host.wheels import WheelOffer
 
+UNKNOWN_GPUS = "GPUs unknown: this is for the CPU alone (--gpu, or a report of nvidia-smi, names them)"
 FEW = 3  # near misses that are shown
 WSL = "torchsmith pick there, or with --system x86_64"
 
@@ -58,7 +59,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     in_workspace: bool  # it is a torchsmith.toml
     machine: str  # in a line
     gpus_known: bool
-    served: bool  # a build runs here, and every GPU has one that uses it
+    served: bool  # a build runs here (on Windows a wheel), and every GPU has one that uses it
     workload: str
     workload_why: str
     choice: Sequence[BuildRow]
@@ -72,6 +73,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     impossible: Sequence[CandidateRow]  # what would suit and cannot be built
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
+    no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
     newer: str  # a newer torch that runs here and has no build yet; empty: there is none
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # neither Nix nor Flox is installed
@@ -87,8 +89,9 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         for label in dict.fromkeys((*labels, *dict(machine.targets)))
     ]
     isas = known_isas(machine.features, machine.system, catalog)
+    kind = catalog.cpus.get(machine.kind)
     if machine.features is None:
-        cpu = "CPU unknown"
+        cpu = f"CPU {kind.title}" if kind else "CPU unknown"
     elif not isas and (machine.cut or machine.system is None):
         cpu = "CPU known in part"
     else:
@@ -97,7 +100,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     parts = [
         (machine.system or "system unknown").replace("any-darwin", "macOS"),
         cpu,
-        ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else "GPUs unknown"),
+        ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else UNKNOWN_GPUS),
     ]
     if machine.sms:
         parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
@@ -139,8 +142,6 @@ def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
     machine, texts = answer.host, []
     if answer.idle_others:
         texts.append(why_idle(answer.idle_others, machine, catalog))
-    elif machine.sms is None and answer.has_variant and not machine.archs:
-        texts.append("the GPUs are unknown: this is for the CPU only; add a report of nvidia-smi, or --gpu")
     if reported and (commands := missing_commands(machine)):
         texts.append(f"for what the report does not say, add what these print there: {'; '.join(commands)}")
     return texts

@@ -54,3 +54,4 @@ def why_none(torch: str, python: str, catalog: Catalog, here: Environment) -> It
             command = here.add_line(line.name)
         yield f"there is no build of torch {line.torch} yet: it lacks {'; '.join(state.lacks)}"
         yield f"this finds it: {command}"
+        yield "every build of this torch shares what it finds; then run this again, with -w and the folder"

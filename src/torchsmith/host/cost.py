@@ -14,7 +14,7 @@ from torchsmith.matrix.estimate import estimate_of
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """The cost of building variants one after the other."""
+    """The cost of building variants one after the other, without what they depend on."""
 
     hours: float = 0.0
     cores: int = 0  # that the hours are for
@@ -32,7 +32,7 @@ class Cost(msgspec.Struct, frozen=True):
         whose = "its" if self.stated else "this machine's"
         return (
             f"about {self.hours:.1f} h on {whose} {counted(self.cores, 'core')}, {self.memory_gb:.0f} GB of"
-            f" memory, {self.build_gb:.0f} GB of disk ({self.store_gb:.1f} GB kept){missing}"
+            f" memory, {self.build_gb:.0f} GB of disk{missing}"
         )
 
 

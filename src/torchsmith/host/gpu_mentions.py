@@ -81,6 +81,8 @@ def _known(line: str, tokens: list[re.Match[str]], catalog: Catalog) -> FoundNam
         name = line[begin:end]
         product = product_of_name(name.replace("(", " ").replace(")", " "), catalog)
         if product is not None:
+            if any(token[0].lower() in ("ti", "super") for token in tokens[length:]):
+                break  # another product, which the catalog does not know
             return FoundName(begin, end, name + (")" if "(" in name else ""), product)
     end = tokens[-1].end()
     return FoundName(begin, end, line[begin:end], None) if re.search(r"\d{3}", line[begin:end]) else None

@@ -239,9 +239,11 @@ def _by_system(
 def missing_commands(host: Capability) -> tuple[str, ...]:
     """What to run on a machine to know what decides and is not known of it."""
     asked = {
-        "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": host.sms is None
-        or bool(host.unknown_gpus)
-        or (bool(host.sms) and host.driver is None),
+        "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": (
+            (host.sms is None and not (host.system or "").endswith("-darwin"))
+            or bool(host.unknown_gpus)
+            or (bool(host.sms) and host.driver is None)
+        ),
         "lscpu": host.system is None or (host.features is None and host.system.endswith("-linux")),
         "cat /etc/os-release": host.system is None,
     }

@@ -68,6 +68,11 @@ class Capability(msgspec.Struct, frozen=True):
         return f"native code for {arch}" if name == str(arch) else f"native code for your {name} ({arch})"
 
 
+def is_windows(system: Fact[str] | None) -> bool:
+    """Whether a system is Windows itself, not its WSL."""
+    return system is not None and system.value.endswith("-windows")
+
+
 def capability_of(facts: HostFacts) -> Capability:
     """What of a machine's resolved facts decides."""
     gpus = facts.gpus.value if facts.gpus else ()
@@ -84,7 +89,7 @@ def capability_of(facts: HostFacts) -> Capability:
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
-        windows=facts.windows is not None and facts.driver is not None,
+        windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
         spoken=tuple(_spoken(facts)),
     )
 
@@ -96,6 +101,10 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
     names += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus and facts.non_nvidia_gpus.prose else ()
     if names:
         yield "gpu-spoken", f"its GPU is the {' and the '.join(dict.fromkeys(names))} of the text"
+    for gpu in facts.gpus.value if facts.gpus else ():
+        if gpu.name and gpu.sm and gpu.sm.prose:
+            text = f"its {gpu.label} is {gpu.sm.value}, as {gpu.sm.source} says and the catalog does not"
+            yield "gpu-spoken", text
     if facts.driver and facts.driver.prose:
         yield "driver", f"its driver is {facts.driver.value}, which a sentence names"
     if facts.instance and facts.instance.prose and not names:
@@ -290,6 +299,7 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
         if named is not None and named.sm != gpu.sm.value:
             listed = f"{CATALOG} lists it as {named.name}: the former is used"
             notes.append(Note(gpu.sm.source, f"says {gpu.sm.value} for {gpu.label}, {listed}"))
+            return replace(gpu, sm=Fact(gpu.sm.value, gpu.sm.source, True))
         return gpu
     chip = product_of_chip(gpu.chip.value, catalog) if gpu.chip else None
     if product is None and chip is not None and gpu.chip is not None:

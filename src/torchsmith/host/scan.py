@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog import Catalog, PythonVersion, builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import OR
@@ -74,7 +74,7 @@ class _Scan:
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
         jetson = self._jetson("tegra" in flags)
-        driver = self._driver()
+        driver, python = self._driver(), self.first.get("python")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
         facts = HostFacts(
             system=self._system(bool(jetson)),
@@ -82,6 +82,7 @@ class _Scan:
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
             glibc=fact_of(self.first.get("glibc"), self.source),
+            python=Fact(PythonVersion.parse(python), self.source) if python else None,
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
             instance=self._instance(),
@@ -166,8 +167,6 @@ class _Scan:
         kind = next(kind for kind, found in groups if found is not None and kind != "value")
         begin = self.text.rfind("\n", 0, match.start()) + 1
         if not value or words("nothing").fullmatch(value):
-            if value and kind in ("gpu", "driver"):
-                self._note(f"has no {match[kind].lower()}")
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])
@@ -181,7 +180,7 @@ class _Scan:
         elif kind == "cpu":
             if words("cpu").search(value) or words("cpu_maker").search(value):
                 self.first.setdefault("cpu", value)
-        elif number := re.search(r"\d+\.\d+", value):
+        elif number := re.search(r"\b\d\.\d{1,2}\b", value):
             self.first.setdefault(kind, number[0])
 
     def _driver_field(self, value: str) -> None:
@@ -272,7 +271,7 @@ class _Scan:
             machines = matching("machines", [self.text])
             foreign = [machine for machine in machines if machine not in SERVED]
             machines = foreign[:1] if foreign and "x86_64" not in machines else machines
-            prose = prose or bool(machines)
+            prose = prose or (bool(machines) and kernels != ["windows"])  # Windows is taken for x86_64
         system = _system_of(kernels, machines)
         if system is None and len(kernels) + len(machines) > 1:
             self._note(f"names {' and '.join([*kernels, *machines])}: the system is unknown")

@@ -19,7 +19,7 @@ from torchsmith.catalog.gpu_names import (
     unknown_gpu,
 )
 from torchsmith.catalog.names import find_cpu_by_name, typo_of
-from torchsmith.core.problem import Invalid, NotKnown, by_name
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
@@ -91,8 +91,7 @@ def gather(
         known = detect(ThisMachine(), limit)
     facts = resolve(_replace_facts(known, stated), catalog)
     if stated.driver is not None and not (facts.gpus and facts.gpus.value):
-        gpu = GpuFacts(name=Fact(f"the GPU that driver {stated.driver.value} drives", stated.driver.source))
-        facts = replace(facts, gpus=Fact((gpu,), stated.driver.source))
+        raise Conflict("a driver is given, and no NVIDIA GPU", hint="add its GPU, as in --gpu 'RTX 4090'")
     return facts
 
 
@@ -130,9 +129,11 @@ _LABELS = {
 
 def _system(word: str) -> str:
     machine, dash, _ = word.lower().partition("-")
+    if machine == "windows":
+        return "x86_64-windows"
     system = word.lower() if dash else system_of_machine(machine)
     if not dash and system not in KINDS:
-        hint = "x86_64 or aarch64; aarch64-darwin for a Mac; Windows runs x86_64 builds in WSL2"
+        hint = "x86_64 or aarch64; aarch64-darwin for a Mac; windows for a wheel alone"
         raise NotKnown(f"unknown system {word!r}", hint=hint)
     return system
 

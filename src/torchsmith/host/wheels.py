@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.facts import CudaToolkit, Wheel
+from torchsmith.catalog.facts import CudaToolkit, Wheel, WheelIndex
 from torchsmith.catalog.gpu_names import gfx_of_name
 from torchsmith.catalog.ranges import is_release, version_key
 from torchsmith.catalog.runs import (
@@ -23,6 +24,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
+from torchsmith.matrix.select import Selector, cuda_words
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
@@ -35,6 +37,7 @@ class WheelWish(msgspec.Struct, frozen=True):
     torch: str = ""  # a release, or the beginning of one: 2.12
     glibc: str = ""  # the machine's own
     packages: tuple[str, ...] = ()  # to install beside torch
+    selector: Selector = Selector(())  # of which the words about CUDA count
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -63,6 +66,31 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     unused: int  # GPU architectures that it has code for and the machine does not use
     unproved: str
 
+    @property
+    def title(self) -> str:
+        """What it is, and whether its code was read."""
+        kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
+        return f"PyTorch's own wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
+
+    @property
+    def about(self) -> list[str]:
+        """What it lacks, and what must be true for it."""
+        conditions = [f"provided that {'; '.join(self.assumptions)}"] if self.assumptions else []
+        return [*self.drawbacks, *conditions]
+
+    @property
+    def uses_no_gpu(self) -> bool:
+        """Whether it is for the CPU alone, and the machine has a GPU."""
+        return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)
+
+    def for_another_python(self, python: PythonVersion, catalog: Catalog) -> WheelOffer:
+        """Return the same with the condition that the Python is not this one, for which there is no wheel."""
+        if any(text.startswith("the Python is ") for text in self.assumptions):
+            return self
+        oldest, *_, newest = catalog.wheel_releases[self.torch].pythons
+        text = f"the Python is {oldest} to {newest}, not {python}"
+        return msgspec.structs.replace(self, assumptions=(*self.assumptions, text))
+
 
 class _Offer(msgspec.Struct, frozen=True):
     wheel: Wheel
@@ -70,11 +98,12 @@ class _Offer(msgspec.Struct, frozen=True):
     drawbacks: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     unused: int = 0
+    sms: tuple[Sm, ...] = ()  # NVIDIA's GPUs that it uses
 
     def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
-        index, torch, versions = self.wheel.index, self.wheel.torch, _versions(self.wheel, catalog)
+        index, torch = self.wheel.index, self.wheel.torch
         install = _install(self.wheel, wish, catalog)
-        drawbacks = [f"no {name} for it is known" for name in wish.packages if name not in versions]
+        drawbacks = []
         known = [name for name, release in catalog.wheel_releases.items() if wish.python in release.pythons]
         if wish.python and torch == max(known, key=version_key) != max(
             catalog.wheel_releases, key=version_key
@@ -105,7 +134,7 @@ def _versions(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
 def _install(wheel: Wheel, wish: WheelWish, catalog: Catalog) -> str:
     """The arguments of pip: the wheel, and the packages beside it."""
     torch, versions = f"torch=={wheel.torch}", _versions(wheel, catalog)
-    pairs = [f" {name}=={versions[name]}" for name in wish.packages if name in versions]
+    pairs = [f" {name}=={versions[name]}" for name in wish.packages]
     return wheel.install.replace(torch, f"{torch}{''.join(pairs)}", 1)
 
 
@@ -122,26 +151,46 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
         _Offer(wheel, (*assumed, *conditions))
         for wheel in catalog.published_wheels.values()
         if wheel.index.system == (likely or host.system)
-        and (conditions := _conditions(wheel, host, wish)) is not None
+        and (conditions := _conditions(wheel, host, wish, catalog)) is not None
     ]
-    nvidia = [offer for offer in (_on_nvidia(one, host, catalog) for one in candidates) if offer]
-    found = [min(nvidia, key=lambda offer: _nvidia_key(offer, host, catalog))] if nvidia else []
+    found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
     found += [offer for offer in other_makers if offer][:1]
     wheels = [one.wheel for one in candidates]
     if found:
-        others = [_with_newer_driver(one.wheel, wheels, host, wish, catalog) for one in found]
+        others = [_with_newer_driver(one, wheels, host, wish, catalog) for one in found]
     else:
         found = [_on_cpu(one, wheels, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
         others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
-def _conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str] | None:
+def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
+    """What of a wish keeps all wheels from a machine; empty if it is not one thing alone."""
+    own = [wheel for wheel in catalog.published_wheels.values() if wheel.index.system == host.system]
+    least = min((wheel.release.glibc for wheel in own), key=version_key, default="")
+    whys = {
+        "glibc": f"it has glibc {wish.glibc}, and wheels need {least}",
+        "python": f"none is for Python {wish.python}",
+        "torch": f"none is of torch {wish.torch}",
+        "packages": f"no release of {' and '.join(wish.packages)} is known that belongs to one",
+        "selector": "none is for the CUDA release of the selector",
+    }
+    for field, why in whys.items():
+        if wheels_for(host, catalog, msgspec.structs.replace(wish, **{field: getattr(WheelWish(), field)})):
+            return why
+    return ""
+
+
+def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> list[str] | None:
     """What must be true of the machine besides its GPUs; None if the wheel does not run on it."""
     if wish.python is not None and wish.python not in wheel.pythons:
         return None
     if wish.torch and not is_release(wheel.torch, wish.torch):
+        return None
+    if not wish.selector.keeps("cuda", _words(wheel.index)):
+        return None
+    if not _versions(wheel, catalog).keys() >= {*wish.packages}:
         return None
     linux = wheel.index.system.endswith("-linux")
     if linux and wish.glibc and version_key(wish.glibc) < version_key(wheel.release.glibc):
@@ -152,6 +201,27 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str] | 
     pythons = () if wish.python else wheel.index.pythons
     python = [f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []
     return [*python, f"the CPU has {', '.join(sorted(missing))}"] if missing else python
+
+
+def _words(index: WheelIndex) -> tuple[str, ...]:
+    """What selectors may call the CUDA release of an index, or what else its wheels are for."""
+    if index.cuda:
+        return "gpu", *cuda_words(index.cuda)
+    other = "rocm" if index.rocm else index.gpu.lower()
+    return ("gpu", other, f"{other}{index.rocm}") if other else ("cpu",)
+
+
+def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catalog) -> Iterator[_Offer]:
+    """Yield the best wheel that uses all NVIDIA GPUs, else most of them, and rather the newest."""
+    sms = (host.sms or ())[::-1]
+    for some in (some for count in range(len(sms), 0, -1) for some in combinations(sms, count)):
+        own = msgspec.structs.replace(host, sms=some)
+        if offers := [offer for one in candidates if (offer := _on_nvidia(one, own, catalog))]:
+            best = min(offers, key=lambda offer: _nvidia_key(offer, own, catalog))
+            idle = tuple(host.called(sm) for sm in sms if sm not in some)
+            lost = [f"leaves {', '.join(idle)} idle: no wheel uses all of these GPUs"] if idle else []
+            yield msgspec.structs.replace(best, idle=idle, drawbacks=(*lost, *best.drawbacks))
+            return
 
 
 def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
@@ -175,7 +245,8 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
     conditions = [text for _, text in host.spoken]
     conditions += [text] if host.driver is None or driver_reaches(host.driver, needed) is None else []
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
-    return _Offer(wheel, (*offer.conditions, *conditions), tuple(drawbacks), unused=unused)
+    conditions = [*offer.conditions, *conditions]
+    return _Offer(wheel, tuple(conditions), tuple(drawbacks), unused=unused, sms=host.sms or ())
 
 
 def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
@@ -207,14 +278,14 @@ def _drivers_needed(
 
 
 def _with_newer_driver(
-    offered: Wheel, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
+    offered: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> OtherWheel | None:
     """The newest release that needs a newer driver than the machine is known to have, if it is newer than
     what is offered."""
     needed = [
         (driver, wheel)
-        for driver, wheel in _drivers_needed(wheels, host, catalog)
-        if version_key(wheel.torch) > version_key(offered.torch)
+        for driver, wheel in _drivers_needed(wheels, msgspec.structs.replace(host, sms=offered.sms), catalog)
+        if version_key(wheel.torch) > version_key(offered.wheel.torch)
         and (host.driver is None or driver_reaches(host.driver, driver) is False)
     ]
     newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)
@@ -243,8 +314,7 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
     assert cuda is not None
     toolkit, newest = catalog.cuda[cuda], [-number for number in version_key(offer.wheel.torch)]
     if host.driver is None:
-        proved = not offer.wheel.unproved
-        return len(offer.conditions), toolkit.min_driver.parts, newest, not proved, cuda
+        return len(offer.conditions), toolkit.min_driver.parts, newest, cuda
     verdict = driver_runs(toolkit, host.driver, windows=host.windows)
     native = isinstance(verdict, Runs) and verdict.how == "native"
     sign = -1 if native else 1
@@ -335,7 +405,7 @@ def _on_cpu(
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
         why = why if any(wheel.idle for wheel in others) else f"no wheel uses it for Python {wish.python}"
-    return _Offer(offer.wheel, offer.conditions, (f"{', '.join(idle)} stays idle: {why}",), idle)
+    return _Offer(offer.wheel, offer.conditions, (f"leaves {', '.join(idle)} idle: {why}",), idle)
 
 
 def _idle(host: Capability) -> Iterator[str]:

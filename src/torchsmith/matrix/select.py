@@ -4,14 +4,14 @@ axes must all hold, and `!` before a word leaves out what it matches."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import get_args
 
 import msgspec
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.axes import Platform
+from torchsmith.catalog.axes import CudaVersion, Platform
 from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import (
     begins_like_gpu,
@@ -22,7 +22,6 @@ from torchsmith.catalog.gpu_names import (
 )
 from torchsmith.catalog.names import hardware_hint
 from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
-from torchsmith.core.text import grouped
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
@@ -56,13 +55,14 @@ class Selector(msgspec.Struct, frozen=True):
     ) -> bool:
         """Whether a variant is picked; `names` are others it goes by, and all that there is without one."""
         spellings = _spellings(variant, line, catalog, names)
-        held = [
-            (term, any(fnmatchcase(text, term.pattern) for text in spellings.get(term.axis, ())))
-            for term in self.terms
-        ]
-        if any(holds for term, holds in held if term.negated):
-            return False
-        return all(map(any, grouped((term.axis, holds) for term, holds in held if not term.negated).values()))
+        return all(self.keeps(axis, spellings.get(axis, ())) for axis in {term.axis for term in self.terms})
+
+    def keeps(self, axis: str, spellings: Collection[str]) -> bool:
+        """Whether the words about an axis allow what goes by these."""
+        own = [term for term in self.terms if term.axis == axis]
+        found = {term for term in own if any(fnmatchcase(text, term.pattern) for text in spellings)}
+        wanted = {term for term in own if not term.negated}
+        return not any(term.negated for term in found) and (not wanted or not wanted.isdisjoint(found))
 
 
 def _spellings(
@@ -75,10 +75,10 @@ def _spellings(
     name, release = variant.backend, str(toolkit or "")
     releases: tuple[str, ...] = ("cpu",)
     if toolkit:
-        word = catalog.backends[name].word(release)
-        releases = ("gpu", release, word, release.replace(".", "_"))
+        other = (release, catalog.backends[name].word(release), release.replace(".", "_"))
+        releases = ("gpu", *(cuda_words(variant.cuda) if variant.cuda else other))
     return {
-        "package": (variant.package.name, variant.stem),
+        "package": (variant.package.name, variant.package.attr, variant.stem),
         "python": (str(variant.python), variant.python.slug),
         "cuda": releases if isinstance(variant.target, Cuda | CpuOnly) else (*releases, name),
         "sm": (str(sm), sm.capability) if sm else (variant.arch,) if variant.arch else (),
@@ -88,6 +88,11 @@ def _spellings(
         "torch": _releases(catalog.lines[line].torch) if line in catalog.lines else (),
         "name": (variant.name, variant.cell, *_parts_of_name(variant), *names),
     }
+
+
+def cuda_words(cuda: CudaVersion) -> tuple[str, ...]:
+    """What a CUDA release goes by: 12.8, cuda12_8, 12_8, and cu128 as PyTorch's indexes call it."""
+    return str(cuda), f"cuda{cuda.slug}", cuda.slug, f"cu{cuda.major}{cuda.minor}"
 
 
 def _releases(version: str) -> tuple[str, ...]:
@@ -104,13 +109,12 @@ def _parts_of_name(variant: Variant) -> list[str]:
 
 def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
     """Every word that an axis knows, to distinguish axes and for hints."""
-    cudas = [f"cuda{cuda.slug}" for cuda in catalog.cuda]
     backends = [item for line in catalog.lines.values() for item in line.backends.items()]
     targets = {catalog.backends[name].word(release) for name, releases in backends for release in releases}
     others = sorted({*targets, *(name for name, releases in backends if releases)})
     return {
         "package": list(catalog.packages),
-        "cuda": ["cpu", "gpu", *cudas, *map(str, catalog.cuda), *others],
+        "cuda": ["cpu", "gpu", *(word for cuda in catalog.cuda for word in cuda_words(cuda)), *others],
         "python": [*(python.slug for python in catalog.pythons), *map(str, catalog.pythons)],
         "sm": [*map(str, catalog.gpus), *catalog.gfx],
         "isa": list(catalog.isas),
@@ -152,7 +156,7 @@ def _words_of_axes(selector: str, catalog: Catalog) -> list[Term]:
 
 def _term(word: str, catalog: Catalog, selector: str) -> Term:
     negated = word.startswith("!")
-    text = word.removeprefix("!")
+    text = re.sub(r"^(sm_|compute_)(?=\d)", "sm", word.removeprefix("!"))
     axis, colon, pattern = text.partition(":")
     if colon:
         if axis not in AXES:

@@ -81,7 +81,7 @@ def _input(request: PageRequest, reporter: Reporter) -> PageInput:
         raise NotFound(f"no such folder: {folder}")
     if folder is not None and named is None and (folder / FILE).is_file():
         named = folder
-    workspace = open_workspace(named, request.profile)
+    workspace = open_workspace(named, request.profile, default_profile="every")
     if folder is not None and named is None:
         root, with_matrix = folder, False
     elif workspace.root is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_from
 from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, by_name
@@ -33,12 +34,15 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
+from torchsmith.host.resolve import Capability, is_windows
 from torchsmith.host.stated import names_gpus
-from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
+from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
+from torchsmith.matrix.select import Selector
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
 FEW = 3  # findings of the audit that are shown
+RELEASE = re.compile(r"(torch|python):(\d+(?:\.\d+)*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,13 @@ class PickRequest(Request):
     workload: WorkloadOption = "general"
     package: PackagesOption = ()
     python: Annotated[str, Option("The Python, such as 3.12; by default the active environment's.")] = ""
-    torch: Annotated[str, Option("The torch release, such as 2.12; by default the newest.")] = ""
+    torch: Annotated[
+        str,
+        Option(
+            "The torch release, such as 2.12; by default the newest.",
+            complete=complete_from("wheel_releases"),
+        ),
+    ] = ""
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
     org: Annotated[
@@ -61,12 +71,26 @@ class PickRequest(Request):
         """Return the workspace whose variants are candidates; without one, all that can be built."""
         return open_workspace(self.workspace, self.profile, default_profile="every")
 
-    def with_products(self, catalog: Catalog) -> Self:
-        """Return the request with the products among its selectors as the machine's GPUs."""
-        products = tuple(word for word in self.selectors if names_gpus(word, catalog))
-        selectors = tuple(word for word in self.selectors if word not in products)
-        machine = replace(self.machine, gpu=(*self.machine.gpu, *products))
-        return replace(self, selectors=selectors, machine=machine)
+    def with_words(self, catalog: Catalog) -> Self:
+        """Return the request with products (also without quotes) and releases (torch:2.12) as options, and
+        packages by the names of the catalog."""
+        releases = {match[1]: match[2] for word in self.selectors if (match := RELEASE.fullmatch(word))}
+        words = tuple(word for word in self.selectors if not RELEASE.fullmatch(word))
+        joined = " ".join(words)
+        words = (joined,) if words and names_gpus(joined, catalog) else words
+        products = tuple(word for word in words if word == "none" or names_gpus(word, catalog))
+        for axis, release in releases.items():
+            if getattr(self, axis) not in ("", release):
+                raise Conflict(f"--{axis} {getattr(self, axis)} and {axis}:{release} contradict each other")
+        names = {package.attr: package.name for package in catalog.packages.values()}
+        return replace(
+            self,
+            selectors=tuple(word for word in words if word not in products),
+            machine=replace(self.machine, gpu=(*self.machine.gpu, *products)),
+            package=tuple(names.get(name, name) for name in self.package),
+            python=releases.get("python", self.python),
+            torch=releases.get("torch", self.torch),
+        )
 
 
 def pick(request: PickRequest | None = None) -> PickReport:
@@ -77,14 +101,14 @@ def pick(request: PickRequest | None = None) -> PickReport:
             raise Conflict(f"{word} is a file, not a selector", hint=f"write --from {shell_word(word)}")
     opened = request.opened()
     catalog = opened.catalog
-    request = request.with_products(catalog)
+    request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
-    python = _python(request.python) if request.python else active_python()
+    stated = _python(request.python) if request.python else None
+    python = stated or (facts.python.value if facts.python else active_python())
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
     candidates = opened.select(request.selectors).cells if complete else opened.cells_of(catalog.torch)
     released = of_release(candidates, request.torch, catalog)
-    stated = python if request.python else None
     cells = [cell for cell in released if cell.variant.python == python]
     if not cells and not stated:  # the active environment's Python counts if there is a build for it
         cells = [*released]
@@ -105,6 +129,14 @@ def pick(request: PickRequest | None = None) -> PickReport:
     if answer.host.conflict:
         hint = "the product decides the system: drop the option that contradicts it"
         raise Conflict(answer.host.conflict, hint=hint)
+    wish = WheelWish(
+        python,
+        request.torch,
+        answer.facts.glibc.value if answer.facts.glibc else "",
+        tuple(name for name in request.package if name != catalog.torch.name),
+        Selector.parse(request.selectors, catalog),
+    )
+    wheels = _wheels(answer.host, wish, catalog, required=bool(request.python or facts.python))
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
@@ -121,7 +153,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None,
-        served=answer.served,
+        served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
         workload=workload.name,
         workload_why=workload.why,
         choice=_choice(answer, here, catalog),
@@ -134,7 +166,8 @@ def pick(request: PickRequest | None = None) -> PickReport:
         nearest=nearest,
         impossible=impossible,
         create=_create(answer, here, opened),
-        wheels=_wheels(answer, python, request, catalog),
+        wheels=wheels,
+        no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
         newer="" if request.torch else _newer(answer, catalog),
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not here.nix and not here.flox,
@@ -145,7 +178,7 @@ def pick_facts(request: PickRequest | None = None) -> HostFacts:
     """Return what is known about the machine, each fact with its source."""
     request = request or PickRequest()
     opened = request.opened()
-    request = request.with_products(opened.catalog)
+    request = request.with_words(opened.catalog)
     if request.selectors:
         opened.select(request.selectors)  # raises NotKnown for a word that is misspelt
         raise Conflict(f"--facts takes GPUs only: {' '.join(request.selectors)} selects builds")
@@ -159,18 +192,15 @@ def _python(text: str) -> PythonVersion:
         raise Invalid(str(error)) from error
 
 
-def _wheels(
-    answer: host.Pick, python: PythonVersion | None, request: PickRequest, catalog: Catalog
-) -> list[WheelOffer]:
-    """The wheels that run; the active environment's Python counts if one for it uses the GPU."""
-    glibc = answer.facts.glibc.value if answer.facts.glibc else ""
-    packages = tuple(name for name in request.package if name != catalog.torch.name)
-    wish = WheelWish(python, request.torch, glibc, packages)
-    found = wheels_for(answer.host, catalog, wish)
-    if request.python or (found and not any(wheel.idle for wheel in found)):
+def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required: bool) -> list[WheelOffer]:
+    """The wheels that run; a Python that is not required counts if one for it uses the GPU."""
+    found = wheels_for(machine, catalog, wish)
+    if required or (found and not any(wheel.idle for wheel in found)):
         return found
-    others = wheels_for(answer.host, catalog, msgspec.structs.replace(wish, python=None))
-    return others if not found or not any(wheel.idle for wheel in others) else found
+    others = wheels_for(machine, catalog, msgspec.structs.replace(wish, python=None))
+    if not wish.python or (found and any(wheel.idle for wheel in others)):
+        return found
+    return [wheel.for_another_python(wish.python, catalog) for wheel in others]
 
 
 def _newer(answer: host.Pick, catalog: Catalog) -> str:
@@ -313,17 +343,20 @@ def run(
         return
     report = pick(request)
     if pip or uv:
-        for wheel in report.wheels[:1]:
+        wheel = next(iter(report.wheels), None)
+        if wheel is None:
+            why = f": {report.no_wheel}" if report.no_wheel else ""
+            warn(f"no wheel runs on this machine{why}; torchsmith pick shows what does")
+        elif wheel.uses_no_gpu:
+            warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
+        else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
-            for text in (*(f"provided that {text}" for text in wheel.assumptions), *wheel.drawbacks):
+            unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
+            for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
             if wheel.other:
                 warn(f"note: {other_wheel(wheel.other)}")
-        if not report.wheels:
-            wanted = f" of torch {request.torch}" if request.torch else ""
-            wanted += f" for Python {request.python}" if request.python else ""
-            warn(f"no wheel{wanted} runs on this machine; torchsmith pick shows what does")
-        exit_if(not report.wheels)
+        exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:
         sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possible
+from torchsmith.host.rank import Ranking, driver_steps, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
+from torchsmith.host.wheels import wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
-EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
 IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
 WITHOUT_ONE = (
@@ -54,7 +54,7 @@ class PageProduct(msgspec.Struct, frozen=True):
     gpu: str  # as --gpu takes it; empty: the GPU of a Mac
     systems: tuple[str, ...]
     cpu: str = ""  # the only one that they come with
-    drivers: tuple[DriverVersion, ...] = ()  # between which answers can differ, the oldest first
+    drivers: tuple[DriverVersion, ...] = ()  # branches between which answers can differ, the oldest first
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -82,14 +82,11 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     """What the page offers for a matrix; of AMD's GPUs those that it has builds for."""
     cells = list(cells)
     archs = {cell.variant.arch for cell in cells}
-    toolkits = [catalog.cuda[cuda] for cuda in {cell.variant.cuda for cell in cells} if cuda in catalog.cuda]
-    steps = {toolkit.min_driver for toolkit in toolkits}
-    steps |= {toolkit.native_driver for toolkit in toolkits if toolkit.native_driver}
     linux, rocm, mps = (catalog.backends[name].systems for name in ("cpu", "rocm", "mps"))
     return Offer(
         products=(
             PageProduct(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
-            *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
+            *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, catalog)),
             *(
                 PageProduct(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
                 for gfx in catalog.gfx.values()
@@ -102,10 +99,11 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     )
 
 
-def _nvidia(gpu: Gpu, steps: Iterable[DriverVersion], catalog: Catalog) -> Iterator[PageProduct]:
+def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
     """The cards of an architecture together, and each product that is soldered to a CPU."""
     group = f"NVIDIA {gpu.title} ({gpu.name})"
-    drivers = tuple(sorted({gpu.min_driver, *(step for step in steps if step > gpu.min_driver)}))
+    steps = [step for step in driver_steps(Capability(sms=(gpu.sm,)), catalog) if step >= gpu.min_driver]
+    drivers = tuple(sorted({DriverVersion(step.parts[:1]) for step in steps}))
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
     only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
     yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
@@ -120,17 +118,17 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     unknown one. Commands are those in the workspace, or make one first.
     """
     everything = list(cells)
-    own = _newest_pythons(stack_of((), everything, catalog).cells(everything))
+    own = stack_of((), everything, catalog).cells(everything)
     offered = offer(own, catalog)
     texts: Interner[str] = Interner()
-    unique: Interner[tuple[str, tuple[int, ...]]] = Interner()
-    by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
+    unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]] = Interner()
+    workloads = [*catalog.workloads.values()]
 
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
-        fits = _fits(host, able, catalog)
-        for key in by_use:
-            name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
-            yield unique((name, tuple(map(texts, lines))))
+        wheels = tuple((texts(about), texts(pip)) for about, pip in wheel_lines(host, catalog))
+        for workload in workloads:
+            name, lines = answer_lines(host, rank(host, able, catalog, workload, able=True))
+            yield unique((name, tuple(map(texts, lines)), wheels))
 
     def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
         hosts: Interner[Capability] = Interner()
@@ -142,7 +140,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         rows = []
         for host in hosts.all:
             # What does not run on a less known machine does not run on a better known one.
-            able = [fit.cell for fit in _fits(host, possible(host, own, catalog), catalog)]
+            able = [fit.cell for fit in rank(host, own, catalog, workloads[0], able=True).fits]
             drivers = (None, *product.drivers)
             rows.append([list(by_workload(replace(host, driver=driver), able)) for driver in drivers])
         return cpus, rows
@@ -162,7 +160,6 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "answers": unique.all,
         "words": texts.all,
         "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if own else [],
-        "example": EXAMPLE_CPU,
     }
 
 
@@ -176,16 +173,9 @@ def _maker(cpu: Cpu) -> str:
     return "Apple" if cpu.mac else MAKERS.get(vendor, "Arm")
 
 
-def _fits(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> list[Compatible]:
-    """The cells that may run on a machine, as far as it is known."""
-    return [fit for cell in cells if isinstance(fit := check_cell(host, cell, catalog), Compatible)]
-
-
-def _newest_pythons(cells: Iterable[Cell]) -> list[Cell]:
-    """Of cells that differ in their Python alone the newest, which `pick` prefers on every machine."""
-    by_age = sorted(cells, key=lambda cell: (cell.variant.python.major, cell.variant.python.minor))
-    kinds = {(cell.variant.changed(python=by_age[0].variant.python), cell.warnings): cell for cell in by_age}
-    return list(kinds.values())
+def wheel_lines(host: Capability, catalog: Catalog) -> list[tuple[str, str]]:
+    """Return what to know of the wheels for a machine, and how to install them."""
+    return [("; ".join([wheel.title, *wheel.about]), wheel.pip) for wheel in wheels_for(host, catalog)]
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:

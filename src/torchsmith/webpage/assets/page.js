@@ -325,7 +325,6 @@
       makers.set(maker, [...(makers.get(maker) || []), make("option", { value }, label)]);
     }
     put("cpu", [...makers].flatMap(([maker, options]) => (maker ? [make("optgroup", { label: maker }, ...options)] : options)));
-    if (machine().systems[system].includes(mine.example)) box("cpu").value = mine.example;
   };
   const offerMachines = () => {
     put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
@@ -333,11 +332,10 @@
     const drivers = machine().drivers;
     const until = (place) => {
       const next = drivers[place + 1];
-      if (!next) return " or newer";
-      return /^\d+$/.test(next) ? ` to ${next - 1}` : ` or newer, but older than ${next}`;
+      return next ? (next - 1 > drivers[place] ? ` to ${next - 1}` : "") : " or newer";
     };
     const options = drivers.map((driver, place) => make("option", { value: driver }, driver + until(place)));
-    put("driver", [make("option", { value: "" }, drivers.length ? "unknown" : "none"), ...options.reverse()]);
+    put("driver", [make("option", { value: "" }, drivers.length ? "unknown" : "not asked"), ...options.reverse()]);
   };
   box("gpu").addEventListener("change", offerMachines);
   box("system").addEventListener("change", offerCpus);
@@ -346,22 +344,23 @@
     const [gpu, system, cpu, driver, workload] = ["gpu", "system", "cpu", "driver", "workload"].map((name) => box(name).value);
     const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
     const [cpus, rows] = mine.table[gpu];
-    const [name, lines] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
+    const [name, lines, wheels] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
     const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, mine.words[line])));
     const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const title = name ? [make("h3", {}, linkTo(name))] : [];
     const commands = name ? mine.commands.map((words) => command(words.replaceAll("{name}", name))) : [];
+    const others = wheels.flatMap(([about, pip]) => [make("p", {}, mine.words[about]), command(mine.words[pip])]);
     const asked = ["torchsmith pick", cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${machine().gpu}`);
     if (driver) asked.push(`--driver ${driver}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
       make("div", { class: warnings.length ? "answer doubtful" : "answer" }, ...title, ...remarks, reasons, ...commands),
+      ...others,
       make("p", {}, "Why not another one, and what could be made that suits better:"),
       command([...asked, "--explain"].join(" "))
     );
   });
-  box("ask").click(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
