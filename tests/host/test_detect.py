@@ -86,6 +86,15 @@ def test_an_old_driver_that_knows_no_compute_cap_is_asked_again_without_it() -> 
     assert str(host.driver) == "470.256.02"
 
 
+def test_the_file_of_the_driver_asks_for_no_model_that_nvidia_smi_names() -> None:
+    version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build"
+    files = {"/proc/driver/nvidia/version": version, "/lib/x86_64-linux-gnu/libcuda.so.1": ""}
+    smi = answer("nvidia-smi", 0, "name, compute_cap, driver_version\nNVIDIA H200, 9.0, 580.159.04\n")
+    alone, both = detect(Recorded(files)), detect(Recorded(files, {"nvidia-smi": smi}))
+    assert [note.source for note in alone.notes if note.gpu] == ["/proc/driver/nvidia/version"]
+    assert [note.source for note in both.notes if note.gpu] == []
+
+
 def test_this_machine_answers_for_real() -> None:
     facts = resolve(detect(ThisMachine()), builtin_catalog())
     assert facts.system is not None

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from torchsmith.core.cores import usable_cores
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.files import read_bytes
@@ -106,12 +108,19 @@ def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
         return [HostFacts(gpus=Fact((), "/sys/bus/pci"))]
     parts = [_nvidia_smi(machine, limit), *outside]
     known = merge(parts)
+    if known.gpus is not None and any(gpu.name for gpu in known.gpus.value):
+        # The file of the driver's version shows that there is a GPU, and never which.
+        parts = [replace(part, notes=_without(DRIVER_FILE, part.notes)) for part in parts]
     if known.gpus is None:
         return [*parts, HostFacts(gpus=Fact((), "every source"))]
     if known.gpus.value and not any(machine.glob(path) for path in DRIVER_LIBRARIES):
         text = "was found nowhere, and no program can use the GPU without it (a container needs GPU access)"
         return [*parts, HostFacts(notes=(Note("libcuda.so.1", text),))]
     return parts
+
+
+def _without(source: str, notes: Sequence[Note]) -> tuple[Note, ...]:
+    return tuple(note for note in notes if note.source != source)
 
 
 def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
