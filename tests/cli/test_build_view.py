@@ -42,6 +42,7 @@ def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
     view = LiveView(Foot(), plan(job(NAME), job("b")), slots=2)
     view.show(JobStarted(job=NAME, name=NAME, expected=3600.0))
     view.show(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
+    assert "0/" not in shown(view), "no steps are known yet"
     view.show(JobSteps(job=NAME, done=3911, total=7093))
     text = shown(view)
     assert "cuda13_0-sm120-avx512vnni" in text
