@@ -121,16 +121,6 @@ def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> 
     assert "torchsmith build '!avx512'" in caught.value.hint
 
 
-@pytest.mark.parametrize(("rest", "more"), [("abc", False), ("abcd", True)])
-def test_jobs_that_a_builder_can_take_are_named_or_hinted_at(rest: str, more: bool) -> None:
-    here = Builder("", frozenset((X86,)))
-    wrong = dataclasses.replace(job("w", recipes=("w",)), system="aarch64-linux")
-    with pytest.raises(Problem) as caught:
-        require_able([here], [wrong, *(job(name, recipes=(name,)) for name in rest)])
-    assert "torchsmith build a b c" in caught.value.hint
-    assert caught.value.hint.endswith("...") is more
-
-
 def test_lines_at_the_foot_are_drawn_again_below_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
