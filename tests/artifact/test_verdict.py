@@ -143,7 +143,7 @@ def test_code_that_is_still_to_be_linked_is_called_so_and_runs_nowhere(tmp_path:
 def test_containers_of_a_library_have_a_limit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchsmith.artifact.readers.MOST_ENTRIES", 5)
+    monkeypatch.setattr("torchsmith.artifact.readers.MOST_ENTRIES", 4)
     faults = {}
     for count in (2, 3):
         library = gpu(*[[elves.entry(90)]] * count)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.building.start import BuildSpec, _store_options
-from torchsmith.nix.store import StoreOptions, cache_address, realise_command
+from torchsmith.nix.store import StoreOptions, cache_address, read_dry_run, realise_command
 from torchsmith.nix.tool import Nix
 
 
@@ -28,3 +28,12 @@ def test_a_cache_that_signs_keeps_its_own_options() -> None:
     assert cache_address(compressed, None) == compressed
     assert cache_address(plain, Path("/k")) == "file:///c?secret-key=/k"
     assert cache_address(compressed, Path("/k")) == "file:///c?compression=none&secret-key=/k"
+
+
+def test_what_nix_would_fetch_is_measured() -> None:
+    found = read_dry_run(
+        "this derivation will be built:\n  /nix/store/a.drv\n"
+        "these 2 paths will be fetched (1.50 GiB download, 6.00 GiB unpacked):\n"
+        "  /nix/store/b\n  /nix/store/c\n"
+    )
+    assert (len(found.build), len(found.fetch), found.download_mib) == (1, 2, 1536.0)

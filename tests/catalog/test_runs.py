@@ -52,6 +52,8 @@ def test_gpu_code_runs_where_the_rules_say(kind: Code, target: str, on: str, how
     assert bool(verdict) is (how is not None)
     assert getattr(verdict, "how", None) == how
     assert verdict.reason
+    if how and kind == "cubin":
+        assert ("compatible" in verdict.reason) is (f"sm{target.rstrip('af')}" != on)
 
 
 def test_a_driver_runs_what_its_release_notes_promise() -> None:

@@ -597,6 +597,11 @@ def test_host_shows_facts_with_their_sources_and_notes_apart(call: Call) -> None
     assert "avx512" in call("pick", "--facts", *reports("vm-hidden-avx512")).err
 
 
+def test_the_answer_for_a_cpu_alone_says_how_to_name_its_gpu(call: Call) -> None:
+    assert "--gpu" in call("pick", "--cpu", "zen4").out
+    assert "--gpu" not in call("pick", "--cpu", "zen4", "--gpu", "none").out
+
+
 def test_facts_of_a_product_are_asked_by_its_name(call: Call) -> None:
     """As `pick GH200`: the product is the machine's GPU, and not a selector that facts would ignore."""
     facts = json.loads(call("pick", "--facts", "GH200", "--json").out)

@@ -302,6 +302,10 @@ def test_help_before_a_verb_is_the_help_of_the_verb(words: tuple[str, str], call
     assert call(*words).out == call("pick", "--help").out
 
 
+def test_an_argument_too_many_is_refused(call: Call) -> None:
+    assert call("diagnose", "sample", "more").error == "usage"
+
+
 def test_help_states_the_defaults_that_are_no_absence(call: Call) -> None:
     defaults = re.findall(r"default:\s+([^];.\s]+)", call("pick", "--help").out)
     assert "general" in defaults

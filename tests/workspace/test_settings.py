@@ -83,6 +83,7 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 1\n" + BLOCK.replace("avx2", "axv2"), "6:8", NotKnown, "avx2?"),
         ("format = 1\n" + BLOCK.replace("13.0", "12.7"), "4:9", NotKnown, "12.7"),
         ("format = 1\n" + BLOCK.replace('"3.13"', ""), "3:1", Empty, "python"),
+        ("format = 1\n" + BLOCK.replace('"3.13"', "3.13"), "3:11", Invalid, "3.13"),
         ("format = 1\n" + BLOCK.replace('sm = ["sm90"]\n', ""), "2:3", Incomplete, "sm"),
         ("format = 1\n" + BLOCK + "line = '210'\n", "7:1", NotKnown, "2.10?"),
         ("format = 1\n" + BLOCK + "sms = []\n", "7:1", NotKnown, "sm?"),

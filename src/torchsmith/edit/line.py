@@ -118,7 +118,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
     return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
 
 
-def propose_removal(path: Path | None, name: str, *, adopt: bool = False) -> Proposal:
+def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:
     """A workspace without an entry of its own for a line: a line of torchsmith's own is again as it was.
     Raises NotFound if there is no entry, Conflict if cells still need it."""
     workspace = open_workspace(path)

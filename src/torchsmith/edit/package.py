@@ -169,7 +169,7 @@ def _edits(root: Path, texts: Mapping[str, str]) -> list[Change]:
     return [fact_edit(root, name, text, "the package") for name, text in texts.items()]
 
 
-def propose_removal(workspace: Path | None, name: str, *, adopt: bool = False) -> Proposal:
+def propose_removal(workspace: Path | None, name: str, *, adopt: bool) -> Proposal:
     """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
     opened = open_workspace(workspace)
     root = opened.home
