@@ -91,7 +91,7 @@ class Context:
         """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""
         for rule in self.rules(over):
             for defect in rule.check(*things):
-                at = _placed(defect.file, defect.at) if defect.file else where
+                at = _placed(defect.file or where.file, defect.at) if defect.file or defect.at else where
                 yield _finding(rule, defect, at, "")
 
     @cached_property
