@@ -17,6 +17,7 @@ NAME = "pytorch-python313-cuda13_0-sm120-avx512"
 AUDIO = "torchaudio-python313-cuda13_0-sm120-avx512"
 VISION = "torchvision-python313-cuda13_0-sm120-avx512"
 CPU = "pytorch-python313-cpu-avx512bf16"
+ROCM = "pytorch-python313-rocm6_4-gfx1100-avx2"
 NARROWED = re.compile(r"\n +cuda(?:Capabilities|ForwardCompat) = .*# .*")
 NEED_A_WIDE_SET = ("TS405", "TS409")  # rules on torch's own target, silent if all of nixpkgs is narrowed
 
@@ -115,6 +116,12 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ),
     ("TS308", NAME, "patches = [ ];", ""),
     ("TS401", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'),
+    ("TS401", ROCM, "rocmPackages.gfx1100", "rocmPackages.gfx1030"),
+    ("TS401", ROCM, "export TERM=dumb", "export PYTORCH_ROCM_ARCH=gfx1030"),
+    ("TS401", ROCM, "cudaSupport = false;", 'gpuTargets = [ "gfx1030" ];'),
+    ("TS401", ROCM, "cudaSupport = false;", 'gpuTargets = [ "9.0" ];'),
+    ("TS405", ROCM, "(final: prev: { rocmPackages = prev.rocmPackages.gfx1100; })", ""),
+    ("TS407", ROCM, "rocmSupport = true;", ""),
     ("TS402", NAME, 'gpuArchSM = "12.0"', 'gpuArchSM = "sm_120"'),
     ("TS405", NAME, "gpuTargets = [ gpuArchSM ];", ""),
     ("TS406", NAME, "python3Packages.torch.override", "python3Packages.pytorch.override"),

@@ -1,4 +1,4 @@
-"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one: TS851, TS852, TS853."""
+"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one: TS851, TS852, TS810."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def workspace(root: Path, shape: str = "structured") -> Path:
 
 def rules(file: Path) -> set[str]:
     found = audit((file,)).findings
-    return {one.rule for one in found} & {"TS851", "TS852", "TS853"}
+    patches = [one for one in found if one.rule == "TS810" and one.message.startswith("patches ")]
+    return {one.rule for one in found} & {"TS851", "TS852"} | {one.rule for one in patches}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def rules(file: Path) -> set[str]:
         ("structured", "PYTORCH_BUILD_VERSION = oldAttrs.version;", {"TS851"}),
         ("structured", "buildInputs = [ pkgs.cudaPackages.cuda_cccl ];", {"TS852"}),
         ("structured", "buildInputs = [ (pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl) ];", set()),
-        ("structured", "patches = [ ];", {"TS853"}),
+        ("structured", "patches = [ ];", {"TS810"}),
         ("structured", "", set()),
         ("attributes", "USE_NNPACK = 0;", set()),
         ("attributes", "buildInputs = [ pkgs.cudaPackages.cuda_cccl ];", set()),

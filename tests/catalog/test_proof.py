@@ -15,6 +15,7 @@ from tools.proof.checks import (
     FactCheck,
     check_catalog,
     check_cpu,
+    check_feature,
     check_gfx,
     check_isa,
     check_targets,
@@ -42,6 +43,13 @@ def test_every_fact_that_was_asked_of_a_tool_holds(readings: Readings) -> None:
     unread = [check.detail for check in checks if check.outcome == "not checked"]
     assert set(unread) == {"not asked for"}
     assert sum(check.outcome == "holds" for check in checks) > 50
+
+
+def test_a_feature_that_gcc_does_not_switch_on_with_another_is_wrong(readings: Readings) -> None:
+    feature = CATALOG.features["avx512dq"]
+    for wrong in (replace(feature, flag="-mavx2"), replace(feature, flag="-mavx512vl")):
+        checks = [one for one in check_feature(wrong, CATALOG, readings) if one.tool == "gcc"]
+        assert [one.outcome for one in checks] == ["wrong"]
 
 
 @pytest.mark.needs("hip")

@@ -64,6 +64,12 @@ cuda = ["12.6", "cpu"]
 sm = ["sm86"]
 isa = ["avx512"]
 [[matrix]]
+line = "2.9"
+packages = ["pytorch", "torchvision"]
+python = ["3.13"]
+target = ["rocm6_4-gfx1100"]
+isa = ["avx2"]
+[[matrix]]
 line = "flox"
 packages = ["pytorch"]
 python = ["3.11"]

@@ -72,7 +72,7 @@ def unpinned(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     yield "<nixpkgs>", text.replace("import torchsmithNixpkgs {", "import <nixpkgs> {", 1)
 
 
-@mistake("missing overlay", "TS301", "TS306")
+@mistake("missing overlay", "TS301", "TS306", "TS405")
 def missing_overlay(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     natural = any(pin.rev in text and pin.default_cuda == variant.cuda for pin in CATALOG.pins.values())
     if not natural:  # if it is the pin's default, the overlay changes nothing
@@ -231,7 +231,7 @@ def other_architectures(text: str, variant: Variant) -> Iterator[tuple[str, str]
 
 @mistake("CUDA inside a CPU recipe", "TS408", "TS407")
 def cuda_in_cpu(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
-    if variant.cuda is None:
+    if variant.toolkit is None:
         yield "cudaSupport", text.replace("cudaSupport = false", "cudaSupport = true")
         yield "a target", text.replace("cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "9.0" ];')
         yield (

@@ -100,7 +100,12 @@ def _shorter(flags: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def check_feature(feature: Feature, catalog: Catalog, readings: Readings) -> Iterator[FactCheck]:
-    """Some CPU has a feature by gcc's macro and by LLVM's name, and each that has it has it in archspec."""
+    """Some CPU has a feature by gcc's macro and by LLVM's name, and each that has it has it in archspec; its
+    flag switches on what it implies, and nothing else that is listed."""
+    macros = readings.macros(feature.platform, (feature.flag,)) if feature.flag else Absent("no flag")
+    if not isinstance(macros, Absent):
+        listed = {one.name for one in _features(catalog, feature.platform) if one.macro in macros}
+        yield _compare(f"{feature.name}: {feature.flag}", "gcc", catalog.implied([feature.name]), listed)
     if isinstance(readings.archspec, Absent):
         return
     option = "-march=" if feature.platform.startswith("x86") else "-mcpu="

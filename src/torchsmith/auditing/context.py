@@ -91,7 +91,7 @@ class Context:
         """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""
         for rule in self.rules(over):
             for defect in rule.check(*things):
-                at = _placed(defect.file, defect.at) if defect.file else where
+                at = _placed(defect.file or where.file, defect.at) if defect.file or defect.at else where
                 yield _finding(rule, defect, at, "")
 
     @cached_property
@@ -140,7 +140,8 @@ def _placed(file: str, at: Span | None) -> Where:
 def _finding(rule: Rule, defect: Defect, where: Where, source: str, *, keep_fix: bool = True) -> Finding:
     """A defect as its rule's finding."""
     sure = defect.sure or rule.sure
-    severity = max(defect.severity or rule.severity, sure.worst, key=lambda severity: severity.rank)
+    # The mildest counts.
+    severity = max(defect.severity or rule.severity, rule.severity, sure.worst, key=lambda one: one.rank)
     fix = defect.fix if keep_fix and sure is not Sure.GUESS else None
     if fix and sure is not Sure.CERTAIN:
         fix = replace(fix, safe=False)

@@ -102,7 +102,8 @@ def audit(
     lines = workspace.lines if workspace else {}
     choice = choice.also(workspace.settings.audit) if workspace else choice
     if not any(choice.wants(rule.id) for rule in all_rules()):
-        raise Invalid("no rule is left to check", hint="the ignored ones include all that are selected")
+        hint = "; ".join(choice.removed) or "the ignored ones include all that are selected"
+        raise Invalid("no rule is left to check", hint=hint)
     if choice.line is not None:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines, _options_of(workspace))
@@ -224,7 +225,8 @@ def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
     if not context.concerns(recipe):
         return FileFindings(())
     subject = context.subject(label, recipe)
-    counted, silenced = unmuted([*context.of_recipe(subject)], recipe.text)
+    findings = [*context.findings("file", Where(label), path, recipe.text), *context.of_recipe(subject)]
+    counted, silenced = unmuted(findings, recipe.text)
     return FileFindings(
         counted, silenced=silenced, concerns=True, defines=subject.defines, lasting=_exact(recipe)
     )

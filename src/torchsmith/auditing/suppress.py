@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import REMOVED_AFTER, all_rules, is_removed, unknown_rule
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Invalid, NotFound
+from torchsmith.recipe.read import Span
 from torchsmith.workspace.settings import AuditSettings
 
 MARK = "torchsmith: ignore"
-IGNORE = re.compile(rf"{MARK}(-file)?((?:[ ,]+TS\d{{3,4}})*)")
+IGNORE = re.compile(rf"{MARK}(-file)?\b(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +91,47 @@ def choose(
 
 def _check(prefixes: Sequence[str]) -> None:
     for word in prefixes:
-        if not any(rule.id.startswith(word) for rule in all_rules()) and not is_removed(word):
+        if not is_rule(word):
             raise unknown_rule(word)
+
+
+def is_rule(word: str) -> bool:
+    """Whether rules are, or were, called so or begin so."""
+    word = word.upper()
+    return any(rule.id.startswith(word) for rule in all_rules()) or is_removed(word)
+
+
+class IgnoreComment(NamedTuple):
+    """A comment that silences rules, by ids or their beginnings as in --select; without a word, all."""
+
+    at: Span
+    everywhere: bool
+    rules: tuple[str, ...]
+    unknown: tuple[str, ...]  # words in place of a rule that no rule is called
+
+
+def ignore_comments(text: str) -> Iterator[IgnoreComment]:
+    """The comments of a file that silence rules. What follows the ids is their reason."""
+    for number, line in enumerate(text.split("\n") if MARK in text else (), start=1):
+        for match in IGNORE.finditer(line):
+            words = [word.rstrip(":;.") for word in re.split(r"[\s,]+", match[2].partition("*/")[0]) if word]
+            ids = [*takewhile(lambda word: word.upper().startswith("TS"), words)]
+            known = tuple(word.upper() for word in ids if is_rule(word))
+            unknown = tuple(word for word in ids or words[:1] if not is_rule(word))
+            at = Span(0, 0, number, match.start() + 1)
+            yield IgnoreComment(at, bool(match[1]), known if words else ("",), unknown)
 
 
 def unmuted(findings: Sequence[Finding], text: str) -> tuple[tuple[Finding, ...], int]:
     """Without those that a comment in their file says to leave out: on their line, the line above, or for the
     whole file; and how many those are."""
-    lines = enumerate(text.split("\n"), start=1) if MARK in text else ()
-    marks = [
-        (number, match[1], re.findall(r"TS\d{3,4}", match[2]))
-        for number, line in lines
-        for match in IGNORE.finditer(line)
-    ]
+    comments = [*ignore_comments(text)]
 
     def muted(finding: Finding) -> bool:
         return any(
-            (everywhere or finding.where.line in (number, number + 1)) and (not ids or finding.rule in ids)
-            for number, everywhere, ids in marks
+            finding.rule.startswith(comment.rules)
+            and (comment.everywhere or finding.where.line - comment.at.line in (0, 1))
+            for comment in comments
         )
 
     counted = tuple(finding for finding in findings if not muted(finding))

@@ -26,6 +26,7 @@ REFERENCES = (
     ("gpus", "superchips", "cpus", "CPU"),
     ("instances", "cpu", "cpus", "CPU"),
     ("isas", "features", "features", "feature"),
+    ("features", "implies", "features", "feature"),
     ("lines", "packages", "packages", "package"),
     ("lines", "pythons", "pythons", "Python"),
     ("pins", "cudas", "cuda", "CUDA"),

@@ -186,6 +186,8 @@ class Feature(Entry, frozen=True, kw_only=True):
     platform: Platform
     macro: str
     llvm: str  # its name there
+    flag: str = ""  # by which the compiler switches it on; empty: part of -march=
+    implies: tuple[str, ...] = ()  # features that the compiler then switches on too
 
 
 class Cpu(Entry, frozen=True, kw_only=True):

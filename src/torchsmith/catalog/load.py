@@ -186,6 +186,15 @@ class Catalog:
             self._needed[package.needs] = tuple(packages.values())
         return [*self._needed[package.needs], package]
 
+    def implied(self, features: Iterable[str]) -> frozenset[str]:
+        """CPU features with all that the compiler switches on with them."""
+        found, waiting = set[str](), [*features]
+        while waiting:
+            if (name := waiting.pop()) not in found:
+                found.add(name)
+                waiting += self.features[name].implies
+        return frozenset(found)
+
     @cached_property
     def own(self) -> frozenset[tuple[str, str]]:
         """Entries that only a workspace has and that builds rest on, by file and name."""

@@ -214,6 +214,8 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: boo
     repositories: dict[Path, Repository] = {}
     files: dict[Path, list[Path]] = {}
     for path in paths:
+        if path.is_file() and path.suffix != ".nix":
+            raise NotFound(f"{path} is not a Nix file", hint="its name does not end in .nix")
         if path.is_file():
             files.setdefault(root_of(path), []).append(path)
         elif path.is_dir():

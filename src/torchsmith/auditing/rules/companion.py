@@ -98,7 +98,9 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         message = "torch's out is not among propagatedBuildInputs"
         message += f"; {programs} finds it" if programs else ""
         hint = f"propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ {torch}.out ];"
-        at, severity = carried[0].span if carried else None, NOTE if programs else None
+        own = [override.span for override in _own(subject, "overrideAttrs")]
+        at = next(iter([inputs.span for inputs in carried] + own), None)
+        severity = NOTE if programs else None
         sure = GUESS if not subject.imports_readable else LIKELY if programs else None
         yield Defect(message, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from torchsmith.auditing.rule import ERROR, LIKELY, NOTE, WARNING, Defect, convention, rule
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import FlagList, Located, Unknown
@@ -32,6 +32,9 @@ def _exported(subject: Subject) -> Iterator[FlagList]:
             yield FlagList(export.variable, tuple(Located(word, export.span) for word in flags), export.span)
 
 
+# Flags that choose instructions, as opposed to -mtune= and the like; and those of a whole CPU.
+CHOICE = re.compile(r"-m(?:[^=]*|(?:arch|cpu)=(?!native).*)")
+WHOLE = re.compile(r"-march=(?!armv\d)|-mcpu=(?!apple)")
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
@@ -44,48 +47,62 @@ def _enabled(flags: tuple[str, ...]) -> set[str]:
     return {flag for flag in flags if not flag.startswith("-mno-")}
 
 
-def _right(isa: Isa, flags: tuple[str, ...]) -> bool:
-    choices = (isa.flags, *isa.other_flags)
-    return any(_enabled(flags) == _enabled(choice) for choice in choices) and not _contradictions(isa, flags)
-
-
-def _contradictions(isa: Isa, flags: tuple[str, ...]) -> list[str]:
-    """Flags that switch off what the instruction set has."""
-    wanted = {flag.removeprefix("-m") for flag in _enabled(isa.flags)}
-    return [flag for flag in flags if flag.startswith("-mno-") and flag.removeprefix("-mno-") in wanted]
+def _deviations(subject: Subject, isa: Isa, flags: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Flags of the instruction set that nothing switches on, and flags that switch on more, or off what it
+    has."""
+    features = subject.catalog.features
+    of_flag = {feature.flag: name for name, feature in features.items() if feature.flag}
+    off = [flag for flag in flags if flag not in _enabled(flags)]
+    off = [flag for flag in off if of_flag.get(flag.replace("-mno-", "-m")) in isa.features]
+    if any(_enabled(flags) == _enabled(choice) for choice in (isa.flags, *isa.other_flags)):
+        return [], off
+    switched_on = (of_flag[flag] for flag in flags if flag in of_flag)
+    on = {features[name].flag for name in subject.catalog.implied(switched_on)}
+    extra = [flag for flag in flags if flag in _enabled(flags) and flag not in isa.flags]
+    extra = [flag for flag in extra if of_flag.get(flag) not in isa.features]
+    return [flag for flag in isa.flags if flag in _enabled(isa.flags).difference(on, flags)], extra + off
 
 
 @rule("TS501", "flags that are not the instruction set's", unless=("wraps_nightly",))
 def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """The compiler flags must be exactly those of the instruction set in the name. An extra flag causes
-    illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy Bridge); a
-    missing one breaks the promise of the name."""
+    """The flags that choose instructions (`-m...`) must be those of the instruction set in the name. An extra
+    flag causes illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy
+    Bridge); a missing one breaks the promise of the name. Other flags that mean the same to gcc are a note,
+    as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning."""
     for listed in _lists(subject):
-        flags = listed.values
-        if _right(isa, flags):
-            if len(set(flags)) < len(flags):
-                yield Defect("a flag is given twice", listed.span, severity=NOTE)
-            missing = [flag for flag in isa.flags if flag not in flags and flag.startswith("-mno-")]
-            if missing and flags not in isa.other_flags:
-                yield Defect(f"flags lack {', '.join(missing)}", listed.span, severity=WARNING)
-            continue
-        missing = [flag for flag in isa.flags if flag not in flags and not flag.startswith("-mno-")]
-        extra = [flag for flag in flags if flag not in isa.flags]
-        # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
-        own_family = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
-        sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
-        sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
-        other = [flag for flag in extra if flag.startswith("-march=") and flag not in sets]
-        arm = [flag for flag in other if re.match(r"-march=armv\d", flag)]
-        if other and not arm:
-            sure = convention(subject)  # a whole CPU, whose instructions are not listed
-        lacking, added = _march_parts(missing, extra) or (missing, extra)
-        parts = [f"lack {', '.join(lacking)}"] if lacking else []
-        parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
-        at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
+        flags = tuple(filter(CHOICE.fullmatch, listed.values))
+        lacking, extra = _deviations(subject, isa, flags)
         hint = f"{isa.name} is {' '.join(isa.flags)}"
-        severity = WARNING if arm else None  # the same instructions may have several names
-        yield Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
+        cpu = next((flag for flag in listed.flags if flag.value in extra and WHOLE.match(flag.value)), None)
+        if not lacking and not extra:
+            if {*flags} not in map(set, (isa.flags, *isa.other_flags)):
+                message = "other flags that mean the same to gcc"
+                yield Defect(message, listed.span, hint=hint, severity=NOTE)
+        elif cpu:
+            march = cpu.value.partition("=")[2].replace("-", "_")
+            known = [one for one in subject.catalog.cpus.values() if one.archspec == march]
+            lesser = lacking and known and isa.name not in known[0].isas
+            what = f"without {isa.name}" if lesser else f"with all that it has beyond {isa.name}"
+            message = f"{cpu.value} compiles for a CPU {what}"
+            yield Defect(message, cpu.span, hint=hint, severity=None if lesser else WARNING)
+        else:
+            yield _deviation(subject, isa, listed, lacking, extra)
+
+
+def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str], extra: list[str]) -> Defect:
+    """A list of flags that lacks some or has more."""
+    # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
+    own_family = [flag for flag in missing if flag.startswith(f"-m{isa.family}")]
+    sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
+    sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
+    arm = [flag for flag in extra if re.match(r"-march=armv\d", flag) and flag not in sets]
+    lacking, added = _march_parts(missing, extra) or (missing, extra)
+    parts = [f"lack {', '.join(lacking)}"] if lacking else []
+    parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
+    at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
+    hint = f"{isa.name} is {' '.join(isa.flags)}"
+    severity = WARNING if arm else None  # the same instructions may have several names
+    return Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
 
 
 def _march_parts(missing: Sequence[str], extra: Sequence[str]) -> tuple[list[str], list[str]] | None:
@@ -166,11 +183,13 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 @rule("TS505", "platforms that contradict the instruction set", unless=("wraps_nightly",))
 def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """`meta.platforms` must list only the platform whose compiler knows the flags: avx is not a flag on ARM,
-    armv9 not on x86."""
+    armv9 not on x86. One more platform is a warning if there are no flags, as for Apple silicon."""
     for platforms in subject.body.platforms:
         wrong = [platform for platform in platforms.value if platform != isa.platform]
         if wrong:
-            yield Defect(f"{isa.name} is {isa.platform}, not {', '.join(wrong)}", platforms.span)
+            message = f"{isa.title} is {isa.platform}, not {', '.join(wrong)}"
+            severity = None if isa.flags or isa.platform not in platforms.value else WARNING
+            yield Defect(message, platforms.span, severity=severity)
         elif not platforms.value:
             yield Defect("platforms is empty: the package can be built nowhere", platforms.span)
     bindings = subject.bound("platforms")
@@ -180,14 +199,14 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     for binding in bindings:
         text = binding.value.text if isinstance(binding.value, Unknown) else ""
         if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
-            message = f"platforms are left as nixpkgs has them: {isa.name} is {isa.platform} alone"
+            message = f"platforms are left as nixpkgs has them: {isa.title} is {isa.platform} alone"
             yield Defect(message, binding.span, severity=WARNING)
 
 
-@rule("TS506", "torch parts that are switched off", WARNING)
+@rule("TS506", "torch parts that are switched off")
 def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
     """Variants differ only in GPU and CPU. A part of torch that is switched off in one is missing for whoever
-    picks it by name."""
+    picks it by name. Without CUDA it is an error, without another part a warning."""
     known = {name for other in subject.catalog.isas.values() for name in other.torch_off}
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]
@@ -196,5 +215,5 @@ def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Def
     for match in SWITCHED_OFF.finditer(subject.code):
         name = match[1]
         if name not in known and name not in fine and name != "USE_MAGMA":
-            severity = ERROR if name == "USE_CUDA" else None
+            severity = None if name == "USE_CUDA" else WARNING
             yield Defect(f"{name} is off", subject.span(match), severity=severity)

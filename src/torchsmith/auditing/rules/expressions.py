@@ -16,14 +16,17 @@ TORCH = re.compile(r"\(*\s*([\w.'-]+)\.torch(?=\.override|\)*$)")
 PYTHON_SET = re.compile(r"(?:[\w.'-]+\.)?python3\d*(?:Packages|\.pkgs)")
 PYTHON_OVERLAY = re.compile(r"\b(?:pythonPackagesExtensions|packageOverrides)\b[^;:]*?(\w+)\s*:\s*(\w+)\s*:")
 
+WITH_PACKAGES = re.compile(r"\bpython3\d*\.withPackages\s*\(\s*(\w+)\s*:")
+
 
 def in_nixpkgs_python(subject: Subject, owner: str) -> bool:
     """Whether an expression is a set of Python packages of nixpkgs: by its name, or because it is an argument
-    of an overlay for one. Sets of uv2nix or poetry2nix have other attributes."""
+    of an overlay for one or of `withPackages`. Sets of uv2nix or poetry2nix have other attributes."""
     texts = [owner, *subject.body.bound_texts(owner)]
     if any(PYTHON_SET.fullmatch(text) for text in texts):
         return True
-    return any(owner in match.groups() for match in PYTHON_OVERLAY.finditer(subject.code))
+    patterns = (PYTHON_OVERLAY, WITH_PACKAGES)
+    return any(owner in match.groups() for one in patterns for match in one.finditer(subject.code))
 
 
 def torch_overrides(subject: Subject) -> Iterator[Override]:
@@ -60,28 +63,34 @@ NEEDED = {
     "dependencies": "the packages that torch imports",
     "preConfigure": "TORCH_CUDA_ARCH_LIST and the paths of CUDA",
     "postPatch": "what makes its sources build in Nix",
+    "env": "its compiler flags and variables",
+    "patches": "what makes its sources build in Nix",
 }
 
 
 @rule("TS810", "attribute of torch that is replaced", anywhere=True)
 def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
-    """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there; `old.passthru // {
-    ... }` and `old.buildInputs ++ [ ... ]` keep it. A torch with a source of its own may mean to, but
+    """`overrideAttrs (old: { passthru = { ... }; })` drops what nixpkgs' torch had there, and so does
+    `passthru.x = ...`; `old.passthru // { ... }` and `old.buildInputs ++ [ ... ]` keep it. Without its `env`
+    or `patches` torch may still build: that is a warning. A torch with a source of its own may mean to, but
     without nixpkgs' `preConfigure` it is compiled for GPUs that nothing names. `--unsafe-fixes` adds
     the old `preConfigure`; a recipe that sets TORCH_CUDA_ARCH_LIST itself loses only the paths of CUDA, which
     is a warning."""
     own = subject.variant is not None
-    named = subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject)
+    named = [*(subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject))]
+    sources = ["src" in override.arguments for override in named]
     for override in named:
-        for name, value in override.arguments.items() if override.kind != "override" else ():
-            text = subject.body.text_at(value.span)
-            if name not in NEEDED or value.value in ([], "") or re.search(rf"\.{name}\b", text):
+        for path, value in override.arguments.items() if override.kind != "override" else ():
+            name, text = path.partition(".")[0], subject.body.text_at(value.span)
+            empty = value.value in ([], "") and name != "patches"
+            if name not in NEEDED or (path == name and (empty or re.search(rf"\.{name}\b", text))):
                 continue
             if own and name == "preConfigure":
                 yield from _phase_replaced(subject, override, value)
-            elif "src" not in override.arguments:
+            elif "src" not in override.arguments and not (name == "patches" and any(sources)):
                 message = f"{name} of torch is replaced: it loses {NEEDED[name]}"
-                yield Defect(message, value.span, hint=f"extend old.{name}")
+                sure = LIKELY if name in ("env", "patches") else None  # it may build without
+                yield Defect(message, value.span, hint=f"extend old.{name}", sure=sure)
 
 
 def _phase_replaced(subject: Subject, override: Override, value: Located[Value]) -> Iterator[Defect]:
@@ -103,19 +112,20 @@ def _phase_replaced(subject: Subject, override: Override, value: Located[Value])
 
 SETTINGS = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")  # that nixpkgs reads
 SPELLING = 0.85  # how alike a name and a setting are if it is a misspelling
-SETTING = re.compile(r"(?:cuda|cudnn|rocm)\w*")
+SETTING = re.compile(r"(?:[\w-]+\.)*(?:(?:cuda|cudnn|rocm)\w*|gpuTargets)")
 
 
 @rule("TS811", "setting that nixpkgs does not have", WARNING, anywhere=True)
 def settings_exist(subject: Subject) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
-    `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, has no effect, without an
-    error: the fix removes it. A misspelt one gets its right name with `--unsafe-fixes`."""
+    `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, or one of these in a set of
+    its own (`config.torch.cudaSupport`), has no effect, without an error: the fix removes it. A misspelt one
+    gets its right name with `--unsafe-fixes`."""
     settings = list(subject.body.nixpkgs_settings(SETTING))
     unset = [name for name in SETTINGS if name not in dict(settings)]
     for name, setting in settings:
         if name not in SETTINGS:
-            right = nearest(name, unset, cutoff=SPELLING)
+            right = nearest(name.rpartition(".")[2], unset, cutoff=SPELLING)
             hint = f"config.{right}" if right else ""
             fix = _setting_fix(subject, name, setting.span, right)
             sure = None if subject.pin_has_torch else LIKELY  # older nixpkgs may have read others

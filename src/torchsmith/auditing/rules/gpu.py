@@ -10,10 +10,13 @@ from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
 from torchsmith.auditing.rules.expressions import in_nixpkgs_python, torch_overrides
+from torchsmith.auditing.rules.shape import unread_targets
 from torchsmith.catalog import Gpu, Isa
+from torchsmith.catalog.facts import GpuBackend
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
-from torchsmith.recipe.read import Edit, GpuMention, Unknown, gpu_target
+from torchsmith.recipe.read import Edit, GpuMention, Span, Unknown, gpu_target
+from torchsmith.recipe.read.recipe import targets_in
 from torchsmith.workspace.subject import Subject
 
 DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
@@ -26,8 +29,10 @@ NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set u
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
+    unread = [value.span for value in unread_targets(subject)]
     for mention in subject.whole.gpu_targets:
-        if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
+        filled_in = any("$" in value for value in mention.values) or mention.name == "gpuArchNum"
+        if not filled_in and not any(mention.span.start <= at.start <= mention.span.end for at in unread):
             yield mention
 
 
@@ -37,9 +42,15 @@ def gpu_variables(subject: Subject) -> set[str]:
 
 
 @rule("TS401", "GPU target is not the one in the name")
-def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
-    """The kernels must be compiled for the SM in the name. Otherwise the package finds no kernel on the GPU
-    it is named after."""
+def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """The kernels must be compiled for the GPU architecture in the name: an SM, or a target of ROCm.
+    Otherwise the package finds no kernel on the GPU it is named after."""
+    gpu = subject.gpu
+    if gpu is None:
+        for name, arch, span in _other_archs(subject, subject.catalog.backends[variant.backend]):
+            if arch != variant.arch:
+                yield Defect(f"{name} is {arch}, the name says {variant.arch}", span)
+        return
     variables = gpu_variables(subject)
     for mention in _mentions(subject):
         if mention.spelling != "variable" and variables & _words(subject, mention):
@@ -48,38 +59,58 @@ def target_is_the_named_one(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
             target = gpu_target(value)
             if target and target.sm != gpu.sm:
                 message = f"{mention.name} is {value}, the name says {gpu.name}"
-                yield Defect(message, mention.span, hint=f"use {gpu.sm.capability}")
+                # A variable in another notation may be used for more, as a part of a name.
+                spelled = mention.spelling != "variable" or DOTTED.fullmatch(value)
+                hint = f"use {_right_target(gpu, mention)}" if spelled else ""
+                yield Defect(message, mention.span, hint=hint)
 
 
-def _only_a_target(subject: Subject, mention: GpuMention) -> bool:
+def _right_target(gpu: Gpu, mention: GpuMention) -> str:
+    """The recipe's own target as a place takes it."""
+    return str(gpu.sm.number) if mention.spelling == "cmake-list" else gpu.sm.capability
+
+
+def _other_archs(subject: Subject, backend: GpuBackend) -> Iterator[tuple[str, str, Span]]:
+    """The architectures of a backend that the code names: in variables and arguments, which builds get them
+    by, and as members of the backend's package set."""
+    names = ("gpuTargets", *backend.lists)
+    bound = ((name, binding) for name in names for binding in subject.bound(name))
+    # `config` of nixpkgs has none of them, which TS811 reports.
+    stated = [(name, own.value, own.span) for name, own in bound if not own.owner.endswith("config")]
+    exports = (export for export in subject.body.exports if export.variable in names)
+    stated += [(export.variable, export.value, export.span) for export in exports]
+    for name, value, span in stated:
+        for word in targets_in(value):
+            arch = word.partition(":")[0]  # gfx90a:xnack-
+            if re.fullmatch(f"{backend.arch}|{DOTTED.pattern}", arch):
+                yield name, arch, span
+    members = rf"\b({backend.package_set}\w*)\.({backend.arch})\b"
+    for match in re.finditer(members, subject.code) if backend.package_set else ():
+        yield match[1], match[2], subject.span(match, 2)
+
+
+def _only_a_target(subject: Subject, name: str) -> bool:
     """Whether a variable is used as a target alone; in a name another spelling would show."""
-    uses = [line for line in subject.code.splitlines() if re.search(rf"\b{mention.name}\b", line)]
-    plain = re.compile(rf"\b({mention.name}|gpuArch)\s*=|gpuTargets|ARCH_LIST|apabilities|\becho\b")
+    uses = [line for line in subject.code.splitlines() if re.search(rf"\b{name}\b", line)]
+    plain = re.compile(rf"\b({name}|gpuArch)\s*=|gpuTargets|ARCH_LIST|apabilities|\becho\b")
     return all(plain.search(line) for line in uses)
-
-
-def _rewrite(subject: Subject, mention: GpuMention, old: str, new: str) -> FindingFix | None:
-    """In place, if the text of the mention is that literal and nothing else."""
-    start, end = mention.span.start, mention.span.end
-    if mention.spelling == "variable" and end - start == len(old) + 2 and _only_a_target(subject, mention):
-        return FindingFix(f"write {new}", (Edit(start + 1, end - 1, new),))
-    return None
 
 
 @rule("TS402", "gpu target in the wrong notation")
 def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
     """`gpuTargets` and TORCH_CUDA_ARCH_LIST take `12.0`; `sm_120` and `120` stop CMake with "Unknown CUDA
-    Architecture Name"."""
+    Architecture Name". CMAKE_CUDA_ARCHITECTURES takes `120`: another notation there is a warning."""
     wrong = [
         (mention, value)
         for mention in _mentions(subject)
         for value in mention.values
-        if mention.spelling != "cmake-list" and not DOTTED.fullmatch(value)  # CMake's own takes 120
+        if bool(DOTTED.fullmatch(value)) is (mention.spelling == "cmake-list")
     ]
+    # A wrong variable is one mistake, wherever it is used; if it is more than a target, each use is one.
     variables = {mention.name for mention, _ in wrong if mention.spelling == "variable"}
-    # A wrong variable is one mistake, wherever it is used, and none if it is not a target.
+    variables = {name for name in variables if _only_a_target(subject, name)}
     uses = {mention: _words(subject, mention) for mention, _ in wrong if mention.spelling != "variable"}
-    used = set[str]().union(*uses.values())
+    used = set[str]().union(*uses.values()) & variables
     for mention, value in wrong:
         if mention.name not in used if mention.spelling == "variable" else uses[mention] & variables:
             continue
@@ -87,15 +118,21 @@ def target_is_a_capability(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
         if target is None:
             yield Defect(f"{mention.name} is {value}, which is not a GPU architecture", mention.span)
             continue
-        own = gpu.sm.capability
-        right = own if own.startswith(f"{value}.") else target.sm.capability
-        message = f"{mention.name} is written {value}, it takes {right}"
-        yield Defect(message, mention.span, fix=_rewrite(subject, mention, value, right))
+        right, start, end = _right_target(gpu, mention), mention.span.start, mention.span.end
+        own = target.sm == gpu.sm or gpu.sm.capability.startswith(f"{value}.")
+        literal = mention.spelling == "variable" and end - start == len(value) + 2
+        fix = FindingFix(f"write {right}", (Edit(start + 1, end - 1, right),)) if own and literal else None
+        severity = WARNING if mention.spelling == "cmake-list" else None
+        yield Defect(
+            f"{mention.name} is written {value}, it takes {right}", mention.span, fix=fix, severity=severity
+        )
 
 
 def _words(subject: Subject, mention: GpuMention) -> set[str]:
-    """The words in the text of a mention."""
-    return set(re.findall(r"\w+", subject.whole.text_at(mention.span)))
+    """The words in the text of a mention and behind it: in shell code, quotes inside `${}` seem to end it."""
+    data, start = subject.whole.syntax.data, mention.span.start
+    end = max(mention.span.end, data.find(b"\n", start))
+    return set(re.findall(r"\w+", data[start:end].decode()))
 
 
 @rule("TS403", "target that its CUDA cannot compile", unless=("flavored",))
@@ -135,9 +172,15 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
 
 
 @rule("TS405", "no gpu target", unless=NO_TORCH)
-def target_is_set(subject: Subject, gpu: Gpu) -> Iterator[Defect]:
+def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, perhaps without the one in the name,
-    and takes ten times as long."""
+    and takes ten times as long. With ROCm this is a warning: all that nixpkgs compiles for are included."""
+    if subject.gpu is None:
+        backend, strings = subject.catalog.backends[variant.backend], subject.body.syntax.plain_strings
+        if backend.package_set and variant.arch not in strings and not any(_other_archs(subject, backend)):
+            hint = f"{backend.package_set} = prev.{backend.package_set}.{variant.arch}; in an overlay"
+            yield Defect(f"nothing names {variant.arch}", hint=hint, severity=WARNING)
+        return
     if subject.style == "scratch":
         if not subject.configured and not any(
             mention.name == "TORCH_CUDA_ARCH_LIST" for mention in subject.body.gpu_targets
@@ -181,7 +224,13 @@ def attribute_is_torch(subject: Subject) -> Iterator[Defect]:
 @rule("TS407", "CUDA support not asked for", unless=NO_TORCH)
 def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """`cudaSupport` says whether torch is built with CUDA: true in a recipe for CUDA, false in any
-    other. Without it the package set decides."""
+    other. Without it the package set decides. A recipe for ROCm needs `rocmSupport`."""
+    backend = subject.catalog.backends[variant.backend]
+    for name in backend.config if variant.cuda is None else ():
+        given = [subject.config, *(override.arguments for override in subject.passed_to("torch", "pytorch"))]
+        if not any(arguments[name].value is not False for arguments in given if name in arguments):
+            sure = None if subject.body.imports and subject.imports_readable else LIKELY
+            yield Defect(f"{name} is not true: torch is built without {backend.title}", sure=sure)
     configured = subject.config.get("cudaSupport")
     right = configured is not None and configured.value is (variant.cuda is not None)
     if variant.cuda is None and configured is None and subject.imports_readable and subject.body.imports:
@@ -241,8 +290,10 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
             yield Defect("passthru.cudaCapabilities is not set for companions", severity=NOTE)
         elif not listed:
             elsewhere = subject.torch_from_elsewhere
+            torches = [override.span for override in subject.overrides_of("torch", "pytorch")]
             yield Defect(
                 "the companion compiles for every architecture of the pin, not for its own",
+                torches[-1] if torches else None,
                 hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
                 severity=None if gpu.tegra and not elsewhere else WARNING,
                 sure=LIKELY if elsewhere else None,

@@ -110,7 +110,8 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     for name in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
         if name.value not in allowed:
             message = f"{name.value} is not CUDA {toolkit.version}, which the name says"
-            yield Defect(message, name.span, hint=f"use {best}")
+            absent = pin is not None and bool(pin.cudas) and toolkit.version not in pin.cudas
+            yield Defect(message, name.span, hint="" if absent else f"use {best}")
 
 
 @rule("TS305", "MAGMA disabled")
@@ -136,13 +137,21 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe of another
     hand may have repaired it otherwise, and then it is a warning; a torch that nixpkgs marks as broken is an
     error in every recipe that says nothing about broken packages."""
+    for fix in missing_fixes(subject):
+        certain = subject.enforce_conventions or (fix.refused and _is_refused(subject))
+        hint = f"add {fix.add}" if fix.add else ""
+        changed = [*subject.overrides_of(fix.overlay or "torch"), *subject.overrides_of("pytorch")]
+        at = changed[-1].span if changed else _import(subject)
+        yield Defect(fix.why, at, hint=hint, sure=None if certain else LIKELY)
+
+
+def missing_fixes(subject: Subject) -> Iterator[Fix]:
+    """The fixes that the recipe needs and shows no sign of; TS301 reports those whose overlay is missing."""
     for fix in _needed(subject) if not subject.torch_from_elsewhere and subject.imports_readable else ():
         missing = [sign for sign in fix.signs if not re.search(sign, subject.code)]
         overlaid = fix.overlay and subject.style == "pinned"
         if missing and not (overlaid and all(fix.overlay != package for package, _ in _changed(subject))):
-            certain = subject.enforce_conventions or (fix.refused and _is_refused(subject))
-            hint = f"add {fix.add}" if fix.add else ""
-            yield Defect(fix.why, hint=hint, sure=None if certain else LIKELY)
+            yield fix
 
 
 def _is_refused(subject: Subject) -> bool:

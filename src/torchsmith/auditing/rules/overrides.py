@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
-from torchsmith.auditing.rule import NOTE, WARNING, Defect, rewrite, rule
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.auditing.rules.expressions import removal
 from torchsmith.catalog import Isa
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Edit, Located, Override, Value
+from torchsmith.recipe.read import Edit, Located, Override, Value, gpu_target
+from torchsmith.recipe.read.recipe import targets_in
 from torchsmith.workspace.subject import Subject
 
 ARGUMENTS = frozenset(
@@ -37,10 +38,14 @@ def torch_is_of_the_pin(subject: Subject, variant: Variant) -> Iterator[Defect]:
             yield Defect(message, override.span, hint="take it from the nixpkgs that the recipe imports")
 
 
-@rule("TS424", "targets that are not a list of strings")
-def targets_are_strings(subject: Subject, variant: Variant) -> Iterator[Defect]:
+@rule("TS424", "targets that are not a list of strings", anywhere=True)
+def targets_are_strings(subject: Subject) -> Iterator[Defect]:
     """`gpuTargets` and `cudaCapabilities` are lists of strings: a number, such as `9.0` without quotes, stops
-    the evaluation, and so does a string in place of the list."""
+    the evaluation, and so does a string in place of the list. Nixpkgs knows the capabilities of
+    `config.cudaCapabilities` in the notation `8.6` alone; one that no known GPU has is a warning."""
+    if subject.variant is None:
+        yield from _unknown_capabilities(subject)
+        return
     for name in ("gpuTargets", "cudaCapabilities"):
         for bound in subject.bound(name):
             for number in subject.body.numbers_in(bound.span):
@@ -52,6 +57,19 @@ def targets_are_strings(subject: Subject, variant: Variant) -> Iterator[Defect]:
                     bound.span,
                     fix=_listed(subject, name, bound.span.start, bound.span.end),
                 )
+
+
+def _unknown_capabilities(subject: Subject) -> Iterator[Defect]:
+    """Capabilities that nixpkgs is configured with and that no GPU has, or that are written otherwise."""
+    known = {sm.capability for sm in (*subject.catalog.gpus, *subject.catalog.retired)}
+    for _, setting in subject.body.nixpkgs_settings(re.compile("cudaCapabilities")):
+        for capability in targets_in(setting.value):
+            target = gpu_target(capability)
+            if target and target.sm.capability != capability.rstrip("af"):
+                message = f"cudaCapabilities holds {capability}, it takes {target.sm.capability}"
+                yield Defect(message, setting.span)
+            elif capability.rstrip("af") not in known:
+                yield Defect(f"no known GPU has the capability {capability}", setting.span, sure=LIKELY)
 
 
 def _listed(subject: Subject, name: str, start: int, end: int) -> FindingFix | None:

@@ -1,11 +1,12 @@
-"""Ownership: files that torchsmith wrote and that were changed since."""
+"""Ownership: files that torchsmith wrote and that were changed since; comments to the audit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchsmith.auditing.rule import WARNING, Defect, rule
+from torchsmith.auditing.rule import WARNING, Defect, rule, unknown_rule
+from torchsmith.auditing.suppress import ignore_comments
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import owner_of, read_header
 
@@ -28,3 +29,13 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
     variant = header.facts.get("variant", "") if header else ""
     if variant and variant != package_name(path):
         yield Defect(f"was written for {variant}", hint="torchsmith apply --adopt PATH rewrites it")
+
+
+@rule("TS012", "comment that ignores no rule", over="file")
+def comments_name_rules(path: Path, text: str) -> Iterator[Defect]:
+    """After `# torchsmith: ignore` come ids of rules or their beginnings, then the reason, or nothing, which
+    silences all. A word that no rule is called silences nothing."""
+    for comment in ignore_comments(text) if path.suffix == ".nix" else ():
+        for word in comment.unknown:
+            problem = unknown_rule(word)
+            yield Defect(problem.message, comment.at, hint=problem.hint)

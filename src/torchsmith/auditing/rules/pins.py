@@ -46,15 +46,16 @@ def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span)
 
 
-@rule("TS204", "pin without a hash", NOTE)
+@rule("TS204", "pin without a hash", WARNING)
 def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """`fetchTarball` without `sha256` downloads again after an hour and accepts whatever it gets. State the
-    hash; `torchsmith line update LINE --rev REV` downloads it once and writes it into generated recipes."""
+    hash; `torchsmith line update LINE --rev REV` downloads it once and writes it into generated recipes. For
+    a revision whose hash the catalog does not know this is a note."""
     for pin in subject.body.pins:
         if pin.sha256 is None or not pin.sha256.value:
             known = subject.imported_pin.sha256 if subject.imported_pin else ""
             if known or not subject.generated:
-                yield Defect("the pin's hash is not stated", pin.span, severity=WARNING if known else None)
+                yield Defect("the pin's hash is not stated", pin.span, severity=None if known else NOTE)
 
 
 @rule("TS205", "nixpkgs that is not pinned", WARNING)
@@ -91,7 +92,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
                 hint = f'system = "{isa.platform}";'
                 yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
         elif imported.system.value != isa.platform and not imported.system.value.startswith("$"):
-            message = f"{isa.name} is built on {isa.platform}, not {imported.system.value}"
+            message = f"{isa.title} is built on {isa.platform}, not {imported.system.value}"
             yield Defect(message, imported.system.span, fix=rewrite(imported.system.span, isa.platform))
 
 
@@ -126,9 +127,11 @@ def unfree_is_allowed(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if variant.cuda is None or subject.config.keys() & {"allowUnfreePredicate", "allowUnfreePackages"}:
         return
     unfree = subject.config.get("allowUnfree")
+    settings = [setting.span for setting in subject.config.values()]
     for imported in subject.body.imports[:1] if unfree is None or unfree.value is False else ():
         if imported.complete:
-            yield Defect("config.allowUnfree is not set, and CUDA is unfree", imported.span)
+            at = unfree.span if unfree else min(settings, default=imported.span)
+            yield Defect("config.allowUnfree is not set, and CUDA is unfree", at)
 
 
 @rule("TS209", "dependencies without CUDA", WARNING, unless=("wraps_nightly",))
@@ -139,7 +142,8 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
     wrong = support is None or support.value in (False, None)
     for imported in subject.body.imports[:1] if variant.cuda and wrong else ():
         if imported.complete:
-            yield Defect("config.cudaSupport is not true", support.span if support else imported.span)
+            settings = [setting.span for setting in (support, *subject.config.values()) if setting]
+            yield Defect("config.cudaSupport is not true", settings[0] if settings else imported.span)
 
 
 @rule("TS210", "unknown torch release", NOTE, over="repo")

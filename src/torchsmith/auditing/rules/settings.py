@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, convention, rule
+from torchsmith.auditing.rules.overlays import missing_fixes
 from torchsmith.catalog import CudaToolkit, Line
 from torchsmith.matrix import Variant
 from torchsmith.workspace.release import stated_release
@@ -54,7 +55,9 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
         if override.kind != "override" and "src" in override.arguments:
             if version is None:
                 yield Defect("torch has another source but keeps the pin's version", override.span)
-            if build is None and "export PYTORCH_BUILD_VERSION" not in subject.code:
+            missing = {sign for fix in missing_fixes(subject) for sign in fix.signs}  # which TS306 is about
+            exported = "export PYTORCH_BUILD_VERSION" in subject.code
+            if build is None and not exported and "PYTORCH_BUILD_VERSION" not in missing:
                 message = "PYTORCH_BUILD_VERSION keeps the pin's version"
                 hint = "export PYTORCH_BUILD_VERSION in preConfigure"
                 yield Defect(message, override.span, severity=WARNING, hint=hint)

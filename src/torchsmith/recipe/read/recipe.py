@@ -169,7 +169,7 @@ class Recipe(RecipeTree):
             fetcher = self.syntax.text(part(node, "function")).rpartition(".")[2]
             if fetcher not in fetchers or not self.alive(node):
                 continue
-            plain = argument.type == "string_expression"
+            plain = argument.type in ("string_expression", "uri_expression")
             fields = {"url": self.located(argument)} if plain else self.fields(argument)
             hashed = as_text(next((fields[key] for key in HASHES if key in fields), None))
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
@@ -209,7 +209,7 @@ class Recipe(RecipeTree):
 
     @cached_property
     def cpu_flags(self) -> tuple[FlagList, ...]:
-        """Lists of strings that begin with -m, whatever they are called."""
+        """Lists of flags of which some begin with -m, whatever they are called."""
         flag_lists = []
         for node in filter(self.alive, self.syntax.captures.get("list", ())):
             elements = [child for child in node.named_children if child.type == "string_expression"]
@@ -217,7 +217,8 @@ class Recipe(RecipeTree):
                 as_text(Located(self.folder.fold(element), self._inside(element))) for element in elements
             )
             plain = tuple(filter(None, flags))
-            if plain and all(flag.value.startswith("-m") for flag in plain):
+            flagged = all(flag.value.startswith("-") for flag in plain)
+            if flagged and any(flag.value.startswith("-m") for flag in plain):
                 name = self.owner_of(node).rpartition(".")[2]
                 flag_lists.append(FlagList(name, plain, self.syntax.span(node)))
         return tuple(flag_lists)
@@ -340,9 +341,12 @@ class Recipe(RecipeTree):
 
     def nixpkgs_settings(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, Located[Value]]]:
         """The names of a pattern in `config` of nixpkgs, with their values: passed to an import, or set by a
-        module as `nixpkgs.config`."""
+        module as `nixpkgs.config`; `sunshine.cudaSupport` for one in a set there."""
         for nixpkgs in self.imports:
-            yield from ((name, value) for name, value in nixpkgs.config.items() if pattern.fullmatch(name))
+            for name, value in nixpkgs.config.items():
+                inner = value.value if isinstance(value.value, dict) else {}
+                found = {name: value} | {f"{name}.{key}": Located(inner[key], value.span) for key in inner}
+                yield from ((key, found[key]) for key in found if pattern.fullmatch(key))
         for name in filter(pattern.fullmatch, self._by_name):
             for bound in self.bound(name):
                 if f".{bound.owner}".endswith(".nixpkgs.config"):

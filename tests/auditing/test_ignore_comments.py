@@ -1,0 +1,49 @@
+"""Comments that silence rules name them, and what is not a rule or not Nix is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.rule_examples import NAME, right_texts
+from torchsmith.auditing.run import audit
+from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.core.problem import Invalid, NotFound
+
+RIGHT = right_texts()
+
+
+def ignoring(words: str, folder: Path) -> list[str]:
+    """The rules that a recipe with a wrong target and a comment breaks."""
+    old, new = 'gpuArchSM = "12.0"', f'# torchsmith: ignore{words}\n  gpuArchSM = "9.0"'
+    (folder / f"{NAME}.nix").write_text(RIGHT[NAME].replace(old, new))
+    report = audit((folder / f"{NAME}.nix",), choice=RuleSelection(select=("TS012", "TS401")))
+    assert bool(report.silenced) is ("TS401" not in [one.rule for one in report.findings])
+    return [one.rule for one in report.findings]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", " TS401", " TS4", " ts401, TS213", " TS401: it is meant", " TS401 it is meant", "-file TS401"],
+)
+def test_a_comment_silences_the_rules_that_it_names(words: str, tmp_path: Path) -> None:
+    assert ignoring(words, tmp_path) == []
+
+
+@pytest.mark.parametrize("words", [" TS4o1", " TS4xyz", " TS/", " everything here", "-file TS401x"])
+def test_a_comment_that_names_no_rule_is_an_error_and_silences_nothing(words: str, tmp_path: Path) -> None:
+    assert ignoring(words, tmp_path) == ["TS012", "TS401"]
+
+
+def test_a_rule_that_is_gone_is_not_said_to_be_ignored(tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.nix").write_text(RIGHT[NAME])
+    with pytest.raises(Invalid) as problem:
+        audit((tmp_path,), choice=RuleSelection(select=("TS213",)))
+    assert problem.value.hint == "TS213 was removed after 0.2.0"
+
+
+def test_a_named_file_that_is_not_nix_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost")
+    with pytest.raises(NotFound):
+        audit((tmp_path / "hosts",))

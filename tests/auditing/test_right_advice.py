@@ -1,0 +1,209 @@
+"""What a finding advises is right: it fits the place, does not contradict another finding, and is as
+severe as the mistake."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.mutations.harness import findings_of
+from tools.rule_examples import CHANGES, CPU, NAME, ROCM, VISION, right_texts
+from torchsmith.auditing.finding import Finding, Severity
+from torchsmith.auditing.rule import find_rule
+from torchsmith.catalog import builtin_catalog
+
+RIGHT = right_texts()
+WIDE = right_texts(narrowed=False)
+PINS = builtin_catalog().pins
+AVX512 = "-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma"
+
+
+def told(name: str, *changes: tuple[str, str], texts: dict[str, str] = RIGHT) -> list[Finding]:
+    """What is said of a right recipe with changes, but for notes and for what is said of the right one."""
+    text = texts[name]
+    known = {(one.rule, one.message) for one in findings_of(name, text)}
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    found = [one for one in findings_of(name, text) if (one.rule, one.message) not in known]
+    return [one for one in found if one.severity is not Severity.NOTE]
+
+
+def flags_of(name: str, flags: str) -> list[Finding]:
+    """What TS501 says of a recipe with a list of flags."""
+    text = re.sub(
+        r"cpuFlags = \[.*?\]",
+        f"cpuFlags = [ {' '.join(f'{chr(34)}{flag}{chr(34)}' for flag in flags.split())} ]",
+        RIGHT[name],
+        count=1,
+        flags=re.DOTALL,
+    )
+    return [one for one in findings_of(name, text) if one.rule == "TS501"]
+
+
+def test_a_setting_that_nixpkgs_lacks_is_not_taken_for_the_target_of_rocm() -> None:
+    [finding] = told(ROCM, ("rocmSupport = true;", 'rocmSupport = true; gpuTargets = [ "gfx1030" ];'))
+    assert finding.rule == "TS811"
+
+
+@pytest.mark.parametrize(
+    "new",
+    ["rocmPackages.${gfx}", "rocmPackages.gfx1100.extend (a: b: { })"],
+    ids=["interpolated", "extended"],
+)
+def test_a_target_of_rocm_may_be_named_in_other_ways(new: str) -> None:
+    with_name = ("  cpuFlags = [", '  gfx = "gfx1100";\n  cpuFlags = [')
+    assert told(ROCM, with_name, ("prev.rocmPackages.gfx1100", f"prev.{new}")) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "hint", "severity"), [("90", "use 120", Severity.ERROR), ("12.0", "", Severity.WARNING)]
+)
+def test_cmake_gets_its_own_notation(target: str, hint: str, severity: Severity) -> None:
+    [finding] = told(NAME, ("export TERM=dumb", f"export CMAKE_CUDA_ARCHITECTURES={target}"))
+    assert (finding.hint, finding.severity) == (hint, severity)
+    assert hint or "takes 120" in finding.message
+
+
+TWO_USES = """{ python3Packages, lib, cudaPackages }:
+let gpuArch = "TARGET";
+in (python3Packages.torch.override { cudaSupport = true; inherit cudaPackages; }).overrideAttrs (old: {
+  pname = "pytorch-python313-cuda12_8-sm86-avx2";
+  preConfigure = old.preConfigure + ''
+    export TORCH_CUDA_ARCH_LIST="${gpuArch}"
+    export CMAKE_CUDA_ARCHITECTURES="${lib.removePrefix "sm_" gpuArch}"
+    export CXXFLAGS="-mavx2 -mfma -mf16c" CFLAGS="-mavx2 -mfma -mf16c"
+  '';
+  meta = old.meta // { platforms = [ "x86_64-linux" ]; };
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "messages"),
+    [
+        ("sm_86", ["TORCH_CUDA_ARCH_LIST is written sm_86, it takes 8.6"]),
+        ("8.6", ["CMAKE_CUDA_ARCHITECTURES is written 8.6, it takes 86"]),
+        (
+            "sm_90",
+            ["gpuArch is sm_90, the name says sm86", "TORCH_CUDA_ARCH_LIST is written sm_90, it takes 8.6"],
+        ),
+    ],
+)
+def test_a_variable_of_two_uses_is_corrected_where_it_is_wrong(target: str, messages: list[str]) -> None:
+    found = findings_of("pytorch-python313-cuda12_8-sm86-avx2", TWO_USES.replace("TARGET", target))
+    targets = [one for one in found if one.rule in ("TS401", "TS402")]
+    assert [one.message for one in targets] == messages
+    assert [one.hint for one in targets if one.rule == "TS401"] in ([], [""])
+
+
+def test_a_target_that_has_no_effect_is_not_judged_too() -> None:
+    [finding] = told(NAME, ("  pname = ", '  TORCH_CUDA_ARCH_LIST = "8.6"; pname = '))
+    assert finding.rule == "TS851"
+
+
+def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
+    wrong = [(PINS["6a030d5"].rev, PINS["fe5e41d"].rev), ("final.cudaPackages_13_0", "final.cudaPackages_13")]
+    found = {one.rule: one for one in told(NAME, *wrong)}
+    assert "no CUDA 13.0" in found["TS201"].message
+    assert found["TS304"].hint == ""
+
+
+def test_a_version_that_stays_the_pins_is_reported_once() -> None:
+    echoed = ("Version: $PYTORCH_BUILD_VERSION", "Version")
+    found = told(NAME, ("export PYTORCH_BUILD_VERSION=${oldAttrs.version}", ""), echoed)
+    assert [one.rule for one in found] == ["TS306"]
+    assert found[0].where.line
+    assert "-DTORCH" not in found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "rule", "place"),
+    [
+        (
+            VISION,
+            "propagatedBuildInputs = ",
+            "nativeCheckInputs = ",
+            "TS703",
+            "pkgs.python3Packages.torchvision",
+        ),
+        (NAME, "broken = false;", "", "TS306", "pkgs.python3Packages.torch.override"),
+        (VISION, "cudaCapabilities = [ gpuArchSM ];", "", "TS409", "pkgs.python3Packages.torch.override"),
+        (NAME, "allowUnfree = true;", "", "TS208", "cudaSupport = true;"),
+        (NAME, "cudaSupport = true;\n      cudaCap", "cudaCap", "TS209", "allowUnfree = true;"),
+    ],
+)
+def test_a_finding_is_beside_the_code_that_it_is_about(
+    name: str, old: str, new: str, rule: str, place: str
+) -> None:
+    texts = WIDE if rule == "TS409" else RIGHT
+    [finding] = [one for one in told(name, (old, new), texts=texts) if one.rule == rule]
+    assert place in finding.source
+
+
+@pytest.mark.parametrize(
+    ("flags", "severity"),
+    [
+        (AVX512, None),
+        (f"{AVX512} -O3 -mtune=haswell", None),
+        (AVX512.replace("-mavx512f", "-mavx2"), Severity.NOTE),
+        (f"{AVX512} -mavx2", Severity.NOTE),
+        ("-march=skylake-avx512", Severity.WARNING),
+        (f"-march=haswell {AVX512}", Severity.WARNING),
+        ("-march=haswell", Severity.ERROR),
+        (AVX512.replace("-mfma", ""), Severity.ERROR),
+        (f"{AVX512} -mavx512fp16", Severity.ERROR),
+        (f"{AVX512} -mno-avx2", Severity.ERROR),
+        ("-mavx2 -fno-plt", Severity.ERROR),
+    ],
+)
+def test_flags_are_judged_by_what_they_switch_on(flags: str, severity: Severity | None) -> None:
+    assert [one.severity for one in flags_of(NAME, flags)] == ([severity] if severity else [])
+
+
+def test_no_finding_is_worse_than_its_rule_says() -> None:
+    rules = [*CHANGES, ("TS506", CPU, "export TERM=dumb", "export USE_CUDA=0")]
+    for rule, name, old, new in rules:
+        for text in (RIGHT[name], WIDE[name]):
+            for one in findings_of(name, text.replace(old, new), Path("theirs")):
+                assert one.severity.rank >= find_rule(one.rule).worst.rank, (rule, one)
+
+
+def test_a_hash_that_is_right_is_not_to_be_replaced_by_itself() -> None:
+    [finding] = told(NAME, ('rev = "v${version}"', 'rev = "main"'))
+    assert finding.rule == "TS905"
+
+
+@pytest.mark.parametrize(
+    ("new", "rules"),
+    [
+        ('env.NIX_CFLAGS_COMPILE = "-O3";', ["TS810"]),
+        ('env = oldAttrs.env // { A = "1"; };', []),
+        ("patches = [ ./a.patch ];", ["TS810"]),
+        ("patches = oldAttrs.patches ++ [ ./a.patch ];", []),
+        ("passthru.a = 1;", ["TS810"]),
+    ],
+)
+def test_what_torch_has_in_nixpkgs_is_not_replaced(new: str, rules: list[str]) -> None:
+    found = told(ROCM, ("  pname = ", f"  {new} pname = "))
+    assert [one.rule for one in found if one.rule != "TS006"] == rules
+
+
+def test_patches_of_another_source_may_be_dropped_in_another_override() -> None:
+    assert told(NAME, ("      pname = ", "      patches = [ ]; pname = ")) == []
+
+
+def test_a_cpu_recipe_for_another_system_is_an_error_and_one_more_without_flags_a_warning() -> None:
+    mac, text = (
+        "pytorch-python313-darwin-mps",
+        "{ torch }: torch.overrideAttrs { meta.platforms = [ LIST ]; }",
+    )
+    severities = [
+        [one.severity for one in findings_of(mac, text.replace("LIST", platforms)) if one.rule == "TS505"]
+        for platforms in ('"aarch64-darwin"', '"aarch64-darwin" "x86_64-darwin"', '"x86_64-darwin"')
+    ]
+    assert severities == [[], [Severity.WARNING], [Severity.ERROR]]
+    [finding] = told(CPU, ('"x86_64-linux" ]', '"x86_64-linux" "aarch64-linux" ]'))
+    assert finding.severity is Severity.ERROR
