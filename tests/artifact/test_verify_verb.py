@@ -108,7 +108,7 @@ def test_a_plain_name_is_enough_if_one_repository_has_built_it(call: Call, tmp_p
     built(tmp_path, elves.entry(120), names=(f"mine/{NAME}",))
     assert call("verify", NAME, "-w", str(tmp_path)).code == 0
     assert verdict(tmp_path, f"mine/{NAME}") is not None
-    assert call("verify", f"theirs/{NAME}", "-w", str(tmp_path)).code == 3
+    assert call("verify", f"theirs/{NAME}", "-w", str(tmp_path)).error == "not-found"
 
 
 def test_a_build_of_a_recipe_that_two_repositories_have_is_verified_after_it(tmp_path: Path) -> None:

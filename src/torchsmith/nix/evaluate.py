@@ -21,7 +21,6 @@ from torchsmith.nix.fetch import fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import EvalJob
 from torchsmith.nix.readable import without_git
-from torchsmith.nix.store import valid_paths
 from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import EvalResult as EvalResult
 from torchsmith.nix.worker import Evaluated, Session, WorkerLimits, run_batch
@@ -125,7 +124,8 @@ def evaluate(
     recalled = {request.name: memory.recall(request, phases.get(request.name, "")) for request in requests}
     known = {name: cached for name, cached in recalled.items() if cached is not None}
     there: Collection[str] = {cached.evaluated.drv_path for cached in known.values()}
-    there = valid_paths(nix, there) if options.instantiate else there
+    if options.instantiate:
+        there = {path for path in there if nix.store_file(path).exists()}
     there = keeper.keep(there) if keeper else there
     pending: list[Evaluable] = []
     for request in requests:

@@ -43,9 +43,10 @@ class Nix:
 
     @property
     def store_settings(self) -> dict[str, str]:
-        """What says which store it works with."""
+        """What says which store it works with; the daemon's is the same as without it."""
         environment = self.environment()
-        return {"store": self.store} | {name: environment.get(name, "") for name in STORE_VARIABLES}
+        settings = {"store": self.store} | {name: environment.get(name, "") for name in STORE_VARIABLES}
+        return {name: "" if value == "daemon" else value for name, value in settings.items()}
 
     def store_file(self, path: str) -> Path:
         """Where a path of the store is on this machine's disk."""
