@@ -40,8 +40,8 @@ BESIDE = FORMS + name_words(
     micro devices ada ampere blackwell grace hopper lovelace pascal tegra turing volta
     """
 )
-# Sizes of memory, profiles of virtual GPUs, and what Jetsons call a mode.
-SIZES = r"(?i)\b(?:[1-7][ -])?(?:\d+ ?g(?:i?b)?|\d+[abcq]|(?<=kit |ano )super)\b"
+# Counts, sizes of memory, profiles of virtual GPUs, and what Jetsons call a mode.
+SIZES = r"(?i)\b(?:[1-7][ -])?(?:\d+ ?x|\d+ ?g(?:i?b)?|\d+[abcq]|(?<=kit |ano )super)\b"
 MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
 NVIDIA = r"nvidia|geforce|rtx|gtx|quadro|tesla|titan|jetson|[abhlptv]\d{1,3}$"
 NOT_NVIDIA = r"intel|arc|gaudi\d?|habana|tpu|ascend|amd|ati|radeon|instinct|firepro|rx ?\d+\w*|mi\d+\w?"
