@@ -52,6 +52,7 @@ class _Scan:
         self.text, self.source, self.catalog, self.known = text, source, catalog, known
         self.spoken = f"{source}, what a person wrote"
         self.notes: dict[Note, None] = {}
+        self.lacking: dict[Note, None] = {}  # notes that count on machines that may have NVIDIA's GPUs
         self.gpus: dict[str, dict[str, str]] = {}  # by number or name
         self.amd_gpus: dict[str, str] = {}  # by target or name
         self.first: dict[str, str] = {}  # facts of which the first counts
@@ -89,7 +90,8 @@ class _Scan:
         )
         gpus = tuple(self._named_gpus())
         facts = replace(facts, gpus=Fact(gpus, self.source) if gpus or "no_gpu" in flags else None)
-        facts = replace(facts, notes=tuple(self.notes))
+        mac = facts.system is not None and facts.system.value.endswith("-darwin")
+        facts = replace(facts, notes=tuple(self.notes if mac else self.notes | self.lacking))
         known = self.known
         if known.system and facts.system and known.system.value != facts.system.value:
             known = replace(known, system=None)  # features alone say Linux
@@ -167,6 +169,8 @@ class _Scan:
         kind = next(kind for kind, found in groups if found is not None and kind != "value")
         begin = self.text.rfind("\n", 0, match.start()) + 1
         if not value or words("nothing").fullmatch(value):
+            if value and kind in ("gpu", "driver"):
+                self.lacking[Note(self.source, f"has no {match[kind].lower()}")] = None
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])

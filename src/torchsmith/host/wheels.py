@@ -85,10 +85,10 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     def for_another_python(self, python: PythonVersion, catalog: Catalog) -> WheelOffer:
         """Return the same with the condition that the Python is not this one, for which there is no wheel."""
-        if any(text.startswith("the Python is ") for text in self.assumptions):
+        pythons = catalog.wheel_releases[self.torch].pythons
+        if python in pythons:  # of an index with a Python of its own, which is a condition already
             return self
-        oldest, *_, newest = catalog.wheel_releases[self.torch].pythons
-        text = f"the Python is {oldest} to {newest}, not {python}"
+        text = f"the Python is {pythons[0]} to {pythons[-1]}, not {python}"
         return msgspec.structs.replace(self, assumptions=(*self.assumptions, text))
 
 
