@@ -22,6 +22,7 @@ from torchsmith.host.wheels import wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
+EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
 IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
 WITHOUT_ONE = (
@@ -160,6 +161,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "answers": unique.all,
         "words": texts.all,
         "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if own else [],
+        "example": EXAMPLE_CPU,
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import duration, grouped
 from torchsmith.matrix import Cell
-from torchsmith.webpage.answers import offer
+from torchsmith.webpage.answers import EXAMPLE, offer
 from torchsmith.webpage.document import PageReport, PageRun
 from torchsmith.webpage.markup import Child, Markup, tag
 from torchsmith.webpage.stories import moment
@@ -26,9 +26,13 @@ def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Ite
 
 def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`; the script fills those that depend on another."""
-    offered = offer(wanted, catalog)
+    cells = list(wanted)
+    archs = {cell.variant.arch for cell in cells}
+    offered = offer(cells, catalog)
     groups = grouped(
-        (product.group, _option(name, product.key)) for product in offered.products for name in product.names
+        (product.group, _option(name, product.key, selected=name == EXAMPLE and product.key in archs))
+        for product in offered.products
+        for name in product.names
     )
     gpus = [tag("optgroup", options, label=group) if group else options for group, options in groups.items()]
     choices = {
@@ -54,8 +58,8 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
 
 
-def _option(text: str, value: str) -> Markup:
-    return tag("option", text, value=value)
+def _option(text: str, value: str, *, selected: bool = False) -> Markup:
+    return tag("option", text, value=value, selected="" if selected else None)
 
 
 def _runs(runs: Sequence[PageRun]) -> Markup:

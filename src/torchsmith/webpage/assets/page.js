@@ -325,6 +325,7 @@
       makers.set(maker, [...(makers.get(maker) || []), make("option", { value }, label)]);
     }
     put("cpu", [...makers].flatMap(([maker, options]) => (maker ? [make("optgroup", { label: maker }, ...options)] : options)));
+    if (machine().systems[system].includes(mine.example)) box("cpu").value = mine.example;
   };
   const offerMachines = () => {
     put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
@@ -362,5 +363,6 @@
       command([...asked, "--explain"].join(" "))
     );
   });
+  box("ask").click(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
