@@ -207,3 +207,8 @@ def test_a_cpu_recipe_for_another_system_is_an_error_and_one_more_without_flags_
     assert severities == [[], [Severity.WARNING], [Severity.ERROR]]
     [finding] = told(CPU, ('"x86_64-linux" ]', '"x86_64-linux" "aarch64-linux" ]'))
     assert finding.severity is Severity.ERROR
+
+
+def test_gpu_targets_in_a_recipe_for_the_cpu_are_one_finding() -> None:
+    [finding] = told(CPU, ("cudaSupport = false;", 'cudaSupport = false; gpuTargets = [ "12.0" ];'))
+    assert finding.rule == "TS408"

@@ -285,3 +285,27 @@ def test_a_recipe_that_is_kept_with_errors_is_the_end_of_apply(
     applied = call("apply", "--no-git", "--adopt", "all", "--yes")
     assert applied.code == 1
     assert "torchsmith audit . # 1 recipe kept with errors" in " ".join(applied.err.split())
+
+
+def test_a_folder_of_recipes_that_leads_out_of_the_repository_is_refused(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT)
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    pkgs, other = tmp_path / "build-pytorch/.flox/pkgs", tmp_path / "other"
+    pkgs.rename(other)
+    pkgs.symlink_to("../../other")
+    before = {file: file.read_bytes() for file in other.iterdir()}
+    done = call("apply", "--adopt", "all", "--yes")
+    assert done.error == "cannot-write"
+    assert {file: file.read_bytes() for file in other.iterdir()} == before
+
+
+def test_fixes_are_not_written_through_links(tmp_path: Path, call: Call) -> None:
+    pkgs = repository(tmp_path / "build-pytorch", RIGHT) / ".flox/pkgs"
+    link = pkgs / f"{RIGHT.replace('sm90', 'sm80')}.nix"
+    link.symlink_to(f"{RIGHT}.nix")
+    before = (pkgs / f"{RIGHT}.nix").read_text()
+    call("audit", link, "--fix", "--unsafe-fixes")
+    assert (pkgs / f"{RIGHT}.nix").read_text() == before

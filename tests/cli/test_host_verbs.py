@@ -916,3 +916,24 @@ def test_cover_says_which_machines_get_an_older_torch_and_what_has_no_estimate(c
     assert all("-gfx1100-" in name for name in missing)
     Path("amd.csv").write_text("gpu,cpu\nRadeon RX 7900 XTX,zen3\n")
     assert "one after the other: not estimated" in call("cover", "amd.csv").out
+
+
+def test_a_cpu_without_the_instruction_set_that_is_stated_is_a_conflict(call: Call) -> None:
+    assert call("pick", "--cpu", "zen3", "--isa", "avx512").error == "conflict"
+    assert call("pick", "--cpu", "zen3", "--isa", "avx2", "--gpu", "none").code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iMac with Intel Core i9 2019, Radeon Pro 580X",
+        "Mac mini 2018 with an Intel CPU",
+        "MacBook Pro, Intel i7",
+    ],
+)
+def test_a_mac_with_an_intel_cpu_gets_no_wheel_for_apple_silicon(
+    text: str, call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "mac.txt").write_text(f"{text}\n")
+    [wheel] = json.loads(call("pick", "--from", str(tmp_path / "mac.txt"), "--json").out)["wheels"]
+    assert wheel["torch"] == "2.2.2"

@@ -87,7 +87,7 @@ class Finding:
 def fixed(findings: Sequence[Finding], *, unsafe: bool = False) -> tuple[list[Change], int]:
     """Files with every safe fix that they offer, or with every fix, and how many findings that fixes. Of two
     fixes that change the same words, the first is made. A generated file is left alone: torchsmith.toml
-    decides about it."""
+    decides about it. So is a link, whose name is not that of the file."""
     changes: list[Change] = []
     count = 0
     offered = (
@@ -97,7 +97,7 @@ def fixed(findings: Sequence[Finding], *, unsafe: bool = False) -> tuple[list[Ch
     )
     for file, fixes in grouped(offered).items():
         before = read_text(Path(file))
-        if owner_of(before) != "foreign":
+        if owner_of(before) != "foreign" or Path(file).is_symlink():
             continue
         edits: set[Edit] = set()
         titles: list[str] = []

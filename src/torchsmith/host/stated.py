@@ -50,6 +50,10 @@ def stated_facts(
     gpus = sm or ("" if instance else gpu)
     stated = _system(system) if system else str(known_isa.platform) if known_isa else ""
     stated = stated or (system_of_instance(instance, catalog) if instance else "")
+    known_cpu = catalog.cpus.get(find_cpu_name(cpu, catalog)) if cpu else None
+    if known_isa and known_cpu and known_isa.name not in known_cpu.isas:
+        runs = ", ".join(known_cpu.isas)
+        raise Conflict(f"{known_cpu.title} does not run {known_isa.name}", hint=f"it runs {runs}")
     listed = known_isa.needs if known_isa else None
     if features:
         listed = frozenset(features.lower().replace(",", " ").split())

@@ -63,7 +63,7 @@ def run(*, request: DiagnoseRequest, json: JsonOption = False) -> None:
     diagnosis = diagnose(request)
     answer(diagnosis, print_diagnosis, as_json=json)
     exit_if(not diagnosis.entry)
-    if is_name(request.log) and str(request.log) != "sample":
+    if is_name(request.log) and str(request.log) not in ("sample", "-"):
         next_step("runs", workspace=request.workspace, why="shows the command that builds what remains")
 
 

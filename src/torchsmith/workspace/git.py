@@ -139,7 +139,11 @@ def add(repo: Path, paths: Sequence[str]) -> None:
     quick = PACKED if len(paths) >= MIN_PACKED_FILES else ()
     names = "\0".join(paths)
     command = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
-    checked_git(repo, *command, stdin=names, settings=quick)
+    try:
+        checked_git(repo, *command, stdin=names, settings=quick)
+    except Failed as problem:
+        problem.hint = "the files are written; if git ignores one, torchsmith apply --no-git leaves git alone"
+        raise
 
 
 def head(repo: Path) -> str:

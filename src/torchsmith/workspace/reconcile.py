@@ -119,8 +119,14 @@ class _Reconciler:
 
     @cached_property
     def folders(self) -> dict[str, bool]:
-        """The wanted files' folders, and whether they exist."""
+        """The wanted files' folders, and whether they exist. Raises CannotWrite if a link leads out of the
+        repository."""
         names = {file.path.rpartition("/")[0] for file in self.repo.files}
+        top = os.path.realpath(f"{self.root}/{self.repo.name}")
+        for name in sorted(names):
+            if not f"{os.path.realpath(f'{self.root}/{name}')}/".startswith(f"{top}/"):
+                hint = "put the folder itself in its place"
+                raise CannotWrite(f"{self.root}/{name} is a link out of the repository", hint=hint)
         return {name: os.path.lexists(f"{self.root}/{name}") for name in sorted(names)}
 
     def _wrote(self, path: str) -> bool:

@@ -1,10 +1,16 @@
-# torchsmith: format=1 file=default.nix content=sha256:252ace470405f7b25be0b74839e3b3fbf46526a8db92387105ee9ccf8da6cfb0
+# torchsmith: format=1 file=default.nix content=sha256:5e49cae313cf3d666ad530f2e4d2b0fd454b5aa50ea25f5e6ccead6c394100e6
 # Every recipe of this repository: nix-build -A NAME. Recipes are read when they are asked for.
 { torchsmithNixpkgs ? null }:
 
 let
   given = if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; };
-  recipe = name: import (./.flox/pkgs + "/${name}.nix") given;
+  # A recipe by hand may be no function, or one without this argument.
+  load = file:
+    let loaded = import file;
+    in if builtins.isFunction loaded
+    then loaded (builtins.intersectAttrs (builtins.functionArgs loaded) given)
+    else loaded;
+  recipe = name: load (./.flox/pkgs + "/${name}.nix");
 
   # These recipes take their inputs from a package set, as Flox calls them.
   packages = system: import (if torchsmithNixpkgs == null then <nixpkgs> else torchsmithNixpkgs) {

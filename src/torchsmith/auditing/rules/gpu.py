@@ -48,7 +48,7 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
     gpu = subject.gpu
     if gpu is None:
         for name, arch, span in _other_archs(subject, subject.catalog.backends[variant.backend]):
-            if arch != variant.arch:
+            if variant.arch and arch != variant.arch:
                 yield Defect(f"{name} is {arch}, the name says {variant.arch}", span)
         return
     variables = gpu_variables(subject)
@@ -238,6 +238,8 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     overrides = subject.passed_to("torch", "pytorch")
     for override in overrides:
         support = override.arguments.get("cudaSupport")
+        if support is None and right and backend.config:
+            continue  # the package set says which GPUs
         if support is None:
             sure = GUESS if right else LIKELY
             severity = None if variant.cuda is None else WARNING

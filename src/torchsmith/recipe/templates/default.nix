@@ -3,7 +3,13 @@
 
 let
   given = if torchsmithNixpkgs == null then { } else { inherit torchsmithNixpkgs; };
-  recipe = name: import (./.flox/pkgs + "/${name}.nix") given;
+  # A recipe by hand may be no function, or one without this argument.
+  load = file:
+    let loaded = import file;
+    in if builtins.isFunction loaded
+    then loaded (builtins.intersectAttrs (builtins.functionArgs loaded) given)
+    else loaded;
+  recipe = name: load (./.flox/pkgs + "/${name}.nix");
   #? if called
 
   # These recipes take their inputs from a package set, as Flox calls them.
@@ -37,7 +43,7 @@ let
     @item@
     #? end
   ];
-  modules = cell: map (file: import file given) (builtins.filter builtins.pathExists (files cell));
+  modules = cell: map load (builtins.filter builtins.pathExists (files cell));
   python = cell: (builtins.head (modules cell)).pythonModule;
   environment = cell: (python cell).withPackages (_: modules cell);
   tools = cell: (python cell).pkgs.callPackage;
