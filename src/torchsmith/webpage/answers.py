@@ -8,6 +8,7 @@ question for `torchsmith pick`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Ranking, driver_steps, rank
+from torchsmith.host.rank import Ranking, driver_steps, order, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.host.wheels import wheels_for
@@ -124,11 +125,22 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     texts: Interner[str] = Interner()
     unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]] = Interner()
     workloads = [*catalog.workloads.values()]
+    by_use = [order(catalog, workload) for workload in workloads]
+
+    releases = (wheel.release for wheel in catalog.published_wheels.values())
+    asked = {feature for release in releases for needed in release.needs.values() for feature in needed}
+
+    @cache
+    def wheels_of(host: Capability) -> tuple[tuple[int, int], ...]:
+        return tuple((texts(about), texts(pip)) for about, pip in wheel_lines(host, catalog))
 
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
-        wheels = tuple((texts(about), texts(pip)) for about, pip in wheel_lines(host, catalog))
-        for workload in workloads:
-            name, lines = answer_lines(host, rank(host, able, catalog, workload, able=True))
+        # Of a CPU only what a wheel needs of it decides about wheels.
+        features = None if host.features is None else host.features & asked
+        wheels = wheels_of(replace(host, features=features, kind=""))
+        fits = rank(host, able, catalog, workloads[0], able=True).fits
+        for key in by_use:
+            name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
             yield unique((name, tuple(map(texts, lines)), wheels))
 
     def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
