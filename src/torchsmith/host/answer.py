@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.gpu_names import OR
-from torchsmith.core.text import grouped, some_of
+from torchsmith.core.text import grouped, shell_word, some_of
 from torchsmith.host.cost import Cost
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
@@ -152,7 +152,8 @@ def _unknown_gpus(answer: Pick) -> list[str]:
     notes = [*(str(note) for note in answer.facts.notes if note.gpu), "for the CPU only: --gpu none"]
     names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
     if any(OR in name for name in names):
-        return [f"which GPU is it, {', '.join(names)}? choose by --gpu", *notes]
+        every = shell_word(" + ".join(name.replace(OR, " + ") for name in names))
+        return [f"which GPU is it, {', '.join(names)}? choose by --gpu; if it has all: --gpu {every}", *notes]
     which = (
         f"the architecture of {', '.join(names)} is unknown"
         if names

@@ -238,8 +238,6 @@ def cuda_is_asked_for(subject: Subject, variant: Variant) -> Iterator[Defect]:
     overrides = subject.passed_to("torch", "pytorch")
     for override in overrides:
         support = override.arguments.get("cudaSupport")
-        if support is None and right and backend.config:
-            continue  # the package set says which GPUs
         if support is None:
             sure = GUESS if right else LIKELY
             severity = None if variant.cuda is None else WARNING
