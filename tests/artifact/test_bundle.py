@@ -17,7 +17,7 @@ from tests.artifact.test_verdict import check, judged, native, service, site
 from torchsmith.artifact.contents import GPU_FILES
 from torchsmith.artifact.macho import read_macho
 from torchsmith.artifact.readers import is_read
-from torchsmith.artifact.report import Report, compare, verify
+from torchsmith.artifact.report import Report, verify
 from torchsmith.artifact.source import Damaged
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import MissingRequirement
@@ -236,14 +236,6 @@ def test_a_file_of_gpu_code_is_listed_without_a_name(
     assert (report.ok, listed(report)) == (True, code)
     (tmp_path / name).write_bytes(data[:40])
     assert not verify(tmp_path / name, None, CATALOG).ok
-
-
-def test_two_builds_are_compared_by_their_targets(tmp_path: Path) -> None:
-    one = verify(torch(tmp_path / "a", elves.hip_library(elves.bundle("gfx942"))), None, CATALOG)
-    both = verify(torch(tmp_path / "b", elves.hip_library(BOTH)), None, CATALOG)
-    found = compare(one, both)
-    assert (found.targets_dropped, found.gpus_dropped) == (("hsaco gfx1100",), ("gfx1100",))
-    assert found.saved > 0
 
 
 def test_every_place_that_a_backend_names_is_read() -> None:

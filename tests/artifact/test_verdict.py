@@ -15,7 +15,7 @@ from torchsmith.artifact.check import Check
 from torchsmith.artifact.cpu import clipped
 from torchsmith.artifact.elf import HEADER
 from torchsmith.artifact.gpu import Service
-from torchsmith.artifact.report import Report, compare, verify
+from torchsmith.artifact.report import Report, verify
 from torchsmith.artifact.verdict import variant_in
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.recorded import CXX_MARK
@@ -344,18 +344,6 @@ def test_a_damaged_library_is_wrong_and_the_others_are_still_judged(tmp_path: Pa
         True,
     )
     assert check(report, "gpu").status == "right"
-
-
-def test_a_comparison_says_what_a_targeted_build_saves(tmp_path: Path) -> None:
-    wide = [elves.entry(arch, payload=1 << 20) for arch in (80, 90, 120)]
-    stock = site(tmp_path / "stock", {"torch/lib/libtorch_cuda.so": gpu(wide)})
-    ours = site(tmp_path / "ours", {"torch/lib/libtorch_cuda.so": gpu(wide[2:])})
-    name = "pytorch-python313-cuda13_0-sm120-avx2"
-    found = compare(judged(ours, name), judged(stock, name))
-    assert 2 << 20 <= found.saved < (2 << 20) + 1000
-    assert found.targets_dropped == ("cubin 80", "cubin 90")
-    assert found.gpus_dropped == ("sm80", "sm86", "sm89", "sm90")
-    assert found.gpus_gained == ()
 
 
 @pytest.mark.parametrize(

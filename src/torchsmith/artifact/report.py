@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from torchsmith.artifact.check import Check, passed, proved
@@ -230,84 +230,3 @@ def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> st
         if isa.platform == f"{machine}-linux" and needed <= closure(machine, isa.features)
     ]
     return min(fitting, key=lambda isa: isa.level).title if fitting and needed else ""
-
-
-@dataclass(frozen=True, slots=True)
-class SizeRow:
-    """One part of both artifacts, in bytes."""
-
-    part: str
-    this: int
-    other: int
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """This artifact against another one."""
-
-    this: str
-    other: str
-    sizes: tuple[SizeRow, ...]
-    saved: int  # bytes; negative if this one is larger
-    targets_gained: tuple[str, ...]
-    targets_dropped: tuple[str, ...]
-    gpus_gained: tuple[str, ...]
-    gpus_dropped: tuple[str, ...]
-    differences: tuple[str, ...]
-
-
-def compare(this: Report, other: Report) -> Comparison:
-    """What differs between two reports."""
-    rows = [
-        SizeRow(part.name.replace("_", " "), getattr(this.sizes, part.name), getattr(other.sizes, part.name))
-        for part in fields(Sizes)
-    ]
-    here, there = target_names(this.gpu), target_names(other.gpu)
-    served, served_there = _served(this), _served(other)
-    return Comparison(
-        this=this.path,
-        other=other.path,
-        sizes=(*rows, SizeRow("total", this.sizes.total, other.sizes.total)),
-        saved=other.sizes.total - this.sizes.total,
-        targets_gained=tuple(name for name in here if name not in there),
-        targets_dropped=tuple(name for name in there if name not in here),
-        gpus_gained=tuple(name for name in served if name not in served_there),
-        gpus_dropped=tuple(name for name in served_there if name not in served),
-        differences=tuple(_differences(this, other)),
-    )
-
-
-def _served(report: Report) -> list[str]:
-    return [
-        f"{service.sm}" for service in report.services if service.verdict in ("native", "compatible", "jit")
-    ]
-
-
-def _differences(this: Report, other: Report) -> list[str]:
-    """Single facts that differ, as text."""
-    pairs = {
-        "architecture": (this.machine, other.machine),
-        **{
-            title: (this.releases.get(title, "none"), other.releases.get(title, "none"))
-            for title in sorted({*this.releases, *other.releases})
-        },
-        "Python": (this.python, other.python),
-        "BLAS": (this.blas, other.blas),
-        "MAGMA": (this.magma or "none", other.magma or "none"),
-        **{
-            f"{package} version": (this.versions.get(package, "none"), other.versions.get(package, "none"))
-            for package in sorted({*this.versions, *other.versions})
-        },
-        "code outside dispatch": (_needs(this), _needs(other)),
-    }
-    return [
-        f"{name}: {mine or 'not stated'}, against {theirs or 'not stated'}"
-        for name, (mine, theirs) in pairs.items()
-        if mine != theirs
-    ]
-
-
-def _needs(report: Report) -> str:
-    if report.cpu is None:
-        return "not looked at"
-    return ", ".join(report.cpu.features) or "any CPU of the architecture"

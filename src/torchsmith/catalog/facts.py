@@ -115,7 +115,6 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     drivers: Mapping[str, str] = {}  # the oldest release of the maker's own driver package for each release
     code: tuple[str, ...] = ()  # sections and files of a build that hold its code
     wide: tuple[str, ...] = ()  # derivations below torch that keep code for other architectures
-    uncached: str = ""  # a pattern of the names of derivations that the public cache of nixpkgs does not have
 
     def word(self, release: str) -> str:
         """The first word of its targets: cuda13_0, rocm6_4, darwin."""
