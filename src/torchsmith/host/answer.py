@@ -52,7 +52,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel."""
 
-    FORMAT: ClassVar = 6
+    FORMAT: ClassVar = 7
     host: HostFacts
     candidates: str  # whose matrix they are from
     matrix: str  # the same in a word or two; empty: all possible builds
@@ -65,8 +65,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     choice: Sequence[BuildRow]
     unserved: Sequence[Sm]
     bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
-    by_driver: dict[str, Sequence[str]]  # if the driver is unknown: what this one or a newer one gets instead
-    by_system: dict[str, Sequence[str]]  # if the system is unknown: what another one gets
     notes: Sequence[str]  # about GPUs that the choice leaves out
     missing: Sequence[str]  # what no build serves, and why
     nearest: Sequence[CandidateRow]

@@ -159,8 +159,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
-        by_driver={str(driver): names for driver, names in answer.by_driver},
-        by_system=dict(answer.by_system),
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
