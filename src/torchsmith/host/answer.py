@@ -13,7 +13,7 @@ from torchsmith.core.text import grouped, shell_word, some_of
 from torchsmith.host.cost import Cost
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
-from torchsmith.host.resolve import known_isas, may_be
+from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.wheels import WheelOffer
 
 UNKNOWN_GPUS = "GPUs unknown: this is for the CPU alone (--gpu, or a report of nvidia-smi, names them)"
@@ -96,13 +96,22 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
         cpu = f"this machine's {cpu} (--cpu describes another)" if own_cpu else cpu
     parts = [
-        (machine.system or "system unknown").replace("any-darwin", "macOS"),
+        _system_title(machine),
         cpu,
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else UNKNOWN_GPUS),
     ]
     if machine.sms:
         parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
+    if facts.python:
+        parts.append(f"Python {facts.python.value}")
     return "; ".join(parts)
+
+
+def _system_title(machine: Capability) -> str:
+    macos = f"macOS {machine.macos}".strip()
+    if machine.system == "any-darwin":
+        return macos
+    return f"{machine.system or 'system unknown'}{f' ({macos})' if machine.macos else ''}"
 
 
 def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:

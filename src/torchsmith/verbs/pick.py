@@ -132,7 +132,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
     wish = WheelWish(
         python,
         request.torch,
-        answer.facts.glibc.value if answer.facts.glibc else "",
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
