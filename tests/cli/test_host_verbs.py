@@ -224,6 +224,15 @@ def test_a_driver_without_its_gpu_is_an_error(call: Call) -> None:
         assert (result.code, "add its GPU" in result.err) == (2, True)
 
 
+def test_the_gpu_within_a_cpu_is_left_out_if_there_is_to_be_none(call: Call) -> None:
+    Path("cpu.txt").write_text("Architecture: x86_64\nModel name: AMD RYZEN AI MAX+ 395 w/ Radeon 8060S\n")
+    found = [
+        json.loads(call("pick", "--from", "cpu.txt", *gpu, "--json").out)["wheels"][0]
+        for gpu in ((), ("--gpu", "none"))
+    ]
+    assert [wheel["rocm"] for wheel in found] == ["7.2", ""]
+
+
 def test_a_mac_is_not_asked_for_nvidia_smi(call: Call) -> None:
     Path("mac.txt").write_text(
         "OS: macOS 14.5 (arm64)\nPython platform: macOS-14.5-arm64-arm-64bit\n"

@@ -76,6 +76,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
     chips: tuple[str, ...] = ()
+    cpus: Mapping[str, str] = {}  # what it is called in CPUs, and patterns of those
     llvm: int = 14  # the first release of LLVM that has it; or an older one
     retired: str = ""  # what ended its support
     # A value of HSA_OVERRIDE_GFX_VERSION by which people run code of another target, and that target.

@@ -257,7 +257,7 @@ def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
         torch=line.torch if line else "",
         gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
-        idle=[*map(str, fit.idle)] if not fit.used else (),
+        idle=[*map(answer.host.called, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(fit.variant, catalog),
