@@ -218,6 +218,13 @@ def test_unknown_gpus_are_said_first(call: Call) -> None:
     assert "GPUs unknown" in call("pick", "--from", "lscpu.txt", "--pip").err
 
 
+def test_a_selected_gpu_that_the_machine_lacks_is_the_reason(call: Call) -> None:
+    answer = json.loads(call("pick", "python:3.12", "sm89", "--cpu", "zen4", "--gpu", "none", "--json").out)
+    assert "torchsmith pick --gpu sm89 --python 3.12" in answer["missing"][-1]
+    older = json.loads(call("pick", "cuda13_0", "--torch", "2.8", *ZEN4, "--json").out)
+    assert older["missing"] == ["no candidate is of torch 2.8 and cuda13_0"]
+
+
 def test_a_driver_without_its_gpu_is_an_error(call: Call) -> None:
     for words in (("--cpu", "zen4"), ("--cpu", "zen4", "RX 7900 XTX")):
         result = call("pick", *words, "--driver", "570")

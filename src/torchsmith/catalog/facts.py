@@ -126,7 +126,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
         """What must hold on a machine that runs code of a release."""
         groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
         oldest = self.drivers.get(release)
-        package = f" ({self.vendor}'s own package: {oldest} or newer)" if oldest else ""
+        package = f", {oldest} or newer if it is {self.vendor}'s own package," if oldest else ""
         return f"the machine has {self.driver}{package}{groups}"
 
 
