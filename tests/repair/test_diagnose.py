@@ -189,7 +189,7 @@ ImportError: libcudart.so.12: cannot open shared object file: No such file or di
   note: This error originates from a subprocess, and is likely not a problem with pip.
 error: metadata-generation-failed
 """,
-    "torchvision-operator": """  File "/venv/lib/python3.9/site-packages/torch/library.py", line 795, in register
+    "torchvision-operator": """  File "/lib/python3.9/site-packages/torch/library.py", line 795, in register
     use_lib._register_fake(op_name, func, _stacklevel=stacklevel + 1)
 RuntimeError: operator torchvision::nms does not exist
 """,
@@ -209,7 +209,7 @@ error: command '/usr/bin/gcc' failed with exit code 1
 collect2: error: ld returned 1 exit status
 error: command '/usr/bin/g++' failed with exit code 1
 """,
-    "no-cuda-compiler": """CMake Error at /usr/share/cmake/Modules/CMakeDetermineCUDACompiler.cmake:180 (message):
+    "no-cuda-compiler": """CMake Error at /cmake/Modules/CMakeDetermineCUDACompiler.cmake:180 (message):
   Failed to find nvcc.
 
   Compiler requires the CUDA toolkit.  Please set the CUDAToolkit_ROOT
@@ -232,7 +232,7 @@ NVML library version: 535.183
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be
 For debugging consider passing CUDA_LAUNCH_BLOCKING=1.
 """,
-    "driver-too-old": "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version\n",
+    "driver-too-old": "CUDA error: CUDA driver version is insufficient for CUDA runtime version\n",
     "other-cuda-library": """    from torch._C import *  # noqa: F403
 ImportError: /venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister
 """,
