@@ -47,6 +47,7 @@ PATTERNS = (
     ("retired", "chips"),
     ("retired", "parts"),
     ("retired", "spelled"),
+    ("systems", "pattern"),
     ("wheels", "parts"),
 )
 

@@ -18,8 +18,8 @@ def print_facts(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    stated = {"system": facts.system, "glibc": facts.glibc, "CPU": facts.cpu_name, "Python": facts.python}
-    for label, fact in stated.items():
+    stated = (("system", facts.system), ("macOS", facts.macos), ("glibc", facts.glibc))
+    for label, fact in (*stated, ("CPU", facts.cpu_name), ("Python", facts.python)):
         if fact:
             yield label, str(fact.value), fact.source
     if facts.microarchitecture:

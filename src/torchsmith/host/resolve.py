@@ -50,6 +50,8 @@ class Capability(msgspec.Struct, frozen=True):
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     named: tuple[tuple[str, Sm], ...] = ()  # NVIDIA's by name
     conflict: str = ""  # two facts that cannot both be true
+    glibc: str = ""
+    macos: str = ""  # its release
     windows: bool = False  # the driver is numbered as Windows' are
     spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
 
@@ -89,6 +91,8 @@ def capability_of(facts: HostFacts) -> Capability:
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
+        glibc=facts.glibc.value if facts.glibc else "",
+        macos=facts.macos.value if facts.macos else "",
         windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
         spoken=tuple(_spoken(facts)),
     )

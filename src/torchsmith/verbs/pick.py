@@ -132,7 +132,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
     wish = WheelWish(
         python,
         request.torch,
-        answer.facts.glibc.value if answer.facts.glibc else "",
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
@@ -159,8 +158,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
-        by_driver={str(driver): names for driver, names in answer.by_driver},
-        by_system=dict(answer.by_system),
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
