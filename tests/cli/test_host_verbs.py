@@ -218,10 +218,26 @@ def test_unknown_gpus_are_said_first(call: Call) -> None:
     assert "GPUs unknown" in call("pick", "--from", "lscpu.txt", "--pip").err
 
 
+def test_a_selected_gpu_that_the_machine_lacks_is_the_reason(call: Call) -> None:
+    answer = json.loads(call("pick", "python:3.12", "sm89", "--cpu", "zen4", "--gpu", "none", "--json").out)
+    assert "torchsmith pick --gpu sm89 --python 3.12" in answer["missing"][-1]
+    older = json.loads(call("pick", "cuda13_0", "--torch", "2.8", *ZEN4, "--json").out)
+    assert older["missing"] == ["no candidate is of torch 2.8 and cuda13_0"]
+
+
 def test_a_driver_without_its_gpu_is_an_error(call: Call) -> None:
     for words in (("--cpu", "zen4"), ("--cpu", "zen4", "RX 7900 XTX")):
         result = call("pick", *words, "--driver", "570")
         assert (result.code, "add its GPU" in result.err) == (2, True)
+
+
+def test_the_gpu_within_a_cpu_is_left_out_if_there_is_to_be_none(call: Call) -> None:
+    Path("cpu.txt").write_text("Architecture: x86_64\nModel name: AMD RYZEN AI MAX+ 395 w/ Radeon 8060S\n")
+    found = [
+        json.loads(call("pick", "--from", "cpu.txt", *gpu, "--json").out)["wheels"][0]
+        for gpu in ((), ("--gpu", "none"))
+    ]
+    assert [wheel["rocm"] for wheel in found] == ["7.2", ""]
 
 
 def test_a_mac_is_not_asked_for_nvidia_smi(call: Call) -> None:

@@ -121,6 +121,30 @@ def test_the_python_and_the_release_of_the_system_are_read(
     assert (found[0], *(fact.value if fact else "" for fact in found[1:])) == (python, glibc, macos)
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "torch"),
+    [
+        ("7840HS with 780M", "gfx1103", "2.14.0"),
+        ("Strix Halo", "gfx1151", "2.14.0"),
+        ("Ryzen AI Max 395", "gfx1151", "2.14.0"),
+        ("model name : AMD RYZEN AI MAX+ 395 w/ Radeon 8060S", "gfx1151", "2.14.0"),
+        ("a laptop with Ryzen AI 9 HX 370", "gfx1150", "2.14.0"),
+        ("Ryzen AI 9 HX 370 with a GTX 1660", "", "2.14.1"),
+        ("Ryzen 7 7840U", "", "2.15.0"),
+        ("GTX 780M", "", ""),
+    ],
+)
+def test_the_gpu_within_a_cpu_is_known(text: str, target: str, torch: str) -> None:
+    answer = answered(text)
+    archs = [arch for arch in answer.host.archs if isinstance(arch, str)]
+    assert archs == [target] * bool(target)
+    assert [wheel.torch for wheel in wheels_for(answer.host, CATALOG)] == [torch] * bool(torch)
+    assert any("Radeon 780M" in note.text for note in answer.facts.notes) is (text == "Ryzen 7 7840U")
+    if archs and ":" not in text:
+        assert "gpu-spoken" in dict(answer.host.spoken)
+        assert any("of the text" in reason for reason in wheels_for(answer.host, CATALOG)[0].assumptions)
+
+
 def test_what_a_sentence_says_is_a_condition_and_what_a_tool_says_is_none() -> None:
     said = answered("It fails on my RTX 4090 with driver 550.54.15, on x86_64 Linux.").choice.variants[0].fit
     assert {reason.code for reason in said.assumptions} >= {"gpu-spoken", "driver", "system"}

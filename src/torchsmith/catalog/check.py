@@ -40,6 +40,7 @@ PATTERNS = (
     ("cpus", "products"),
     ("errors", "pattern"),
     ("gfx", "chips"),
+    ("gfx", "cpus"),
     ("gfx", "parts"),
     ("gpus", "chips"),
     ("gpus", "spelled"),

@@ -76,6 +76,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
     chips: tuple[str, ...] = ()
+    cpus: Mapping[str, str] = {}  # what it is called in CPUs, and patterns of those
     llvm: int = 14  # the first release of LLVM that has it; or an older one
     retired: str = ""  # what ended its support
     # A value of HSA_OVERRIDE_GFX_VERSION by which people run code of another target, and that target.
@@ -125,7 +126,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
         """What must hold on a machine that runs code of a release."""
         groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
         oldest = self.drivers.get(release)
-        package = f" ({self.vendor}'s own package: {oldest} or newer)" if oldest else ""
+        package = f", {oldest} or newer if it is {self.vendor}'s own package," if oldest else ""
         return f"the machine has {self.driver}{package}{groups}"
 
 

@@ -21,7 +21,7 @@ from torchsmith.catalog.gpu_names import (
     product_of_name,
     system_of_instance,
 )
-from torchsmith.catalog.names import cpu_of_name
+from torchsmith.catalog.names import cpu_of_name, product_pattern
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 
@@ -126,7 +126,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     facts = _of_jetpack(_of_instance(facts, catalog), catalog)
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_hidden(facts, catalog)
+    facts = _gpu_of_cpu(_check_hidden(facts, catalog), catalog)
     return _name_targets(_system_of_gpus(_resolve_gpus(facts, catalog), catalog), catalog)
 
 
@@ -230,6 +230,23 @@ def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts
 
 
+def _gpu_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """The GPU that a CPU has in itself, if no other is known; if no wheel has code for it, a note."""
+    name = facts.cpu_name
+    if name is None or facts.non_nvidia_gpus is not None or (facts.gpus and facts.gpus.value):
+        return facts
+    for gfx in catalog.gfx.values():
+        own = (gpu for gpu, cpu in gfx.cpus.items() if product_pattern(cpu).search(name.value))
+        product = next(own, "")
+        if product and any(gfx.name in index.gfx for index in catalog.wheels.values()):
+            gpu = Fact((product,), f"{CATALOG}, by {name.value}", name.prose)
+            return replace(facts, gpus=facts.gpus or Fact((), gpu.source), non_nvidia_gpus=gpu)
+        if product:
+            text = f"{name.value} has a {product} ({gfx.name}), which no wheel has code for"
+            return facts.noting(name.source, f"{text}: torchsmith pick --gpu '{product}' says what may run")
+    return facts
+
+
 def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
     gpu = catalog.gpus.get(sm) if sm else None
     return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
@@ -280,13 +297,14 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
-    prose = bool(non_nvidia) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
     stated = facts.non_nvidia_gpus or Fact((), facts.gpus.source)
+    named = any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
+    prose = stated.prose or (bool(non_nvidia) and named)
     names = (*non_nvidia, *(name for name in stated.value if name not in non_nvidia))
     return replace(
         facts,
         gpus=Fact(tuple(gpus), facts.gpus.source),
-        non_nvidia_gpus=Fact(names, stated.source, prose) if names else None,
+        non_nvidia_gpus=Fact(names, stated.source, prose) if names else facts.non_nvidia_gpus,
         notes=tuple(dict.fromkeys(notes)),
     )
 

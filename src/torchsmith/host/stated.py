@@ -114,6 +114,8 @@ def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
         if old is not None and old.value and old.value != new.value:
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
+    if stated.gpus is not None:
+        facts = replace(facts, non_nvidia_gpus=Fact((), stated.gpus.source))
     if stated.instance is not None:
         facts = replace(facts, gpus=stated.gpus)
     if stated.microarchitecture is not None:
