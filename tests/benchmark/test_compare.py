@@ -45,8 +45,9 @@ def compared(folder: Path, runs: int = 11, stop: int = 99, **planted: str) -> Bu
     for label, extra in (("A", planted), ("B", {"NOISE": planted.get("NOISE", "0.005")})):
         told = {"FILE": str(file), "COUNT": str(folder / label), "SEED": label, **extra}
         subjects.append(BuildSubject(label, environment, Interpreter(Path(sys.executable), ()), told, probe))
-    way = MeasuringPlan(runs, (CORE,), 30, turns=2)
-    return compare_builds(subjects, way, {CORE: 0.0}, progress)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "TURNS", 2)
+        return compare_builds(subjects, MeasuringPlan(runs, (CORE,), 30), {CORE: 0.0}, progress)
 
 
 def row(comparison: BuildComparison, name: str) -> MeasureRow:
