@@ -8,7 +8,7 @@ question for `torchsmith pick`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -130,14 +130,11 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     releases = (wheel.release for wheel in catalog.published_wheels.values())
     asked = {feature for release in releases for needed in release.needs.values() for feature in needed}
 
-    @cache
-    def wheels_of(host: Capability) -> tuple[tuple[int, int], ...]:
-        return tuple((texts(about), texts(pip)) for about, pip in wheel_lines(host, catalog))
-
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
         # Of a CPU only what a wheel needs of it decides about wheels.
         features = None if host.features is None else host.features & asked
-        wheels = wheels_of(replace(host, features=features, kind=""))
+        known = wheel_lines(replace(host, features=features, kind=""), catalog)
+        wheels = tuple((texts(about), texts(pip)) for about, pip in known)
         fits = rank(host, able, catalog, workloads[0], able=True).fits
         for key in by_use:
             name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
@@ -187,6 +184,7 @@ def _maker(cpu: Cpu) -> str:
     return "Apple" if cpu.mac else MAKERS.get(vendor, "Arm")
 
 
+@lru_cache(8192)
 def wheel_lines(host: Capability, catalog: Catalog) -> list[tuple[str, str]]:
     """Return what to know of the wheels for a machine, and how to install them."""
     return [("; ".join([wheel.title, *wheel.about]), wheel.pip) for wheel in wheels_for(host, catalog)]
