@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tomllib
 from copy import copy
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchsmith.auditing.rule import all_rules
 from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import faults_of
 from torchsmith.core.problem import Invalid
@@ -329,6 +331,12 @@ def test_bytes_that_are_no_text_do_not_hide_an_error(tmp_path: Path) -> None:
     file = tmp_path / "build.log"
     file.write_bytes(b"\xff\xfe\n" + SAMPLES["no-space"].encode())
     assert diagnose(DiagnoseRequest(log=file)).entry == "no-space"
+
+
+def test_rules_that_fixes_name_exist() -> None:
+    named = {id for error in ERRORS.values() for id in re.findall(r"TS\d{3}", error.fix)}
+    assert named
+    assert named <= {rule.id for rule in all_rules()}
 
 
 def test_fixes_say_what_to_do_and_not_what_we_call_it() -> None:

@@ -8,7 +8,7 @@ question for `torchsmith pick`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Ranking, driver_steps, order, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.host.wheels import WheelOffer, builds_first, wheels_for
+from torchsmith.host.wheels import builds_first, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
@@ -134,16 +134,11 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     releases = (wheel.release for wheel in catalog.published_wheels.values())
     asked = {feature for release in releases for needed in release.needs.values() for feature in needed}
 
-    @cache
-    def wheels_of(host: Capability) -> tuple[tuple[tuple[int, ...], ...], bool]:
-        offers = wheels_for(host, catalog)
-        lines = tuple(tuple(map(texts, wheel_lines(offer))) for offer in offers)
-        return lines, in_workspace or builds_first(offers)
-
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
         # Of a CPU only what a wheel needs of it decides about wheels.
         features = None if host.features is None else host.features & asked
-        wheels, first = wheels_of(replace(host, features=features, kind=""))
+        offers, idle = wheel_lines(replace(host, features=features, kind=""), catalog)
+        wheels, first = tuple(tuple(map(texts, lines)) for lines in offers), in_workspace or idle
         fits = rank(host, able, catalog, workloads[0], able=True).fits
         # The best of any use leaves as few GPUs idle as the first use's.
         best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
@@ -200,10 +195,15 @@ def _named(host: Capability) -> Capability:
     return replace(host, named=tuple((CHOSEN, sm) for sm in host.sms or ()))
 
 
-def wheel_lines(wheel: WheelOffer) -> list[str]:
-    """Return what to know of a wheel and how to install it; then the same of one for a newer driver."""
-    other = [f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []
-    return ["; ".join([wheel.title, *wheel.about]), wheel.pip, *other]
+@lru_cache(8192)
+def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[list[str]], bool]:
+    """Return what to know of each wheel for a machine, how to install it, and the same of one for a newer
+    driver; and whether a build comes first because a GPU stays idle."""
+    offers = wheels_for(host, catalog)
+    lines = [["; ".join([wheel.title, *wheel.about]), wheel.pip] for wheel in offers]
+    for wheel, own in zip(offers, lines, strict=True):
+        own += [f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []
+    return lines, builds_first(offers)
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
