@@ -213,7 +213,7 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
         message = "unclosed string"
     if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
-        return Invalid(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
+        return Invalid(f"not valid TOML: [{name}] is defined twice", hint="keep one of them", where=where)
     return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
 
 
