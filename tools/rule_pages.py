@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tools.rule_examples import example
 from torchsmith.auditing.rule import Rule, all_rules
 from torchsmith.core.text import grouped
@@ -39,6 +41,11 @@ def rule_pages(note: str) -> dict[str, str]:
         parts.append(table(["rule", "what it finds", "severity", "certainty", "looks at"], rows) + "\n")
     return {
         "docs/rules.md": "\n".join(parts),
+        "src/torchsmith/auditing/examples.json": json.dumps(
+            {rule.id: dict(zip(("wrong", "right"), example(rule), strict=True)) for rule in all_rules()},
+            indent=1,
+        )
+        + "\n",
         **{f"docs/rules/{rule.id}.md": _rule_page(rule, note) for rule in all_rules()},
     }
 

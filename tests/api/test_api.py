@@ -140,3 +140,5 @@ def test_every_request_checks_its_types() -> None:
     assert torchsmith.AuditRequest(paths=(Path("builds"),)).paths == ("builds",)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="jobs"):
         torchsmith.BuildRequest(jobs="2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"MachineOptions\.gpu takes Sequence\[str\], not \[80\]"):
+        torchsmith.MachineOptions(gpu=[80])  # type: ignore[list-item]

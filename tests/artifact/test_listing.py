@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.artifact import elves
+from torchsmith.artifact import elf
 from torchsmith.artifact.report import Report, verify
 from torchsmith.catalog import builtin_catalog
 
@@ -66,6 +67,33 @@ def test_a_wheel_without_any_library_is_said_to_hold_none(tmp_path: Path) -> Non
     assert report.ok
     assert report.versions == {"gsplat": "1.5.3"}
     assert not report.libraries
+
+
+@pytest.mark.parametrize("kind", ["library", "wheel"])
+@pytest.mark.parametrize(
+    ("code", "known"), [(b"\x0f\x58\xd1", True), (b"\x62\xf1\x6d\x48\xfc\xd9", False), (b"\x06", False)]
+)
+def test_of_code_that_no_known_package_owns_all_is_read_and_no_more_is_claimed(
+    kind: str, code: bytes, known: bool, tmp_path: Path
+) -> None:
+    data = elves.code_library({"PyInit_ext": b"\xc3", "sort_simd": code})
+    path = tmp_path / "ext.so"
+    path.write_bytes(data)
+    if kind == "wheel":
+        path = wheel(tmp_path, {"gsplat/ext.so": data})
+    cpu = verify(path, None, CATALOG).cpu
+    assert cpu is not None
+    assert (cpu.features, cpu.complete, "runs on any" in cpu.text) == ((), known, known)
+    assert verify(path, None, CATALOG, cpu=False).cpu is None
+
+
+def test_a_foreign_library_with_more_names_than_are_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elf, "MOST_SYMBOLS", 1)
+    path = wheel(tmp_path, {"gsplat/ext.so": elves.code_library({"a": b"\xc3", "b": b"\xc3"})})
+    report = verify(path, None, CATALOG)
+    assert (report.ok, report.cpu and report.cpu.complete) == (True, False)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])

@@ -253,6 +253,10 @@ def test_a_rule_is_explained_offline(repo: Path, call: Call) -> None:
     told = call("audit", "--explain", "ts401")
     assert told.code == 0
     assert re.match(r"TS401 .*\n\w+, certain", told.out)
+    explained = json.loads(call("audit", "--explain", "TS401", "--json").out)
+    assert '"12.0"' in explained["right"]
+    assert '"9.0"' in explained["wrong"]
+    assert explained["wrong"].splitlines()[0].strip() in told.out
     assert call("audit", "--explain", "TS4O1").code == 2
 
 

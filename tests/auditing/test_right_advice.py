@@ -108,6 +108,7 @@ def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
     wrong = [(PINS["6a030d5"].rev, PINS["fe5e41d"].rev), ("final.cudaPackages_13_0", "final.cudaPackages_13")]
     found = {one.rule: one for one in told(NAME, *wrong)}
     assert "no CUDA 13.0" in found["TS201"].message
+    assert PINS["6a030d5"].rev in found["TS201"].hint
     assert found["TS304"].hint == ""
 
 
@@ -117,6 +118,18 @@ def test_a_version_that_stays_the_pins_is_reported_once() -> None:
     assert [one.rule for one in found] == ["TS306"]
     assert found[0].where.line
     assert "-DTORCH" not in found[0].hint
+
+
+def test_a_recipe_that_is_marked_as_broken_is_one_finding() -> None:
+    assert [one.rule for one in told(NAME, ("broken = false;", "broken = true;"))] == ["TS813"]
+
+
+def test_a_cuda_that_a_pin_lacks_is_in_another_whatever_release_is_built() -> None:
+    url = f"https://github.com/NixOS/nixpkgs/archive/{PINS['fe5e41d'].rev}.tar.gz"
+    text = f'{{ }}: (import (fetchTarball {{ url = "{url}"; }}) {{ }}).python3Packages.torch'
+    [finding] = [one for one in findings_of(NAME, text) if one.rule == "TS201"]
+    having = [pin.rev for pin in PINS.values() if "13.0" in map(str, pin.cudas)]
+    assert any(rev in finding.hint for rev in having)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +143,7 @@ def test_a_version_that_stays_the_pins_is_reported_once() -> None:
             "pkgs.python3Packages.torchvision",
         ),
         (NAME, "broken = false;", "", "TS306", "pkgs.python3Packages.torch.override"),
+        (NAME, "export CXXFLAGS=", "export CXXFLAG=", "TS502", "cpuFlags = ["),
         (VISION, "cudaCapabilities = [ gpuArchSM ];", "", "TS409", "pkgs.python3Packages.torch.override"),
         (NAME, "allowUnfree = true;", "", "TS208", "cudaSupport = true;"),
         (NAME, "cudaSupport = true;\n      cudaCap", "cudaCap", "TS209", "allowUnfree = true;"),

@@ -302,6 +302,23 @@ def test_a_folder_of_recipes_that_leads_out_of_the_repository_is_refused(
     assert {file: file.read_bytes() for file in other.iterdir()} == before
 
 
+def test_links_are_named_as_what_flox_does_not_build(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pkgs = repository(tmp_path / "build-pytorch", RIGHT) / ".flox/pkgs"
+    other = RIGHT.replace("sm90", "sm80")
+    (pkgs / f"{other}.nix").symlink_to(f"{RIGHT}.nix")
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(call("audit", ".", "--json").out)["findings"]
+    assert [Path(one["where"]["file"]).stem for one in found if one["rule"] == "TS008"] == [other]
+    started = json.loads(call("init", "--from", "build-pytorch", "--json").out)
+    assert [left["name"] for left in started["left_out"]] == [other]
+    changes = json.loads(call("plan", "--json").out)["changes"]
+    assert [Path(one["path"]).stem for one in changes if one["code"] == "not-text"] == [other]
+    (pkgs / f"{RIGHT}.nix").unlink()
+    assert call("audit", "build-pytorch", "--json").code == 0
+
+
 def test_fixes_are_not_written_through_links(tmp_path: Path, call: Call) -> None:
     pkgs = repository(tmp_path / "build-pytorch", RIGHT) / ".flox/pkgs"
     link = pkgs / f"{RIGHT.replace('sm90', 'sm80')}.nix"

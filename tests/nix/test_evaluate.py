@@ -186,7 +186,7 @@ BAD = {
     ),
     "download": (
         torch_recipe('builtins.fetchurl "https://example.invalid/x"'),
-        "which is neither a pinned nixpkgs",
+        'fetch = ["https://example.invalid/x"] in torchsmith.toml',
     ),
     "number": ("1 + 1", "is not a package: it evaluates to a value of type int"),
     "type": (torch_recipe('1 + "a"'), "cannot"),
@@ -205,6 +205,17 @@ def test_every_bad_recipe_has_one_clear_cause_and_good_ones_are_unaffected(write
         assert cause is not None, name
         assert words in cause.message, f"{name}: {cause.message}"
         assert "\n" not in cause.message
+
+
+def test_arguments_of_a_recipe_by_hand_need_a_nixpkgs_and_get_it(write: Write, ask: Ask) -> None:
+    recipes = write(
+        default="{ pkgs ? import <nixpkgs> { } }: pkgs.python3Packages.torch",
+        formal="{ python3Packages }: python3Packages.torch",
+    )
+    for result in ask(recipes, trees={}).values():
+        assert result.cause is not None
+        assert "--nixpkgs" in result.cause.message
+    assert all(result.ok for result in ask(recipes).values())
 
 
 def test_a_stack_that_overflows_is_named_where_nix_says_so_without_an_event(

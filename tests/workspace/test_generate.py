@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -291,6 +292,22 @@ def test_no_link_leads_outside_the_workspace(root: Path, tmp_path_factory: pytes
     with pytest.raises(Problem, match="build-pytorch"):
         run(root)
     assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_what_git_ignores_is_named_and_the_rest_is_added(root: Path, commit: bool, call: Call) -> None:
+    (root / "build-pytorch").mkdir()
+    git(root / "build-pytorch", "init", "-q")
+    (root / "build-pytorch/.gitignore").write_text("*-sm90-avx2.nix\n")
+    for _ in range(1 if commit else 2):
+        done = call("apply", *["--commit", "--allow-dirty"] * commit, "-w", root, "--json")
+        report = json.loads(done.out or done.err)
+        assert (done.code, report["ignored"]) == (1, [RECIPE])
+    known = git(root / "build-pytorch", "ls-files").splitlines()
+    assert RECIPE.removeprefix("build-pytorch/") not in known
+    assert RECIPE.removeprefix("build-pytorch/").replace("sm90", "sm120") in known
+    (root / "build-pytorch/.gitignore").unlink()
+    assert (run(root).ignored, call("apply", "-w", root).code) == ([], 0)
 
 
 def test_a_linked_file_is_not_followed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -128,8 +128,13 @@ class CpuCode:
     machine: ElfMachine
     complete: bool  # every function was read
     own: Tally  # of its own functions outside dispatch
-    unnamed: Tally  # of code without names
+    unnamed: Tally  # of code of which no name says whether it is dispatched
     dispatched: tuple[str, ...]  # capabilities seen
+
+    @property
+    def undecoded(self) -> int:
+        """How many functions could not be decoded."""
+        return self.own.undecoded + self.unnamed.undecoded
 
 
 def needs_of_code(machine: ElfMachine, code: bytes) -> tuple[tuple[str, ...], bool]:
@@ -137,9 +142,10 @@ def needs_of_code(machine: ElfMachine, code: bytes) -> tuple[tuple[str, ...], bo
     return iced.features_x86(code) if machine == "x86_64" else (features_aarch64(code), False)
 
 
-def cpu_code(elf: Elf, library: str, spaces: OwnSpaces) -> CpuCode:
-    """Read every function of a library that must run on each CPU."""
-    return _CodeScan(elf, library, patterns_of(spaces)).done()
+def cpu_code(elf: Elf, library: str, spaces: OwnSpaces | None) -> CpuCode:
+    """Read every function of a library that must run on each CPU; without `spaces` all of its code, because
+    nothing says which of it is dispatched."""
+    return _CodeScan(elf, library, patterns_of(spaces) if spaces else None).done()
 
 
 def _each_once(rows: list[Function]) -> list[Function]:
@@ -158,12 +164,15 @@ def clipped(name: str) -> str:
 class _CodeScan:
     """One pass over a library's functions: whose each is, and what it needs."""
 
-    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns) -> None:
-        self.elf, self.library = elf, library
+    def __init__(self, elf: Elf, library: str, patterns: SymbolPatterns | None) -> None:
+        self.elf, self.library, self.foreign = elf, library, patterns is None
         self.functions = functions_of(elf)
         self.rows = _each_once(self.functions.rows)
-        self.symbols = [facts_of_symbol(self.functions.raw_name(row), patterns) for row in self.rows]
-        matches = (patterns.unit.search(unit) for unit in self.functions.units)
+        self.symbols = [
+            facts_of_symbol(self.functions.raw_name(row), patterns) if patterns else _interned(False, "")
+            for row in self.rows
+        ]
+        matches = (patterns and patterns.unit.search(unit) for unit in self.functions.units)
         self.unit_capabilities = [match[1] if match else "" for match in matches]
         self.own_units = {
             row.unit for row, symbol in zip(self.rows, self.symbols, strict=True) if symbol.own
@@ -185,16 +194,16 @@ class _CodeScan:
 
     def done(self) -> CpuCode:
         for row, symbol in zip(self.rows, self.symbols, strict=True):
-            if self._outside_dispatch(row, symbol):
+            if self.foreign or self._outside_dispatch(row, symbol):
                 at, size = place_of(self.elf, row)
                 self.complete &= size == row.size and size <= self.left
                 size = min(size, self.left)
                 self.left -= size
-                self._count(self.own, at, size, row)
+                self._count(self.unnamed if self.foreign else self.own, at, size, row)
         # A name may say that code is dispatched; without one, nothing does.
         named = any(symbol.own for symbol in self.symbols)
         if self.functions.stripped or not named:
-            for at, size in self._gaps(self.rows if named else []):
+            for at, size in self._gaps(self.rows if named or self.foreign else []):
                 self.complete &= size <= MOST_UNNAMED
                 self._count(self.unnamed, at, min(size, MOST_UNNAMED))
         return CpuCode(

@@ -145,7 +145,6 @@ def _within(code: CpuCode, isa: Isa, *, chooses: bool) -> Iterator[Check]:
     """Whether code outside dispatch stays within the instruction set; code that `chooses` may hold more."""
     within = closure(code.machine, isa.features)
     own, unnamed = sorted(code.own.features - within), sorted(code.unnamed.features - within)
-    undecoded = code.own.undecoded + code.unnamed.undecoded
     if (own or unnamed) and chooses:
         text = f"some of its code needs {', '.join(own or unnamed)}, beyond {isa.name}"
         yield Check("within", "note", text, "this package asks the CPU at run time which code to use")
@@ -156,8 +155,8 @@ def _within(code: CpuCode, isa: Isa, *, chooses: bool) -> Iterator[Check]:
     elif unnamed:
         text = f"code without names needs {', '.join(unnamed)}; whether it is dispatched is not known:"
         yield Check("within", "unjudged", f"{text} {code.unnamed.examples[unnamed[0]]}")
-    elif undecoded:
-        yield Check("within", "unjudged", f"{counted(undecoded, 'function')} could not be decoded")
+    elif code.undecoded:
+        yield Check("within", "unjudged", f"{counted(code.undecoded, 'function')} could not be decoded")
     elif not code.complete:
         yield Check("within", "unjudged", "not all of its functions could be read")
     else:

@@ -11,7 +11,7 @@ from typing import Literal
 from torchsmith.artifact import iced
 from torchsmith.artifact.container import UNNAMED, Container, scan
 from torchsmith.artifact.contents import Contents, Item, open_contents
-from torchsmith.artifact.cpu import CpuCode, OwnSpaces, cpu_code
+from torchsmith.artifact.cpu import CpuCode, OwnSpaces, Tally, cpu_code
 from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, read_elf
 from torchsmith.artifact.identity import (
     PythonBuild,
@@ -157,10 +157,11 @@ def inspect(
         for item, role in items:
             counter = _Counter(progress, item, done, total, 2 if contents.kind == "wheel" else 1)
             owner = contents.owners.package_of(item.name)
-            spaces = contents.owners.spaces_of(owner) if cpu and recognised else None
+            foreign = package is None and contents.owners.role_of(item.name) in ("bundled", "other")
+            spaces = None if foreign else contents.owners.spaces_of(owner)
             library = Library(item.name, role, item.size, owner, item.place)
             try:
-                _inspect_library(library, item, spaces, counter.count)
+                _inspect_library(library, item, spaces, counter.count, cpu=cpu)
             except NotElf as fault:
                 if contents.kind == "library":
                     raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
@@ -262,7 +263,9 @@ class _Counter:
         self.progress(self.item.name, self.before + min(self.read // self.passes, self.item.size), self.total)
 
 
-def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, seen: Seen = unseen) -> None:
+def _inspect_library(
+    library: Library, item: Item, spaces: OwnSpaces | None, seen: Seen = unseen, *, cpu: bool = True
+) -> None:
     """Read one library; what is wrong with it is noted as its fault. Raises NotElf for another file."""
     try:
         with item.open(seen) as source:
@@ -283,7 +286,7 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
             if library.role == "unknown" and library.containers:
                 library.role = "own"
             if library.role == "own":
-                _inspect_own(library, elf, spaces)
+                _inspect_own(library, elf, spaces, cpu=cpu)
     except NotElf:
         raise
     except Damaged as fault:
@@ -296,15 +299,20 @@ def _inspect_library(library: Library, item: Item, spaces: OwnSpaces | None, see
         library.fault = problem.message
 
 
-def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None) -> None:
+def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None, *, cpu: bool) -> None:
     names = known().names
     library.recorded = recorded_lines(elf)
     if names.cpu_code in library.name:
         library.blas = blas_of(elf, library.links)
     if any(name in library.name for name in names.gpu_code):
         library.magma = linked_as(elf, library.links, known().magma)
-    if spaces is not None and (elf.machine != "x86_64" or iced.INSTALLED):
-        library.cpu = cpu_code(elf, library.name, spaces)
+    if cpu and (elf.machine != "x86_64" or iced.INSTALLED):
+        try:
+            library.cpu = cpu_code(elf, library.name, spaces)
+        except Damaged:  # TensorFlow names more functions than are read
+            if spaces is not None:
+                raise
+            library.cpu = CpuCode(elf.machine, complete=False, own=Tally(), unnamed=Tally(), dispatched=())
 
 
 def _inspection(contents: Contents, libraries: list[Library], recognised: bool) -> Inspection:

@@ -19,7 +19,10 @@ from torchsmith.artifact.verdict import check_build, line_in
 from torchsmith.catalog import Catalog, Line
 from torchsmith.catalog.axes import NamedTarget
 from torchsmith.catalog.ranges import version_key
+from torchsmith.core.text import some_of
 from torchsmith.matrix.variant import Variant
+
+MOST_FEATURES = 6  # of a CPU in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class CpuSummary:
     """The features that the CPU code needs, and how much of it was read."""
 
     text: str  # which CPUs run it, in a sentence
-    complete: bool  # all functions outside dispatch were read
+    complete: bool  # all of its code outside dispatch is known, and was read
     features: tuple[str, ...]  # of its own functions, beyond the oldest CPU
     dispatched: tuple[str, ...]
 
@@ -197,36 +200,40 @@ def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
     if code is None:
         return None
     return CpuSummary(
-        text="; ".join(_cpu_text(build, code, _enough(code.machine, code.own.features, catalog))),
-        complete=code.complete,
+        text="; ".join(_cpu_text(build, code, catalog)),
+        complete=code.complete and not (code.unnamed.features or code.undecoded),
         features=tuple(sorted(code.own.features)),
         dispatched=code.dispatched,
     )
 
 
-def _cpu_text(build: Inspection, code: CpuCode, enough: str) -> Iterator[str]:
+def _cpu_text(build: Inspection, code: CpuCode, catalog: Catalog) -> Iterator[str]:
     """Which CPUs run its code, and what of it is not known."""
-    used = ", ".join(sorted(code.own.features))
+    used = _enough(code.machine, code.own.features, catalog)
+    either = _enough(code.machine, code.own.features | code.unnamed.features, catalog)
+    complete = code.complete and not code.undecoded
     if used and any(library.package and library.package.chooses for library in build.own):
-        yield f"unknown: some of its code uses {used}, and it asks the CPU at run time which code to use"
-    elif used:
-        yield f"needs {enough or used}"
-    elif unnamed := ", ".join(sorted(code.unnamed.features)):
-        yield f"unknown: code without names uses {unnamed}"
-    elif code.complete:
+        yield f"unknown: some of its code uses {either}, and it asks the CPU at run time which code to use"
+    elif used and used == either:
+        yield f"needs {used}"
+    elif either:
+        least = f"needs {used} at least" if used else "unknown"
+        yield f"{least}: some of its code uses {either}, perhaps only if the CPU has it"
+    elif complete:
         yield f"runs on any {code.machine}"
     if code.dispatched:
         kernels = (name.replace("AVX512", "AVX-512").replace("_", " ") for name in code.dispatched)
         yield f"faster kernels for {' and '.join(kernels)}"
-    if not code.complete:
-        yield "not all of its functions could be read"
+    if not complete:
+        yield "not all of its code could be read"
 
 
 def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> str:
-    """The lowest instruction set of the catalog that has all that the code needs; empty: none has."""
+    """The lowest instruction set of the catalog that has all that the code needs, or the features."""
     fitting = [
         isa
         for isa in catalog.isas.values()
         if isa.platform == f"{machine}-linux" and needed <= closure(machine, isa.features)
     ]
-    return min(fitting, key=lambda isa: isa.level).title if fitting and needed else ""
+    lowest = min(fitting, key=lambda isa: isa.level, default=None)
+    return lowest.title if lowest and needed else some_of(sorted(needed), MOST_FEATURES)

@@ -295,5 +295,6 @@ def _repo_findings(
         recipes = {folder.label_of(recipe.path): recipe for recipe in folder.recipes}
         known = {label: (recipe, own) for label, recipe in recipes.items() if (own := facts.get(label))}
         files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
+        links = tuple(map(folder.label_of, folder.links))
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        yield from context.findings("repo", Where(folder.label), Repo(known, git))
+        yield from context.findings("repo", Where(folder.label), Repo(known, git, links))

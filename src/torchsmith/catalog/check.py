@@ -40,6 +40,7 @@ PATTERNS = (
     ("cpus", "products"),
     ("errors", "pattern"),
     ("gfx", "chips"),
+    ("gfx", "cpus"),
     ("gfx", "parts"),
     ("gpus", "chips"),
     ("gpus", "spelled"),
@@ -47,6 +48,7 @@ PATTERNS = (
     ("retired", "chips"),
     ("retired", "parts"),
     ("retired", "spelled"),
+    ("systems", "pattern"),
     ("wheels", "parts"),
 )
 

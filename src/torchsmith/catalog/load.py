@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "wheel_releases", "rehearsals"),
-    *("retired", "gfx", "instances", "jetpacks", "caches", "backends"),
+    *("retired", "gfx", "instances", "jetpacks", "caches", "backends", "systems"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
@@ -94,6 +94,7 @@ class Catalog:
     jetpacks = _table("jetpacks", facts.JetPack)
     pins = _table("pins", facts.Pin)
     rehearsals = _table("rehearsals", facts.Rehearsal)
+    systems = _table("systems", facts.SystemRelease)
     wheels = _table("wheels", facts.WheelIndex)
     wheel_releases = _table("wheel_releases", facts.TorchRelease)
     workloads = _table("workloads", facts.Workload)

@@ -67,10 +67,6 @@ def _build_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3)
     for text in report.notes:
         yield AnswerLine(text, "yellow", rank=1)
-    for driver, names in report.by_driver.items():
-        yield AnswerLine(f"with driver {driver} or newer: {', '.join(names)}", rank=4)
-    for system, names in report.by_system.items():
-        yield AnswerLine(f"on {system}: {', '.join(names)}", rank=3)
     if report.served:
         yield from _missing_lines(report)
     if report.newer and report.choice:

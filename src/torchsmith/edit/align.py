@@ -179,7 +179,9 @@ def _create(
     for column in columns:
         added = [str(path.relative_to(column.root)) for path in made if path.is_relative_to(column.root)]
         if added and git.is_kept(column.root):
-            git.add(column.root, added)
+            why = "git ignores it, so Flox does not see it"
+            ignored = map(column.root.joinpath, git.add(column.root, added))
+            not_written += (UnusedRecipe(path.stem, path, why) for path in ignored)
     return list(made), not_written
 
 

@@ -24,7 +24,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.matrix.select import Selector, cuda_words
+from torchsmith.matrix.select import Selector, Term, cuda_words
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
@@ -35,7 +35,6 @@ class WheelWish(msgspec.Struct, frozen=True):
 
     python: PythonVersion | None = None
     torch: str = ""  # a release, or the beginning of one: 2.12
-    glibc: str = ""  # the machine's own
     packages: tuple[str, ...] = ()  # to install beside torch
     selector: Selector = Selector(())  # of which the words about CUDA count
 
@@ -166,20 +165,38 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
 
 
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
-    """What of a wish keeps all wheels from a machine; empty if it is not one thing alone."""
-    own = [wheel for wheel in catalog.published_wheels.values() if wheel.index.system == host.system]
-    least = min((wheel.release.glibc for wheel in own), key=version_key, default="")
-    whys = {
-        "glibc": f"it has glibc {wish.glibc}, and wheels need {least}",
-        "python": f"none is for Python {wish.python}",
-        "torch": f"none is of torch {wish.torch}",
-        "packages": f"no release of {' and '.join(wish.packages)} is known that belongs to one",
-        "selector": "none is for the CUDA release of the selector",
+    """The fewest facts of a machine and of a wish that together keep all wheels from it; empty if it has
+    none whatever is wished."""
+    least = {wheel.release.glibc for wheel in catalog.published_wheels.values()}
+    gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    asked = [term for term in wish.selector.terms if term.axis == "cuda"]
+    texts: dict[str, str] = {
+        "torch": f"of torch {wish.torch}",
+        "selector": f"for {_title_of(asked, catalog)} on {gpus or 'a machine without a GPU'}",
+        "packages": f"known to go with {' and '.join(wish.packages)}",
+        "python": f"for Python {wish.python}",
+        "driver": f"for driver {host.driver}",
+        "glibc": f"for glibc {host.glibc} (they need {max(least, key=version_key)})",
+        "macos": f"for macOS {host.macos}",
+        "features": "for this CPU",
     }
-    for field, why in whys.items():
-        if wheels_for(host, catalog, msgspec.structs.replace(wish, **{field: getattr(WheelWish(), field)})):
-            return why
-    return ""
+    unknown = {"driver": None, "glibc": "", "macos": "", "features": None}
+
+    def runs(kept: Sequence[str]) -> bool:
+        """Whether a wheel runs if only these facts count."""
+        fewer = {name: getattr(wish, name) for name in wish.__struct_fields__ if name in kept}
+        less = {name: value for name, value in unknown.items() if name not in kept}
+        return bool(wheels_for(msgspec.structs.replace(host, **less), catalog, WheelWish(**fewer)))
+
+    reasons = (kept for count in range(1, len(texts) + 1) for kept in combinations(texts, count))
+    kept = next((kept for kept in reasons if not runs(kept)), ()) if runs(()) else ()
+    return f"none is {' and '.join(texts[name] for name in kept)}" if kept else ""
+
+
+def _title_of(terms: Iterable[Term], catalog: Catalog) -> str:
+    """The CUDA releases that the words of a selector ask for."""
+    titles = {word: f"CUDA {cuda}" for cuda in catalog.cuda for word in cuda_words(cuda)}
+    return " or ".join(titles.get(term.pattern, term.pattern) for term in terms)
 
 
 def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> list[str] | None:
@@ -192,15 +209,21 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
         return None
     if not _versions(wheel, catalog).keys() >= {*wish.packages}:
         return None
-    linux = wheel.index.system.endswith("-linux")
-    if linux and wish.glibc and version_key(wish.glibc) < version_key(wheel.release.glibc):
+    system, release = wheel.index.system, wheel.release
+    if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
         return None
-    missing = set(wheel.release.needs.get(wheel.index.system, ())) - (host.features or set())
+    macos = release.least_macos(wish.python) if system == "aarch64-darwin" else ""
+    if macos and host.macos and version_key(host.macos) < version_key(macos):
+        return None
+    missing = set(release.needs.get(system, ())) - (host.features or set())
     if missing and host.features is not None and not host.cut:
         return None
     pythons = () if wish.python else wheel.index.pythons
-    python = [f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []
-    return [*python, f"the CPU has {', '.join(sorted(missing))}"] if missing else python
+    return [
+        *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
+        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
+        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
+    ]
 
 
 def _words(index: WheelIndex) -> tuple[str, ...]:

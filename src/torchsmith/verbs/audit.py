@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
@@ -143,11 +144,14 @@ class RuleReport(msgspec.Struct, frozen=True):
     depth: str
     group: str
     documentation: str
+    wrong: str = ""  # an example, and the same corrected
+    right: str = ""
 
 
 def explain_rule(name: str) -> RuleReport:
     """Return the documentation of a rule; raises NotKnown for an unknown name."""
     rule = find_rule(name)
+    examples = files("torchsmith.auditing").joinpath("examples.json").read_bytes()
     return RuleReport(
         id=rule.id,
         title=rule.title,
@@ -156,6 +160,7 @@ def explain_rule(name: str) -> RuleReport:
         depth=rule.depth,
         group=rule.group,
         documentation=" ".join(rule.documentation.split()),
+        **msgspec.json.decode(examples)[rule.id],
     )
 
 
@@ -296,7 +301,11 @@ def _print_rule(rule: RuleReport) -> None:
     write()
     write(rule.documentation, hang=0)
     write()
-    write(f"wrong and right recipes: docs/rules/{rule.id}.md", hang=0)
+    for title, example in (("wrong", rule.wrong), ("right", rule.right)):
+        write(title, "bold")
+        for line in example.splitlines():
+            quote(line, "  | ")
+        write()
     write(f"silence it: # torchsmith: ignore {rule.id}   (on the line, or the line above)", hang=0)
 
 

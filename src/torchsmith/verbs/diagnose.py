@@ -46,11 +46,10 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         raise Empty(f"{place} is empty")
     diagnosis = diagnose_log(redactor()(text), opened.catalog.errors.values())
     if not diagnosis.line_number:
-        if is_name(request.log):
+        hint = "give all of it, errors too: COMMAND 2>&1 | torchsmith diagnose -"
+        if request.log != STANDARD_INPUT and is_name(request.log):
             hint = "torchsmith runs shows how its build ended"
-            raise Invalid(f"no line of the log of {place} reports an error", hint=hint)
-        hint = "give the whole log of the build, up to its last line"
-        raise Invalid(f"{place} does not look like a build log: no line reports an error", hint=hint)
+        raise Invalid(f"no line of {place} reports an error", hint=hint)
     return diagnosis
 
 

@@ -110,6 +110,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
+    ignored: Sequence[str] = ()  # files that were written and that git ignores
 
     @property
     def pending(self) -> list[Change]:
@@ -210,6 +211,9 @@ def print_changes(
                 line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
+    if report.ignored:
+        files = some_of(report.ignored, 3)
+        line(f"git ignores {files}: Flox does not see that; change .gitignore and apply again", "yellow")
     if report.new_repos:
         line(f"now git repositories: {', '.join(report.new_repos)}")
     for commit in report.commits:

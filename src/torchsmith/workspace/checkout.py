@@ -28,6 +28,7 @@ from torchsmith.workspace.subject import Subject
 AROUND = (".flox/env.json", ".flox/env/manifest.toml", ".flox/.gitignore")
 MAX_LEVELS = 4  # below a folder, at which repositories are searched
 IMPORTED = re.compile(r"(?<![\w./-])\.{1,2}/[\w./+-]+")
+A_LINK = "it is a link, and Flox follows none: put the file in its place"
 FLOX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -108,7 +109,8 @@ class UnusedRecipe:
 @dataclass(frozen=True)
 class Repository:
     """A folder with recipes and what is around them. `whole` is False if a part of it was named:
-    nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for."""
+    nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for; `links`
+    are in the place of recipes."""
 
     root: Path
     recipes: tuple[RecipeFile, ...]
@@ -116,6 +118,7 @@ class Repository:
     pages: tuple[Path, ...] = ()
     whole: bool = True
     elsewhere: tuple[Path, ...] = ()
+    links: tuple[Path, ...] = ()
 
     @property
     def label(self) -> str:
@@ -194,7 +197,7 @@ def discover(
     if (
         search
         and not selectors
-        and not any(repository.recipes or repository.elsewhere for repository in checkout.repositories)
+        and not any(found.recipes or found.elsewhere or found.links for found in checkout.repositories)
     ):
         hint = "recipes are below .flox/pkgs; other Nix files may be anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
@@ -327,14 +330,26 @@ class _Reader:
         pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
         others, pages = _not_leading_out(root, others), _not_leading_out(root, pages)
         seen = git.seen_files(root, PKGS)
-        recipes = []
-        for file in map(Path, package_paths(str(root / PKGS))):
+        recipes, links = [], []
+        for path, is_link in packages_and_links(str(root / PKGS)):
+            file = Path(path)
             inner = file.relative_to(root).as_posix()
-            if seen is None or inner in seen:
+            if seen is not None and inner not in seen:
+                continue
+            if is_link:
+                links.append(file)
+            else:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
         files = nix_files(root, self.catalog.templates) if self.search else []
         elsewhere = [path for path in files if PKGS not in path.as_posix()]
-        return Repository(root, tuple(recipes), tuple(others), tuple(pages), elsewhere=tuple(elsewhere))
+        return Repository(
+            root,
+            tuple(recipes),
+            tuple(others),
+            tuple(pages),
+            elsewhere=tuple(elsewhere),
+            links=tuple(links),
+        )
 
 
 def repositories_below(path: Path, depth: int) -> list[Path]:
@@ -353,25 +368,30 @@ def _not_leading_out(root: Path, files: Iterable[Path]) -> list[Path]:
     return [file for file in files if not file.is_symlink() or file.resolve().is_relative_to(root.resolve())]
 
 
-def package_paths(pkgs: str) -> Iterator[str]:
+def package_paths(pkgs: str) -> list[str]:
     """NAME.nix and NAME/default.nix are packages, a folder without default.nix nests, links are nothing.
     As text, which is quicker."""
+    return [path for path, is_link in packages_and_links(pkgs) if not is_link]
+
+
+def packages_and_links(pkgs: str) -> Iterator[tuple[str, bool]]:
+    """The files of packages, and the links to such files or folders; whether it is a link."""
     waiting = _entries(pkgs)
     while waiting:
         entry = waiting.pop()
-        if entry.name.endswith(".nix") and entry.is_file():
-            yield entry.path
+        is_link = entry.is_symlink()
+        if entry.name.endswith(".nix") and (is_link or entry.is_file()):
+            yield entry.path, is_link
         elif entry.is_dir() and os.path.isfile(f"{entry.path}/default.nix"):
-            yield f"{entry.path}/default.nix"
-        elif entry.is_dir():
+            yield entry.path if is_link else f"{entry.path}/default.nix", is_link
+        elif entry.is_dir() and not is_link:
             waiting += _entries(entry.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in a folder, without links, by name from the end."""
+    """What is in a folder, by name from the end."""
     with os.scandir(folder) as entries:
-        own = [entry for entry in entries if not entry.is_symlink()]
-    return sorted(own, key=lambda entry: entry.name, reverse=True)
+        return sorted(entries, key=lambda entry: entry.name, reverse=True)
 
 
 def libraries(recipes: Sequence[RecipeFile]) -> set[Path]:

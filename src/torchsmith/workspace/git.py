@@ -134,16 +134,23 @@ def seen_files(folder: Path, under: str) -> dict[str, bool] | None:
     return files or None
 
 
-def add(repo: Path, paths: Sequence[str]) -> None:
-    """Stage paths as they are now: written, changed or gone."""
+def add(repo: Path, paths: Sequence[str]) -> list[str]:
+    """Stage paths as they are now: written, changed or gone. Returns those that git ignores, which are not
+    staged."""
     quick = PACKED if len(paths) >= MIN_PACKED_FILES else ()
-    names = "\0".join(paths)
     command = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
     try:
-        checked_git(repo, *command, stdin=names, settings=quick)
+        checked_git(repo, *command, stdin="\0".join(paths), settings=quick)
     except Failed as problem:
-        problem.hint = "the files are written; if git ignores one, torchsmith apply --no-git leaves git alone"
-        raise
+        listing = git(repo, "check-ignore", "--stdin", "-z", stdin="\0".join(paths)).stdout
+        ignored = sorted(filter(None, listing.split("\0")))
+        if not ignored:
+            problem.hint = "the files are written; torchsmith apply --no-git leaves git alone"
+            raise
+        if others := [path for path in paths if path not in ignored]:
+            add(repo, others)
+        return ignored
+    return []
 
 
 def head(repo: Path) -> str:

@@ -79,6 +79,7 @@ class Writer:
     commits: list[Commit] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)  # of files of others that git does not hold
     new_repos: list[str] = field(default_factory=list)  # folders that became git repositories
+    ignored: list[str] = field(default_factory=list)  # files that git does not take
 
     @property
     def _file(self) -> Path:
@@ -168,7 +169,7 @@ class Writer:
         # git add refuses a file that is gone and that it never knew.
         gone -= git.known_files(Path(folder)) if gone else set()
         if add := [path for path in step.add if path not in gone]:
-            git.add(Path(folder), add)
+            self.ignored += (f"{step.repo}/{path}" for path in git.add(Path(folder), add))
 
     def _git_commit(self, step: GitStep) -> None:
         folder = self.root / step.repo

@@ -22,7 +22,14 @@ from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, Phase, ReasonCode
-from torchsmith.workspace.checkout import PKGS, RecipeFile, imported_by, package_paths, recipes_in
+from torchsmith.workspace.checkout import (
+    A_LINK,
+    PKGS,
+    RecipeFile,
+    imported_by,
+    packages_and_links,
+    recipes_in,
+)
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.search import nix_files
 from torchsmith.workspace.wanted import WantedFile, WantedRepo
@@ -91,14 +98,20 @@ class _Reconciler:
         return {file.path: file for file in self.repo.files}
 
     @cached_property
+    def unwanted(self) -> list[tuple[str, bool]]:
+        """What Flox' rule finds under a path that is not wanted, and whether it is a link."""
+        inner = f"{self.repo.name}/{PKGS}"
+        pkgs = f"{self.root}/{inner}"
+        found = packages_and_links(pkgs) if os.path.isdir(pkgs) else ()
+        paths = ((f"{inner}{path[len(pkgs) :]}", is_link) for path, is_link in found)
+        return [(path, is_link) for path, is_link in paths if path not in self.wanted]
+
+    @cached_property
     def extra(self) -> dict[str, RecipeFile]:
         """Recipes that exist under a path that is not wanted."""
-        folder = self.root / self.repo.name
-        pkgs = str(folder / PKGS)
-        names = [path[len(pkgs) :] for path in package_paths(pkgs)] if os.path.isdir(pkgs) else []
-        if all(f"{self.repo.name}/{PKGS}{name}" in self.wanted for name in names):
+        if all(is_link for _, is_link in self.unwanted):
             return {}
-        found = recipes_in(folder, self.workspace)
+        found = recipes_in(self.root / self.repo.name, self.workspace)
         recipes = {recipe.path.relative_to(self.root).as_posix(): recipe for recipe in found}
         return {path: recipe for path, recipe in recipes.items() if path not in self.wanted}
 
@@ -113,6 +126,8 @@ class _Reconciler:
         for path, recipe in self.extra.items():
             if recipe not in replaced.values():
                 yield from self._not_wanted(path, recipe)
+        links = (path for path, is_link in self.unwanted if is_link)
+        yield from (Change("keep", path, A_LINK, recipe=True, code="not-text") for path in links)
         yield from self._stale()
 
     # ---- files that are wanted

@@ -32,13 +32,13 @@ from torchsmith.core.problem import (
 )
 from torchsmith.core.text import grouped
 from torchsmith.core.toml_edit import table_text
-from torchsmith.matrix import Accepted, Cell, Variant, assess
+from torchsmith.matrix import Accepted, Cell, Variant, assess, package_name
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.recipe.template import TemplateValues, render, template
-from torchsmith.workspace.checkout import RecipeFile, Repository, UnusedRecipe, discover, libraries
+from torchsmith.workspace.checkout import A_LINK, RecipeFile, Repository, UnusedRecipe, discover, libraries
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
@@ -168,7 +168,9 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     folder that has them, and is the workspace, may be named after them."""
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
     checkout = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
-    repositories = [repo for repo in (checkout.repositories if checkout else ()) if repo.recipes]
+    repositories = [
+        repo for repo in (checkout.repositories if checkout else ()) if repo.recipes or repo.links
+    ]
     root = _root([repo.root for repo in repositories] or repos)
     catalog = load_catalog(root / "catalog")
     recipes = [
@@ -178,6 +180,8 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
         if recipe.path not in imported
     ]
     cells, left, moved = _cells(recipes, catalog, line)
+    links = [UnusedRecipe(package_name(link), link, A_LINK) for one in repositories for link in one.links]
+    left += links
     if not cells:
         reasons = Counter(skipped.why for skipped in left).most_common(MAX_REASONS)
         raise Empty(
@@ -190,6 +194,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
         # What can be is decided by the nixpkgs that the workspace will have, as every later verb does.
         catalog = load_catalog(root / "catalog", {"lines": lines_text(pins)})
         cells, left, moved = _cells(recipes, catalog, line)
+        left += links
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)

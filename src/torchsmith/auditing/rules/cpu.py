@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rule
+from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
+from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import FlagList, Located, Unknown
+from torchsmith.recipe.read import FlagList, Located, Span, Unknown
 from torchsmith.workspace.subject import Subject
 
 
@@ -136,7 +137,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
         return  # a stack's torch is checked where it is written
     if not listed and not variables:
-        yield Defect(f"no cpuFlags for {isa.name} are set", hint=" ".join(isa.flags))
+        yield Defect(f"no cpuFlags for {isa.name} are set", _lacking_at(subject), hint=" ".join(isa.flags))
         return
     compiles = subject.variant is None or subject.variant.package.cpu_flags
     times = 2 if subject.embeds_torch and compiles else 1
@@ -147,7 +148,14 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
             # Recipes of others may mean the torch below by the name, and that one has them.
             sure = LIKELY if count and not subject.enforce_conventions else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
-            yield Defect(message, sure=sure)
+            yield Defect(message, listed[0].span if listed else _lacking_at(subject), sure=sure)
+
+
+def _lacking_at(subject: Subject) -> Span | None:
+    """The package that lacks something: its last override; none if that may be in a file that is missing."""
+    package = subject.variant.package.attr if subject.variant else ""
+    own = [*subject.overrides_of("torch", "pytorch", package)]
+    return own[-1].span if own and not lacks_import(subject) else None
 
 
 @rule("TS503", "flags for the machine that builds")
@@ -184,12 +192,13 @@ def torch_parts_suit_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
 def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """`meta.platforms` must list only the platform whose compiler knows the flags: avx is not a flag on ARM,
     armv9 not on x86. One more platform is a warning if there are no flags, as for Apple silicon."""
+    own = f'[ "{isa.platform}" ]'
     for platforms in subject.body.platforms:
         wrong = [platform for platform in platforms.value if platform != isa.platform]
         if wrong:
             message = f"{isa.title} is {isa.platform}, not {', '.join(wrong)}"
             severity = None if isa.flags or isa.platform not in platforms.value else WARNING
-            yield Defect(message, platforms.span, severity=severity)
+            yield Defect(message, platforms.span, fix=rewrite(platforms.span, own), severity=severity)
         elif not platforms.value:
             yield Defect("platforms is empty: the package can be built nowhere", platforms.span)
     bindings = subject.bound("platforms")
@@ -200,7 +209,7 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
         text = binding.value.text if isinstance(binding.value, Unknown) else ""
         if re.search(r"\bmeta\.platforms\b|\blib\.platforms\.(linux|unix|all)\b", text):
             message = f"platforms are left as nixpkgs has them: {isa.title} is {isa.platform} alone"
-            yield Defect(message, binding.span, severity=WARNING)
+            yield Defect(message, binding.span, fix=rewrite(binding.span, own), severity=WARNING)
 
 
 @rule("TS506", "torch parts that are switched off")

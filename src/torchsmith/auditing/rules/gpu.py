@@ -61,8 +61,18 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
                 message = f"{mention.name} is {value}, the name says {gpu.name}"
                 # A variable in another notation may be used for more, as a part of a name.
                 spelled = mention.spelling != "variable" or DOTTED.fullmatch(value)
-                hint = f"use {_right_target(gpu, mention)}" if spelled else ""
-                yield Defect(message, mention.span, hint=hint)
+                right = _right_target(gpu, mention)
+                fix = _in_place(subject, mention.span, value, right) if spelled else None
+                yield Defect(message, mention.span, hint=f"use {right}" if spelled else "", fix=fix)
+
+
+def _in_place(subject: Subject, at: Span, value: str, right: str) -> FindingFix | None:
+    """The fix that replaces a value if its place has it once, as it is."""
+    data, old = subject.whole.syntax.data[at.start : at.end], value.encode()
+    if data.count(old) != 1:
+        return None
+    start = at.start + data.index(old)
+    return FindingFix(f"write {right}", (Edit(start, start + len(old), right),), safe=False)
 
 
 def _right_target(gpu: Gpu, mention: GpuMention) -> str:

@@ -11,7 +11,7 @@ from torchsmith.auditing.rules.expressions import removal
 from torchsmith.catalog import Isa
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Edit, Located, Override, Value, gpu_target
+from torchsmith.recipe.read import Bound, Edit, Located, Override, Value, gpu_target
 from torchsmith.recipe.read.recipe import targets_in
 from torchsmith.workspace.subject import Subject
 
@@ -95,10 +95,15 @@ def arguments_are_passed_by_override(subject: Subject, variant: Variant) -> Iter
 @rule("TS813", "recipe marked as broken")
 def recipe_is_not_broken(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Nix does not evaluate a package whose `meta.broken` is true."""
-    for bound in subject.bound("broken"):
-        if bound.owner.endswith("meta") and bound.value is True:
-            fix = FindingFix("write false", (Edit(bound.span.start, bound.span.end, "false"),), safe=False)
-            yield Defect("meta.broken is true: it does not evaluate", bound.span, fix=fix)
+    for bound in broken_here(subject):
+        fix = FindingFix("write false", (Edit(bound.span.start, bound.span.end, "false"),), safe=False)
+        yield Defect("meta.broken is true: it does not evaluate", bound.span, fix=fix)
+
+
+def broken_here(subject: Subject) -> Iterator[Bound]:
+    """Where the recipe marks itself as broken."""
+    bindings = subject.bound("broken")
+    return (bound for bound in bindings if bound.owner.endswith("meta") and bound.value is True)
 
 
 @rule("TS814", "meta that is replaced", WARNING)

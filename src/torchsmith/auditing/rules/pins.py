@@ -24,13 +24,18 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             continue
         known = by_rev.get(pin.rev.value)
         # No fix: another pin needs other overlays too, which is a rewrite.
-        hint = f"line {subject.line.name} is built from {wanted.rev}" if wanted and subject.line else ""
+        having = next((pin for pin in by_rev.values() if variant.cuda in pin.cudas), None)
+        hint = f"nixpkgs {having.rev} has it" if having else ""
+        if wanted and subject.line:
+            hint = f"torch {subject.line.torch} is built from nixpkgs {wanted.rev}"
         if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
         elif known is None:
             message = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
-            yield Defect(message, pin.rev.span, hint=hint, severity=how, sure=convention(subject))
+            yield Defect(
+                message, pin.rev.span, hint=hint if wanted else "", severity=how, sure=convention(subject)
+            )
         elif wanted and subject.line and subject.enforce_conventions:
             message = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
             yield Defect(message, pin.rev.span, hint=hint)

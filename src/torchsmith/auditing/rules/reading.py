@@ -10,7 +10,7 @@ from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import MAX_CHARACTERS, WARNING, Defect, rule
 from torchsmith.core.problem import Problem
 from torchsmith.recipe.read import Recipe
-from torchsmith.workspace.checkout import PKGS, root_of
+from torchsmith.workspace.checkout import A_LINK, PKGS, root_of
 from torchsmith.workspace.subject import Subject
 
 
@@ -26,6 +26,14 @@ def file_is_nix(problem: Problem) -> Iterator[Defect]:
     """A recipe that is not valid Nix cannot be built, and no other rule is checked. If Nix is installed,
     it decides about syntax that the parser here does not know."""
     yield Defect(problem.message, hint=problem.hint)
+
+
+@rule("TS008", "link in the place of a recipe", WARNING, over="repo")
+def recipes_are_files(repo: Repo) -> Iterator[Defect]:
+    """Flox passes over links below `.flox/pkgs`: such a recipe is neither built nor listed. Here it is not
+    checked either."""
+    for link in repo.links:
+        yield Defect(A_LINK, file=link)
 
 
 LAZY = frozenset(["passthru", "tests", "checks", "meta"])  # attributes that no build of the package reads
