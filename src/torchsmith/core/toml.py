@@ -94,9 +94,9 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
     while waiting:
         path, value = waiting.pop()
         yield path, value
-        if isinstance(value, dict) and len(path) <= MAX_DEPTH:
+        if isinstance(value, dict):
             waiting += [((*path, key), inner) for key, inner in value.items()]
-        elif isinstance(value, list) and len(value) <= MAX_LIST:
+        elif isinstance(value, list):
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]
 
 
