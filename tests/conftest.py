@@ -45,17 +45,24 @@ sys.dont_write_bytecode = False
 # The longest files: begun at the start, they leave no worker alone at the end.
 EARLY = {
     "test_documentation.py",
+    "test_nix_builds.py",
     "test_publish.py",
     "test_cpu_truth.py",
-    "test_nix_builds.py",
+    "test_hung.py",
     "test_fix_hashes.py",
-    "test_ordinary_user.py",
     "test_browser.py",
     "test_evaluate.py",
-    "test_plan.py",
-    "test_examples.py",
     "test_compare.py",
-    "test_statistics.py",
+    "test_examples.py",
+    "test_ordinary_user.py",
+    "test_api.py",
+    "test_plan.py",
+    "test_bad_files.py",
+    "test_parser.py",
+    "test_line_online.py",
+    "test_bounds.py",
+    "test_trial.py",
+    "test_answers.py",
 }
 
 

@@ -31,6 +31,7 @@ ONE_CELL = [  # in a Nix store and with a nixpkgs of its own
     'export TORCHSMITH_NIXPKGS=sample NIX_CONF_DIR="$PWD/nix" NIX_STORE_DIR="$PWD/nix/store"',
     'export NIX_STATE_DIR="$PWD/nix/state" NIX_LOG_DIR="$PWD/nix/log"',
     f'torchsmith init . --cell "$(torchsmith pick --names {MACHINE})"',
+    "sed -i 's/^format = 1/&\\npackages = [\"pytorch\"]/' torchsmith.toml",
     "torchsmith apply",
 ]
 PREPARED = {  # what a reader of a guide has

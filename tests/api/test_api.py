@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 import torchsmith
 from tests.artifact.toy import make_environment
+from tests.building.conftest import ARM
 from tools.public_names import functions
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.request import Request
@@ -22,25 +22,19 @@ from torchsmith.cli.request import Request
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python.md").read_text()
 ON_ARM = ('cells = ("cpu", "avx2")', 'cells = ("sm121", "armv8_2")')  # a machine builds for its own CPUs
-BLOCK = re.compile(r"^```python( nix)?\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
 
-def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch, *, nix: bool) -> tuple[dict[str, Any], str]:
-    """Run the blocks of the page in their order; returns what they define and print."""
-    monkeypatch.chdir(folder)
-    make_environment(folder / ".venv")
+@pytest.mark.needs("nix")
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nix_here: Path) -> None:
+    """All blocks of the page in their order."""
+    monkeypatch.chdir(tmp_path)
+    make_environment(tmp_path / ".venv")
     names: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        for asks_nix, block in BLOCK.findall(PAGE):
-            if nix or not asks_nix:
-                if os.uname().machine == "aarch64":
-                    block = block.replace(*ON_ARM)
-                exec(compile(block, "docs/python.md", "exec"), names)
-    return names, printed.getvalue()
-
-
-def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names, printed = run_examples(tmp_path, monkeypatch, nix=False)
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        for block in BLOCK.findall(PAGE):
+            exec(compile(block.replace(*ON_ARM) if ARM else block, "docs/python.md", "exec"), names)
+    printed = output.getvalue()
     assert names["picked"].served
     assert re.search(r"^\['pytorch-python313-cuda12_\d-sm89-avx512", printed, re.MULTILINE)
     assert len(names["fleet"].plan.variants) == 3
@@ -51,13 +45,6 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not [one for one in names["checked"].findings if one.severity.value == "error"]
     assert names["proved"].report.checks
     assert names["tried"].results
-
-
-@pytest.mark.needs("nix")
-def test_the_examples_that_ask_nix_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nix_here: Path
-) -> None:
-    names, printed = run_examples(tmp_path, monkeypatch, nix=True)
     assert printed.count("/nix/store/") >= 3
     assert re.search(r"^[1-9]\d* jobs$", printed, re.M)
     assert names["built"].state == "done"
@@ -153,3 +140,5 @@ def test_every_request_checks_its_types() -> None:
     assert torchsmith.AuditRequest(paths=(Path("builds"),)).paths == ("builds",)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="jobs"):
         torchsmith.BuildRequest(jobs="2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"MachineOptions\.gpu takes Sequence\[str\], not \[80\]"):
+        torchsmith.MachineOptions(gpu=[80])  # type: ignore[list-item]

@@ -89,18 +89,23 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(
-    machine: ElfMachine, flags: tuple[str, ...], work: Path, form: str = "as built", marks: str = ALL
+    machine: ElfMachine,
+    flags: tuple[str, ...],
+    work: Path,
+    form: str = "as built",
+    marks: str = ALL,
+    source: str = "ops",
 ) -> Path:
-    """The extension's C++ unit as a recipe compiles it; stripping comes after linking."""
+    """A C++ unit of the extension as a recipe compiles it; stripping comes after linking."""
     if form.startswith("strip"):
         form = "as built"
-    made = work / f"{machine}{''.join(flags)}{form}{marks}.o"
+    made = work / f"{source}{machine}{''.join(flags)}{form}{marks}.o"
     if made.exists():
         return made
     compiler = CLANG[machine] if form == "clang" else (f"{TRIPLES[machine]}-g++",)
     marks = "" if form == "clang" else marks
     options = ("-Os" if form == "-Os" else "-O2", "-std=c++17", "-fPIC", *FORMS[form], *flags, *marks.split())
-    checked(*compiler, *options, "-c", EXTENSION / "ops.cpp", "-o", made)
+    checked(*compiler, *options, "-c", EXTENSION / f"{source}.cpp", "-o", made)
     if form == "LTO":  # its code is made here, once, and not by each of the links that follow
         early = made.rename(made.with_suffix(".early.o"))
         checked(*compiler, *options, "-r", "-flinker-output=nolto-rel", early, "-o", made)
@@ -265,7 +270,8 @@ def test_one_unit_of_ten_without_the_flags_is_found(built: str, how: str, form: 
 @pytest.mark.parametrize("built", WIDEST)
 def test_a_build_that_does_not_record_its_flags_is_not_verified(built: str, form: str, work: Path) -> None:
     machine = machine_of(built)
-    library = linked(machine, [compiled(machine, flags_of(built), work, marks=CXX_MARK)], form=form)
+    unit = compiled(machine, flags_of(built), work, marks=CXX_MARK, source="part")
+    library = linked(machine, [unit], form=form)
     found = outcomes(library, machine)
     assert found[built] == "untold"
     assert "accepted" not in found.values()
@@ -286,8 +292,8 @@ OVERRIDES: dict[ElfMachine, tuple[str, ...]] = {
 
 
 def numbered(machine: ElfMachine, flags: tuple[str, ...], marks: str, number: int, work: Path) -> Path:
-    """The extension's C++ unit in a namespace of its own, as one of many."""
-    unit = compiled(machine, flags, work, marks=marks)
+    """The extension's small unit in a namespace of its own, as one of many."""
+    unit = compiled(machine, flags, work, marks=marks, source="part")
     made = work / f"{unit.stem}{number}.o"
     if made.exists():
         return made

@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 
 from tests.benchmark import standin
+from tests.cli.conftest import Call
 from torchsmith.artifact.interpreter import Interpreter
+from torchsmith.benchmark import measure
 from torchsmith.benchmark.compare import BuildComparison, MeasureRow, compare_builds
 from torchsmith.benchmark.cores import choose
 from torchsmith.benchmark.measure import MeasuringPlan, first_in
 from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Broken, Problem
-from torchsmith.core.process import run
 from torchsmith.verbs import compare as verb
 from torchsmith.verbs.compare import print_builds
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))
+SHORT_TURN = 1e-4  # seconds: what is measured does not matter
 
 
 def compared(folder: Path, runs: int = 11, stop: int = 99, **planted: str) -> BuildComparison:
@@ -43,8 +45,9 @@ def compared(folder: Path, runs: int = 11, stop: int = 99, **planted: str) -> Bu
     for label, extra in (("A", planted), ("B", {"NOISE": planted.get("NOISE", "0.005")})):
         told = {"FILE": str(file), "COUNT": str(folder / label), "SEED": label, **extra}
         subjects.append(BuildSubject(label, environment, Interpreter(Path(sys.executable), ()), told, probe))
-    way = MeasuringPlan(runs, (CORE,), 30, turns=2)
-    return compare_builds(subjects, way, {CORE: 0.0}, progress)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "TURNS", 2)
+        return compare_builds(subjects, MeasuringPlan(runs, (CORE,), 30), {CORE: 0.0}, progress)
 
 
 def row(comparison: BuildComparison, name: str) -> MeasureRow:
@@ -208,25 +211,25 @@ def test_an_interpreter_is_a_build(tmp_path: Path) -> None:
     assert subject("A", python, CATALOG, {}).interpreter == Interpreter(python, ())
 
 
-def test_the_command_line_asks_real_processes(tmp_path: Path) -> None:
+def test_the_command_line_asks_real_processes(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The probe itself, with a torch that agrees to everything."""
+    monkeypatch.setattr(measure, "TURN_SECONDS", SHORT_TURN)
     build = standin.environment(tmp_path / "env")
-    words = ("compare", str(build), str(build), "--runs", "2", "--json")
-    done = run([sys.executable, "-m", "torchsmith", *words], timeout=120)
-    assert done.ok, done.stderr
-    document = json.loads(done.stdout)
+    done = call("compare", build, build, "--runs", "2", "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
     assert document["a"]["cpu_capability"] == "SAMPLE"
     assert {one["name"] for one in document["rows"]} >= {"GEMM 256", "sort", "embedding", "small add"}
 
 
-def test_a_program_that_is_not_python_is_a_problem() -> None:
+def test_a_program_that_is_not_python_is_a_problem(call: Call) -> None:
     """It ends before it reads the first question."""
-    words = ("compare", "/bin/true", "/bin/true", "--json")
-    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
-    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (1, "broken")
+    done = call("compare", "/bin/true", "/bin/true", "--json")
+    assert (done.code, done.error) == (1, "broken")
 
 
-def test_a_path_without_a_build_is_a_problem(tmp_path: Path) -> None:
-    words = ("compare", tmp_path, tmp_path / "none", "--json")
-    done = run([sys.executable, "-m", "torchsmith", *words], timeout=60)
-    assert (done.code, json.loads(done.stdout)["error"]["code"]) == (2, "invalid")
+def test_a_path_without_a_build_is_a_problem(tmp_path: Path, call: Call) -> None:
+    done = call("compare", tmp_path, tmp_path / "none", "--json")
+    assert (done.code, done.error) == (2, "invalid")

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.tool import Nix, find_nix
+from torchsmith.record import open_record
 
 pytestmark = pytest.mark.needs("nix")
 
@@ -63,6 +64,10 @@ def test_a_build_goes_well_while_garbage_is_collected_all_the_time(
     with collecting():
         answer = call(*place.words("build"))
     assert answer.code == 0, answer.err
+    with closing(open_record(place.root)) as record:
+        done = {row.name for row in record.jobs(1) if row.state == "done"}
+    assert {"magma", place.torch, place.vision} <= {name.split("-2")[0] for name in done}
+    assert not (state_folder(place.root) / "roots").exists(), "what was shared can be collected afterwards"
 
 
 def test_what_is_evaluated_stays_until_the_keeper_lets_go(tmp_path: Path, own_store: Path) -> None:

@@ -148,8 +148,11 @@ def answering(**answers: str) -> Finished:
         ),
     ],
 )
-def test_what_is_wrong_with_a_builder_is_said_in_words(answer: Finished, faults: list[str]) -> None:
-    checked = check_builder(builder(), builtin_catalog(), lambda argv: answer)
+def test_what_is_wrong_with_a_builder_is_said_in_words(
+    answer: Finished, faults: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchsmith.building.farm.run", lambda *_, **__: answer)
+    checked = check_builder(builder(), builtin_catalog())
     assert len(checked.faults) == len(faults)
     for fault, words in zip(checked.faults, faults, strict=True):
         assert words in fault

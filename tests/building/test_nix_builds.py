@@ -189,22 +189,6 @@ def test_a_copy_that_failed_is_repeated_and_long_shared_builds_are_copied_too(
     assert "magma" in served(cache), "the next machine would build it again"
 
 
-def test_collecting_garbage_in_the_middle_of_a_run_takes_nothing_that_it_needs(
-    place: Place, own_store: Path, call: Call
-) -> None:
-    child = started(place)
-    until(child, "job-started", "magma")
-    until(child, "job-ended", "magma")
-    for _ in range(3):
-        subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
-    assert child.stdout is not None
-    rest = [json.loads(line) for line in child.stdout]
-    assert child.wait() == 0, rest
-    names = [row.name for row in open_record(place.root).jobs(1) if row.state == "done"]
-    assert {place.torch, place.vision} <= set(names)
-    assert not (state_folder(place.root) / "roots").exists(), "what was shared can be collected afterwards"
-
-
 def test_a_plan_that_does_not_fit_is_refused_with_the_numbers(
     place: Place, own_store: Path, call: Call
 ) -> None:

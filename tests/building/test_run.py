@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import BACKOFF, MOST_ATTEMPTS, Retries
 from torchsmith.building.run import Run
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.clock import Clock
 from torchsmith.core.problem import MissingRequirement, Problem
 from torchsmith.core.secrets import redactor
 from torchsmith.record import Expected, Record, open_record
@@ -95,14 +95,16 @@ def go(
             {one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
             Limits({X86: slots}, slots, 8, 20.0),
         ),
-        retries=Retries(backoff=(0.0,)),
+        retries=Retries(),
         recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", heard),
         backend=backend,
         errors=builtin_catalog().errors.values(),
         keep_going=keep_going,
         post_build=PostBuild(look, copier),
     )
-    return run.go(), record, events
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torchsmith.building.retries.BACKOFF", (0.0,))
+        return run.go(), record, events
 
 
 def test_jobs_run_side_by_side_within_memory_and_after_what_they_need(tmp_path: Path) -> None:
@@ -261,25 +263,19 @@ def test_a_build_that_was_killed_by_a_signal_is_tried_again(tmp_path: Path) -> N
     assert (finished.state, len(backend.started)) == ("done", 2)
 
 
-class Slow(Clock):
-    """Time that passes a minute a look."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        self.seconds += 60
-        return self.seconds
-
-
-def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(tmp_path: Path) -> None:
+def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes = count(60.0, 60.0)  # a minute passes between two looks at the clock
+    for module in ("run", "retries"):
+        monkeypatch.setattr(f"torchsmith.building.{module}.monotonic", lambda: next(minutes))
     record, events = open_record(tmp_path), list[Event | Tick]()
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
-    clock, number = Slow(), record.start_run("scripted", [])
+    number = record.start_run("scripted", [])
     run = Run(
         jobs=JobQueue([job("a")], {"a": Expected(60, 1, 1, 1, "a guess")}, Limits({X86: 1}, 1, 8, 20.0)),
-        retries=Retries(clock),
-        recorder=Recorder(record, number, tmp_path / "logs", events.append, clock),
+        retries=Retries(),
+        recorder=Recorder(record, number, tmp_path / "logs", events.append),
         backend=backend,
         errors=builtin_catalog().errors.values(),
     )

@@ -22,9 +22,11 @@ VERBS = (("list",), ("plan",), ("audit", "."), ("audit", ".", "--format", "json"
 
 def nested(place: Place) -> None:
     handle = os.open(place.root / "build-pytorch/.flox/pkgs", os.O_RDONLY)
-    for _ in range(1500):  # a path of them all is too long for some calls
-        os.mkdir("d", dir_fd=handle)
-        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+    for _ in range(
+        1050
+    ):  # deeper than calls may be nested, and a path of them all is longer than Linux takes
+        os.mkdir("deep", dir_fd=handle)
+        inner = os.open("deep", os.O_RDONLY, dir_fd=handle)
         os.close(handle)
         handle = inner
     os.close(handle)

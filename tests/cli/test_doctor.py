@@ -32,7 +32,9 @@ def test_a_bare_machine_is_told_what_to_install(
     assert found["Nix"]["health"] == found["Flox"]["health"] == found["workspace"]["health"] == "missing"
     assert "nixos.org" in found["Nix"]["todo"]
     assert call("doctor").code == 1
-    assert all(len(line) <= 200 for line in call("doctor").out.splitlines())
+    lines = call("doctor").out.splitlines()
+    assert all(len(line) <= 200 for line in lines)
+    assert {name.split()[0] for name in found} <= {line.split()[0] for line in lines}
 
 
 def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,3 +43,46 @@ def test_several_gpus_are_given_in_a_word(call: Call) -> None:
     words, option = ("pick", "2x A100 + RTX 4090"), ("pick", "--gpu", "2x A100 + RTX 4090")
     machine = ("--cpu", "zen4", "--driver", "580", "--names")
     assert call(*words, *machine).out == call(*option, *machine).out != ""
+
+
+MACHINE = ("--cpu", "zen4", "--driver", "580")
+
+
+@pytest.mark.parametrize(
+    ("words", "quoted"),
+    [
+        (("pick", "RTX", "4090", "avx2", *MACHINE), ("pick", "RTX 4090", "avx2", *MACHINE)),
+        (("pick", "avx2", "8x", "H100", "sm90", *MACHINE), ("pick", "avx2", "8x H100", "sm90", *MACHINE)),
+        (
+            ("pick", "RTX", "4090", "package:torchvision", *MACHINE),
+            ("pick", "--gpu", "RTX 4090", "package:torchvision", *MACHINE),
+        ),
+        (("pick", "Ryzen", "7950X", "RTX", "4090"), ("pick", "--cpu", "zen4", "--gpu", "RTX 4090")),
+        (("list", "RTX", "4090", "avx2"), ("list", "RTX 4090", "avx2")),
+        (("show", "RTX", "4090"), ("show", "RTX 4090")),
+    ],
+)
+def test_words_that_name_a_product_together_need_no_quotes(
+    words: tuple[str, ...],
+    quoted: tuple[str, ...],
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer, wanted = call(*words, "--json"), call(*quoted, "--json")
+    assert (answer.code, answer.out) == (wanted.code, wanted.out)
+    assert answer.code == 0
+
+
+def test_a_sentence_is_an_error_that_says_how_it_is_read(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (("RTX 3080, Ubuntu",), ("RTX", "3080,", "Ubuntu"), ("RTX 3080 with nouveau",)):
+        answer = call("pick", *words)
+        assert answer.code == 2
+        assert f"echo '{' '.join(words)}' | torchsmith pick --from -" in answer.err
+    assert "--from" not in call("pick", "RTX", "4900", "Ubuntu").err
+    assert call("pick", "zen4", "--cpu", "zen3").code == 2
+    assert "torchsmith pick --cpu zen4" in call("list", "Ryzen 7950X").err

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from torchsmith.catalog import DriverVersion, PythonVersion, Sm, builtin_catalog
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for
+from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
+from torchsmith.matrix.select import Selector
 
 CATALOG = builtin_catalog()
 
@@ -196,8 +198,50 @@ def test_an_unknown_driver_gets_the_wheel_of_the_oldest_that_runs_it(torch: str)
 
 def test_an_old_c_library_gets_no_wheel() -> None:
     host = machine("zen4", "none")
-    assert wheels_for(host, CATALOG, WheelWish(glibc="2.28"))
-    assert wheels_for(host, CATALOG, WheelWish(glibc="2.17")) == []
+    assert wheels_for(replace(host, glibc="2.28"), CATALOG)
+    assert wheels_for(replace(host, glibc="2.17"), CATALOG) == []
+
+
+@pytest.mark.parametrize(
+    ("macos", "python", "torch"),
+    [("12", "3.12", "2.11.0"), ("13", "3.14", "2.11.0"), ("14", "3.12", "2.15.0"), ("26", "3.10", "2.14.1")],
+)
+def test_an_older_macos_gets_the_newest_wheel_whose_tag_allows_it(
+    macos: str, python: str, torch: str
+) -> None:
+    wish = WheelWish(python=PythonVersion.parse(python))
+    [wheel] = wheels_for(replace(machine("M3", ""), macos=macos), CATALOG, wish)
+    assert (wheel.torch, wheel.assumptions) == (torch, ())
+    [unknown] = wheels_for(machine("M3", ""), CATALOG, wish)
+    assert "macOS 14" in unknown.assumptions[0]
+    assert wheels_for(replace(machine("M3", ""), macos="10.15"), CATALOG, wish) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "driver", "wish", "why"),
+    [
+        ("cu128", "", {"torch": "2.15"}, ("torch 2.15", "CUDA 12.8")),
+        ("13.0", "570.124.06", {}, ("CUDA 13.0", "RTX 4090", "driver 570")),
+        (
+            "",
+            "580.95.05",
+            {"torch": "2.15", "python": PythonVersion.parse("3.9")},
+            ("torch 2.15", "Python 3.9"),
+        ),
+        ("", "", {"python": PythonVersion.parse("3.8")}, ("Python 3.8",)),
+        ("", "", {"packages": ("vllm",)}, ("vllm",)),
+    ],
+)
+def test_the_reason_for_no_wheel_names_what_no_wheel_has_together(
+    words: str, driver: str, wish: dict[str, str], why: tuple[str, ...]
+) -> None:
+    host = machine("zen4", "RTX 4090", driver)
+    asked = WheelWish(**wish, selector=Selector.parse(words.split(), CATALOG))  # type: ignore[arg-type]
+    assert wheels_for(host, CATALOG, asked) == []
+    given = why_no_wheel(host, CATALOG, asked)
+    named = ("torch", "CUDA", "Python", "driver", "glibc", "vllm")
+    assert all(text in given for text in why)
+    assert all(any(name in text for text in why) for name in named if name in given)
 
 
 def test_the_aarch64_wheel_of_2_10_needs_lse() -> None:

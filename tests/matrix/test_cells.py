@@ -10,7 +10,7 @@ import pytest
 from torchsmith.catalog import PythonVersion, builtin_catalog, load_catalog
 from torchsmith.core.problem import CannotBuild
 from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Flavor, Rejected, Target, Variant, assess
-from torchsmith.matrix.cells import _decisions, nearest_allowed
+from torchsmith.matrix.cells import _decisions, nearest_allowed, why_not_generated
 from torchsmith.matrix.describe import describe, explain
 
 CATALOG = builtin_catalog()
@@ -116,6 +116,14 @@ def test_a_doubtful_cell_is_accepted_with_its_doubt(cell: str, code: str) -> Non
     assert isinstance(decision, Accepted)
     assert code in [one.code for one in decision.warnings]
     assert explain(f"pytorch-{cell}", CATALOG).codes == tuple(one.code for one in decision.warnings)
+
+
+@pytest.mark.parametrize(("line", "generated"), [("2.10", True), ("2.8", False), ("9.9", True), (None, True)])
+def test_a_cell_is_generated_if_its_own_line_has_it_or_no_known_line_is_stated(
+    line: str | None, generated: bool
+) -> None:
+    cell = Variant.parse("pytorch-python313-cuda13_0-sm120-avx512", CATALOG)
+    assert (why_not_generated(cell, CATALOG, line) == "") is generated
 
 
 def test_the_newest_line_that_has_the_cuda_builds_a_cell() -> None:

@@ -276,10 +276,10 @@ SLOW = (
 
 def test_a_recipe_that_does_not_end_is_stopped_and_the_rest_goes_on(write: Write, ask: Ask) -> None:
     results = ask(
-        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=3)
+        write(one=torch_recipe(), loop=torch_recipe(SLOW), two=torch_recipe()), limits=WorkerLimits(seconds=2)
     )
     assert results["loop"].cause is not None
-    assert "3 s" in results["loop"].cause.message
+    assert "2 s" in results["loop"].cause.message
     assert results["one"].ok
     assert results["two"].ok
 

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.record import Attempt, Built, JobRow, Past, Record, VerificationRow, Work, expect, open_record
@@ -198,18 +197,16 @@ def test_bit_rot_is_a_problem_whose_hint_keeps_the_history(record: Record, tmp_p
         assert ".recover" in caught.value.hint
 
 
-class Backwards(Clock):
-    """A clock that somebody puts back an hour at every look."""
-
-    hours = 1000
-
-    def now(self) -> float:
-        self.hours -= 1
-        return self.hours * 3600.0
+@pytest.fixture
+def _backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is put back an hour at every look."""
+    times = (hours * 3600.0 for hours in range(1000, 0, -1))
+    monkeypatch.setattr("torchsmith.record.database.time", lambda: next(times))
 
 
+@pytest.mark.usefixtures("_backwards")
 def test_a_clock_that_goes_back_gives_no_negative_hours(tmp_path: Path) -> None:
-    record = open_record(tmp_path, Backwards())
+    record = open_record(tmp_path)
     run = record.start_run("nix", [])
     record.add_jobs([job(run, "a")])
     record.job_started(run, "k-a", 8)
@@ -218,8 +215,9 @@ def test_a_clock_that_goes_back_gives_no_negative_hours(tmp_path: Path) -> None:
     assert record.history()[0].seconds == 0.0
 
 
+@pytest.mark.usefixtures("_backwards")
 def test_the_last_build_is_the_one_written_down_last_whatever_the_clock_says(tmp_path: Path) -> None:
-    record = open_record(tmp_path, Backwards())
+    record = open_record(tmp_path)
     for derivation in ("a.drv", "b.drv", "a.drv", "c.drv"):
         record.note_built(Built(name="torch", derivation=derivation, outputs=("/s",)))
     found = record.built("torch")

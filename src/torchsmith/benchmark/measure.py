@@ -37,7 +37,6 @@ class MeasuringPlan:
     runs: int
     cores: tuple[int, ...]
     limit: float  # seconds that one answer may take
-    turns: int = TURNS
 
 
 def clock_for(plan: MeasuringPlan, facts: Sequence[Mapping[str, Any]]) -> TurnClock:
@@ -166,7 +165,7 @@ def _round(
                     values["start", name] = ([first[0][field_name]], [first[1][field_name]])
             if round_ == 0:
                 _check(processes, keys, results)
-                plans |= _calibrate(processes, keys, plan.turns, results)
+                plans |= _calibrate(processes, keys, results)
             else:
                 timed = {key: plans[key] for key in keys if key in plans}
                 values |= _take_turns(processes, timed, order, results.clock)
@@ -246,7 +245,7 @@ def _agree(first: Sequence[float], second: Sequence[float]) -> bool:
 
 
 def _calibrate(
-    processes: dict[int, BuildProcess], keys: Sequence[Key], turns: int, results: Measurements
+    processes: dict[int, BuildProcess], keys: Sequence[Key], results: Measurements
 ) -> dict[Key, TurnPlan]:
     """How many calls make a turn: the same for both builds, by the slower one."""
     plans = {}
@@ -255,7 +254,7 @@ def _calibrate(
             continue
         slow = max(_timed(processes[label], key, 3, results.clock) for label in (0, 1))
         calls = max(1, min(MOST_CALLS, round(TURN_SECONDS / slow)))
-        plans[key] = TurnPlan(min(turns, max(FEWEST_TURNS, int(MOST_SECONDS / (calls * slow)))), calls)
+        plans[key] = TurnPlan(min(TURNS, max(FEWEST_TURNS, int(MOST_SECONDS / (calls * slow)))), calls)
     return plans
 
 

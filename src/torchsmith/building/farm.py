@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -39,7 +39,6 @@ QUESTIONS = {
     "cpu": "cat /proc/cpuinfo",
 }
 MARK = "==torchsmith=="
-RunCommand = Callable[[Sequence[str]], Finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,17 +216,11 @@ def ssh_command(builder: Builder, remote: str) -> list[str]:
     return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *more, *port, *key, "--", host, remote]
 
 
-def _run(argv: Sequence[str]) -> Finished:
-    return run(argv, timeout=SSH_SECONDS, max_bytes=MOST_ANSWER_BYTES)
-
-
-def ask(
-    builder: Builder, run: RunCommand = _run, only: Iterable[str] = QUESTIONS
-) -> tuple[dict[str, str], str]:
+def ask(builder: Builder, only: Iterable[str] = QUESTIONS) -> tuple[dict[str, str], str]:
     """A builder's answers by question; or none, and why."""
     script = "; ".join(f"echo {MARK}{name}; {QUESTIONS[name]}" for name in only)
     argv = ssh_command(builder, script) if builder.address else ["sh", "-c", script]
-    done = run(argv)
+    done = run(argv, timeout=SSH_SECONDS, max_bytes=MOST_ANSWER_BYTES)
     if MARK not in done.stdout:
         return {}, _unreachable(done)
     parts = (part.partition("\n") for part in done.stdout.split(MARK)[1:])
@@ -242,9 +235,9 @@ def _unreachable(done: Finished) -> str:
     return f"cannot be reached: {output.splitlines()[-1] if output else f'ssh ended with {done.code}'}"
 
 
-def check_builder(builder: Builder, catalog: Catalog, run_command: RunCommand = _run) -> BuilderRow:
+def check_builder(builder: Builder, catalog: Catalog) -> BuilderRow:
     """Ask a builder everything, and compare its answers with its settings."""
-    answers, why = ask(builder, run_command)
+    answers, why = ask(builder)
     if why:
         return BuilderRow(builder.name, False, (why,))
     system = _system(answers)

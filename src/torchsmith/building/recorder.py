@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time
 
 import msgspec
 
 from torchsmith.building.events import Event, RunNote
 from torchsmith.building.job import Job, OnEvent
 from torchsmith.building.processes import LogFile
-from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Problem
 from torchsmith.core.secrets import Redact, redactor
 from torchsmith.record import Attempt, JobRow, Record
@@ -28,7 +28,6 @@ class Recorder:
     number: int
     logs: Path
     on_event: OnEvent
-    clock: Clock = field(default_factory=Clock)
     redact: Redact = field(default_factory=redactor)
     notes: list[str] = field(default_factory=list)
 
@@ -94,4 +93,4 @@ class Recorder:
                 self.event(RunNote(detail=note))
 
     def event(self, event: Event) -> None:
-        self.on_event(msgspec.structs.replace(event, at=self.clock.now()))
+        self.on_event(msgspec.structs.replace(event, at=time()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 
 from torchsmith.building.job import Job, Outcome
-from torchsmith.core.clock import Clock
 from torchsmith.repair.diagnose import Diagnosis
 
 MOST_ATTEMPTS = 5  # of a job whose failure may pass: network, a lost builder, memory
@@ -27,14 +26,12 @@ class Retry:
 class Retries:
     """The attempts of each job by its key, and when those that wait may continue."""
 
-    clock: Clock = field(default_factory=Clock)
-    backoff: Sequence[float] = BACKOFF
     attempts: Counter[str] = field(default_factory=Counter)
     not_before: dict[str, float] = field(default_factory=dict)
 
     def resting(self) -> set[str]:
         """Jobs whose next attempt is not due."""
-        now = self.clock.monotonic()
+        now = monotonic()
         return {key for key, due in self.not_before.items() if now < due}
 
     def decide(self, job: Job, outcome: Outcome, diagnosis: Diagnosis, cores: int) -> Retry | None:
@@ -46,7 +43,7 @@ class Retries:
             return None
         if fewer:
             return Retry(cores=max(1, cores // 2))
-        base = self.backoff[min(attempt, len(self.backoff)) - 1]
+        base = BACKOFF[min(attempt, len(BACKOFF)) - 1]
         seconds = base * random.uniform(0.5, 1.5)  # builders do not all come back at once
-        self.not_before[job.key] = self.clock.monotonic() + seconds
+        self.not_before[job.key] = monotonic() + seconds
         return Retry(seconds=seconds)

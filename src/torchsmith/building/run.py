@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 
 import msgspec
 
@@ -93,11 +94,11 @@ class Run:
         )
 
     def _loop(self, pool: ThreadPoolExecutor) -> None:
-        jobs, clock = self.jobs, self.recorder.clock
+        jobs = self.jobs
         due = 0.0  # when jobs may be startable that were not before
         while True:
             giving_up = bool(jobs.failed) and not self.keep_going
-            if clock.monotonic() >= due and not giving_up:
+            if monotonic() >= due and not giving_up:
                 resting = self.retries.resting()
                 for job in jobs.startable(resting):
                     self._start(job, pool)
@@ -124,7 +125,7 @@ class Run:
         jobs, cores = self.jobs, self.jobs.cores[job.key]
         jobs.start(job)
         self.retries.attempts[job.key] += 1
-        self._began[job.key] = self.recorder.clock.monotonic()
+        self._began[job.key] = monotonic()
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
         attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key]
         seconds = 0.0 if expected.basis == "not estimated" else expected.seconds
@@ -143,7 +144,7 @@ class Run:
         if isinstance(outcome, KeyboardInterrupt):
             raise outcome
         del self.jobs.running[job.key]
-        seconds = self.recorder.clock.monotonic() - self._began[job.key]
+        seconds = monotonic() - self._began[job.key]
         if isinstance(outcome, Problem):
             outcome = Outcome(False, log_tail=self.recorder.log_problem(job, outcome))
         if isinstance(outcome, BaseException):

@@ -76,6 +76,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
     chips: tuple[str, ...] = ()
+    cpus: Mapping[str, str] = {}  # what it is called in CPUs, and patterns of those
     llvm: int = 14  # the first release of LLVM that has it; or an older one
     retired: str = ""  # what ended its support
     # A value of HSA_OVERRIDE_GFX_VERSION by which people run code of another target, and that target.
@@ -111,6 +112,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
     packages: tuple[str, ...] | None = None  # that can have it; None: all
     refused: Mapping[str, str] = {}  # why others cannot
     driver: str = ""  # what a machine must have
+    macos: str = ""  # or the oldest release of its system
     groups: tuple[str, ...] = ()  # that a user must be in
     drivers: Mapping[str, str] = {}  # the oldest release of the maker's own driver package for each release
     code: tuple[str, ...] = ()  # sections and files of a build that hold its code
@@ -124,7 +126,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
         """What must hold on a machine that runs code of a release."""
         groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
         oldest = self.drivers.get(release)
-        package = f" ({self.vendor}'s own package: {oldest} or newer)" if oldest else ""
+        package = f", {oldest} or newer if it is {self.vendor}'s own package," if oldest else ""
         return f"the machine has {self.driver}{package}{groups}"
 
 
@@ -136,6 +138,15 @@ class Instance(Entry, frozen=True, kw_only=True):
     gpu: str
     cpu: str = ""  # by its name in cpus.toml; empty: not stated
     system: Platform | None = None  # if the CPU is not known
+
+
+class SystemRelease(Entry, frozen=True, kw_only=True):
+    """A release of an operating system: the C library that comes with it, or the release of macOS."""
+
+    name: str
+    pattern: str
+    glibc: str = ""
+    macos: str = ""
 
 
 class JetPack(Entry, frozen=True, kw_only=True):
@@ -437,7 +448,12 @@ class TorchRelease(Entry, frozen=True, kw_only=True):
     name: str
     pythons: tuple[PythonVersion, ...]
     glibc: str = "2.28"  # the oldest, on Linux
+    macos: Mapping[str, tuple[PythonVersion, ...]] = {}  # the oldest, and the Pythons whose wheels need it
     needs: Mapping[str, tuple[str, ...]] = {}  # features of a CPU, by system
+
+    def least_macos(self, python: PythonVersion | None) -> str:
+        """The oldest macOS for a Python; for any, if it is not known which."""
+        return next((least for least, own in self.macos.items() if python in own), max([*self.macos, ""]))
 
 
 class WheelIndex(Entry, frozen=True, kw_only=True):

@@ -189,7 +189,7 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
     stated = GFX.search(name)
     if stated:
         return catalog.gfx.get(stated[0])
-    if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla", name):
+    if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla|\b[gr]tx\b", name):
         return None
     bare = re.match(r"(?i)\d{4} ?(?:XTX|XT|GRE)\b", name)
     return _longest(f"RX {name}" if bare else name, catalog.gfx.values()) or _of_chip(

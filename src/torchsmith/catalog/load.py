@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "wheel_releases", "rehearsals"),
-    *("retired", "gfx", "instances", "jetpacks", "caches", "backends"),
+    *("retired", "gfx", "instances", "jetpacks", "caches", "backends", "systems"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
@@ -94,6 +94,7 @@ class Catalog:
     jetpacks = _table("jetpacks", facts.JetPack)
     pins = _table("pins", facts.Pin)
     rehearsals = _table("rehearsals", facts.Rehearsal)
+    systems = _table("systems", facts.SystemRelease)
     wheels = _table("wheels", facts.WheelIndex)
     wheel_releases = _table("wheel_releases", facts.TorchRelease)
     workloads = _table("workloads", facts.Workload)
@@ -133,7 +134,7 @@ class Catalog:
         """The package that is torch itself."""
         return self.packages[TORCH]
 
-    @property
+    @cached_property
     def releases(self) -> list[facts.Line]:
         """The lines of torch releases, the newest first; nightlies are not among them."""
         lines = (line for line in self.lines.values() if line.torch and not line.flavor)
@@ -204,6 +205,10 @@ class Catalog:
             for file in ("lines", "pins", "cuda", "gpus")
             for name in _tables(layer, file).keys() - _tables(self.layers[0], file).keys()
         )
+
+    def stated(self, file: str) -> set[str]:
+        """The names of entries that a workspace states, new ones or others; of a built-in catalog all."""
+        return {name for layer in self.layers[1:] or self.layers for name in _tables(layer, file)}
 
     @cached_property
     def lines(self) -> dict[str, facts.Line]:

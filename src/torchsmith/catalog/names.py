@@ -11,7 +11,7 @@ from functools import lru_cache
 from torchsmith.catalog.facts import Cpu, Gpu
 from torchsmith.catalog.load import Catalog
 
-_MARKS = r"(?i)\((r|tm|c)\)|[®™]"
+_MARKS = r"\((r|tm|c)\)|[®™]"
 _NOISE = r"(?i)\b(cpu|processor)\b"
 MAX_ANSWERS = 4  # a longer list does not help
 
@@ -22,7 +22,7 @@ def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
     instruction sets, match."""
     if name.lower() in catalog.cpus:
         return catalog.cpus[name.lower()]
-    name = " ".join(re.sub(_NOISE, " ", re.sub(_MARKS, "", name)).split())
+    name = " ".join(re.sub(_NOISE, " ", re.sub(_MARKS, "", name, flags=re.IGNORECASE)).split())
     if products := [cpu for pattern, cpu in _products(catalog) if pattern.search(name)]:
         return _agreed(products)
     words = name_words(name)
@@ -97,6 +97,18 @@ def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     return same[0] if plain and len({cpu.isas for cpu in same}) == 1 else None
 
 
+def cpu_of_words(text: str, catalog: Catalog) -> Cpu | None:
+    """The CPU that all of the words name together: AMD Ryzen 9 7950X, but not Ryzen 9 7950X avx2."""
+    cpu = find_cpu_by_name(text, catalog)
+    bare = " ".join(
+        re.sub(rf"{_MARKS}|\b(amd|intel|cpu|processor)\b", " ", text, flags=re.IGNORECASE).split()
+    )
+    names = [*map(_plain, _spellings(cpu))] if cpu else []
+    products = cpu.products if cpu else ()
+    whole = any(re.fullmatch(f"(core )?({product})", bare, re.IGNORECASE) for product in products)
+    return cpu if whole or _plain(bare) in names else None
+
+
 def _spellings(cpu: Cpu) -> list[str]:
     return [cpu.name, *re.split(r"[,()]| and ", cpu.title), *cpu.also_called]
 
@@ -119,7 +131,10 @@ def hardware_hint(text: str, catalog: Catalog) -> str:
         listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in matches)
         return listed if len(matches) <= MAX_ANSWERS else ""
     cpu = find_cpu_by_name(text, catalog)
-    return f"{cpu.title} runs {', '.join(cpu.isas) or 'none of the instruction sets here'}" if cpu else ""
+    if cpu is None:
+        return ""
+    isas = ", ".join(cpu.isas) or "none of the instruction sets here"
+    return f"{cpu.title} is a CPU that runs {isas}: torchsmith pick --cpu {cpu.name}"
 
 
 def typo_of(text: str, known: list[str]) -> str:

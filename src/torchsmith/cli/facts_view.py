@@ -18,8 +18,8 @@ def print_facts(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    stated = {"system": facts.system, "glibc": facts.glibc, "CPU": facts.cpu_name, "Python": facts.python}
-    for label, fact in stated.items():
+    stated = (("system", facts.system), ("macOS", facts.macos), ("glibc", facts.glibc))
+    for label, fact in (*stated, ("CPU", facts.cpu_name), ("Python", facts.python)):
         if fact:
             yield label, str(fact.value), fact.source
     if facts.microarchitecture:
@@ -35,7 +35,7 @@ def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
         yield "NVIDIA driver", str(facts.driver.value), facts.driver.source
     if facts.gpus:
         yield from (_gpu_row(gpu, facts.gpus.source) for gpu in facts.gpus.value)
-    if facts.non_nvidia_gpus:
+    if facts.non_nvidia_gpus and facts.non_nvidia_gpus.value:
         targets = facts.targets.value if facts.targets else {}
         names = (", ".join(filter(None, (name, targets.get(name)))) for name in facts.non_nvidia_gpus.value)
         yield from (("GPU", name, facts.non_nvidia_gpus.source) for name in names)

@@ -122,7 +122,9 @@ Selectors = Annotated[
         complete=complete_selectors,
     ),
 ]
-Name = Annotated[str, Argument("A build or a GPU.", metavar="NAME", complete=complete_names_and_gpus)]
+Name = Annotated[
+    str, Argument("A build or a GPU.", metavar="NAME", joined=True, complete=complete_names_and_gpus)
+]
 VariantOption = Annotated[
     str | None,
     Option("The build it should be; by default the one in the path's name.", complete=complete_names),

@@ -233,6 +233,8 @@ def _place(
     for parameter in parameters:
         if parameter.param.kind != "Argument":
             continue
+        if parameter.param.joined and positionals:
+            positionals = [" ".join(positionals)]
         taken, positionals = (positionals, []) if parameter.many else (positionals[:1], positionals[1:])
         if taken:
             values = tuple(parameter.read(word, parameter.metavar) for word in taken)

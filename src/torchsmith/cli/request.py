@@ -5,6 +5,7 @@ The command line is made from these, and so is the documentation: `Annotated[Pat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -27,6 +28,7 @@ class Param:
     min: float | None = None
     max: float | None = None
     envvar: str = ""
+    joined: bool = False  # several words are one value: RTX 4090
     complete: Complete | None = None
 
 
@@ -55,8 +57,9 @@ class Request:
                 value = [value]
             try:
                 value = _converted(value, kind)
-            except msgspec.ValidationError as error:
-                raise TypeError(f"{own.__name__}({name}={given!r}): {error}") from None
+            except msgspec.ValidationError:
+                takes = kind.__name__ if isinstance(kind, type) else re.sub(r"\w+\.", "", str(kind))
+                raise TypeError(f"{own.__name__}.{name} takes {takes}, not {given!r}") from None
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
 
 

@@ -1,1 +1,1 @@
-"""Shared helpers: errors, processes, git, files, locks, TOML, text and the clock."""
+"""Shared helpers: errors, processes, git, files, locks, TOML and text."""

@@ -13,7 +13,7 @@ from torchsmith.core.text import grouped, shell_word, some_of
 from torchsmith.host.cost import Cost
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
-from torchsmith.host.resolve import known_isas, may_be
+from torchsmith.host.resolve import Capability, known_isas, may_be
 from torchsmith.host.wheels import WheelOffer
 
 UNKNOWN_GPUS = "GPUs unknown: this is for the CPU alone (--gpu, or a report of nvidia-smi, names them)"
@@ -52,7 +52,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel."""
 
-    FORMAT: ClassVar = 6
+    FORMAT: ClassVar = 7
     host: HostFacts
     candidates: str  # whose matrix they are from
     matrix: str  # the same in a word or two; empty: all possible builds
@@ -65,8 +65,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     choice: Sequence[BuildRow]
     unserved: Sequence[Sm]
     bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
-    by_driver: dict[str, Sequence[str]]  # if the driver is unknown: what this one or a newer one gets instead
-    by_system: dict[str, Sequence[str]]  # if the system is unknown: what another one gets
     notes: Sequence[str]  # about GPUs that the choice leaves out
     missing: Sequence[str]  # what no build serves, and why
     nearest: Sequence[CandidateRow]
@@ -98,13 +96,22 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
         cpu = f"this machine's {cpu} (--cpu describes another)" if own_cpu else cpu
     parts = [
-        (machine.system or "system unknown").replace("any-darwin", "macOS"),
+        _system_title(machine),
         cpu,
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else UNKNOWN_GPUS),
     ]
     if machine.sms:
         parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
+    if facts.python:
+        parts.append(f"Python {facts.python.value}")
     return "; ".join(parts)
+
+
+def _system_title(machine: Capability) -> str:
+    macos = f"macOS {machine.macos}".strip()
+    if machine.system == "any-darwin":
+        return macos
+    return f"{machine.system or 'system unknown'}{f' ({macos})' if machine.macos else ''}"
 
 
 def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidates, Candidates]:

@@ -28,8 +28,8 @@ def of_release(cells: Sequence[Cell], torch: str, catalog: Catalog) -> Sequence[
 
 
 def for_python(
-    python: PythonVersion, cells: Sequence[Cell], has: Holds, catalog: Catalog
-) -> tuple[list[Cell], Holds]:
+    python: PythonVersion, cells: Sequence[Cell], has: Holds | None, catalog: Catalog
+) -> tuple[list[Cell], Holds | None]:
     """The cells of a built-in matrix for another Python than its own, and whether it has a cell."""
     made: list[Cell] = []
     for cell in cells:
@@ -38,16 +38,18 @@ def for_python(
         if isinstance(decision, Accepted):
             made.append(Cell(variant, cell.line, decision.warnings))
     usual = {cell.variant.python for cell in cells}
-    return made, lambda variant: any(has(variant.changed(python=own)) for own in usual)
+    return made, has and (lambda variant: any(has(variant.changed(python=own)) for own in usual))
 
 
-def why_none(torch: str, python: str, catalog: Catalog, here: Environment) -> Iterator[str]:
-    """Yield that no candidate is of the wanted torch and Python, what a build lacks, and what finds it."""
+def why_none(
+    torch: str, python: str, selectors: Sequence[str], catalog: Catalog, here: Environment
+) -> Iterator[str]:
+    """Yield that no candidate is what is asked for, what a build of the torch lacks, and what finds it."""
     lines = [line for line in catalog.releases if torch and is_release(line.torch, torch)]
     states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
     if not states:
-        whose = f" for Python {python}" if python else ""
-        yield f"there is no build of {f'torch {torch}'.strip()}{whose}"
+        parts = [f"of torch {torch}"] * bool(torch) + [f"for Python {python}"] * bool(python)
+        yield f"no candidate is {' and '.join([*parts, *selectors])}"
     for line, state in states:
         command = state.next
         if all(build.lacks_pin for build in line.every_build.values()):

@@ -83,9 +83,11 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
 
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     done = machine.run(["sysctl", "-n", "machdep.cpu.brand_string"], limit)
+    release = machine.run(["sw_vers", "-productVersion"], limit)
     return HostFacts(
         system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"),
         cpu_name=fact_of(done.stdout.strip() if done else "", "sysctl"),
+        macos=fact_of(release.stdout.strip() if release else "", "sw_vers"),
         gpus=Fact((), "uname"),
     )
 

@@ -99,6 +99,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
     cut_features: Fact[bool] | None = None  # their list breaks off: what it does not name is unknown
     glibc: Fact[str] | None = None
+    macos: Fact[str] | None = None  # its release
     python: Fact[PythonVersion] | None = None  # that a report states
     windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
     instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
@@ -112,7 +113,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
 
 
 _FIRST_WINS = (
-    *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "glibc"),
+    *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "glibc", "macos"),
     *("windows", "instance", "l4t", "cores", "python"),
 )
 _COMPARED = ("system", "cpu_id")  # two values of these mean two machines

@@ -7,9 +7,8 @@ from functools import lru_cache
 from itertools import product
 
 import msgspec
-from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, DriverVersion, Package, PythonVersion, Sm, Workload
+from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import by_name
@@ -17,7 +16,7 @@ from torchsmith.core.text import grouped
 from torchsmith.host.candidates import Holds
 from torchsmith.host.cost import Cost, cost_of
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.rank import Compatible, Incompatible, Ranking, driver_steps, rank
+from torchsmith.host.rank import Compatible, Incompatible, Ranking, rank
 from torchsmith.host.resolve import Capability, GpuArch, capability_of, resolve
 from torchsmith.matrix import (
     Accelerator,
@@ -112,8 +111,6 @@ class Pick(msgspec.Struct, frozen=True):
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
-    by_driver: tuple[tuple[DriverVersion, tuple[str, ...]], ...] = ()  # other answers, if it is unknown
-    by_system: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the same of the system
 
     @property
     def has_variant(self) -> bool:
@@ -213,27 +210,7 @@ def pick(
         near=()
         if choice.variants and not choice.unserved
         else nearest_misses(choice.unserved, ranking, wanted, lambda: possible(stack, able=False).misses),
-        by_driver=tuple(
-            _by_driver(
-                host,
-                possible_cells(host, python, stack, catalog, torch) if wanted and choice.unserved else own,
-                catalog,
-                workload,
-            )
-        ),
-        by_system=tuple(_by_system(host, own, catalog, workload)),
     )
-
-
-def _by_system(
-    host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What the other system of servers gets, if a machine's is unknown."""
-    if host.system is None:
-        arm = replace(host, system="aarch64-linux")
-        choice = choose(arm, rank(arm, cells, catalog, workload, able=True))
-        if choice.variants and not choice.unserved:
-            yield "aarch64-linux", tuple(chosen.fit.variant.name for chosen in choice.variants)
 
 
 def missing_commands(host: Capability) -> tuple[str, ...]:
@@ -281,26 +258,6 @@ def nearest_misses(
     if own or wanted:
         return tuple(own)
     return tuple(miss for miss in ranking.misses if not unserved or miss.variant.sm)
-
-
-def _by_driver(
-    host: Capability, cells: Iterable[Cell], catalog: Catalog, workload: Workload
-) -> Iterator[tuple[DriverVersion, tuple[str, ...]]]:
-    """From which driver on a machine whose driver is unknown gets another answer, the oldest first."""
-    if host.driver is not None or not host.sms:
-        return
-    own = list(cells)
-
-    def chosen(machine: Capability) -> tuple[tuple[str, ...], tuple[Sm, ...]]:
-        choice = choose(machine, rank(machine, own, catalog, workload, able=True))
-        return tuple(sorted(assigned.fit.variant.name for assigned in choice.variants)), choice.unserved
-
-    last, unserved = chosen(host)
-    for driver in driver_steps(host, catalog):
-        names, still_unserved = chosen(replace(host, driver=driver.first))
-        if still_unserved == unserved and names != last:
-            yield driver, names
-            last = names
 
 
 def possible_cells(

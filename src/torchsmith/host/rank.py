@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workload
+from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
     Runs,
     RunsNot,
@@ -96,7 +97,11 @@ def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | I
             text = f"it needs a {target.arch} GPU, which the machine does not have"
             case.contra.append(Reason("gpu", text))
         case.pro.extend(map(host.code_for, exact))
-        if backend.driver:
+        if backend.macos and host.macos:
+            if version_key(host.macos) < version_key(backend.macos):
+                text = f"it needs macOS {backend.macos} or newer, the machine has {host.macos}"
+                case.contra.append(Reason("driver", text))
+        elif backend.driver:
             case.assumptions.append(Reason("driver", backend.condition(str(target.version))))
     uses_gpu = bool(exact + compatible)
     case.assumptions += [Reason(code, text) for code, text in host.spoken if uses_gpu or code == "system"]
@@ -268,6 +273,7 @@ def possible(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Itera
             yield cell
 
 
+FLAVORS = [*Flavor]
 HARDEST = 20
 # How hard each obstacle is: a driver can be updated, a CPU cannot be changed.
 HARDNESS = {
@@ -331,7 +337,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit, best: f"CUDA {best.variant.cuda} {_why_cuda(fit, best)}",
         ),
         Criterion(
-            lambda fit: list(Flavor).index(fit.variant.flavor),
+            lambda fit: FLAVORS.index(fit.variant.flavor),
             lambda fit, best: f"it is a {fit.variant.flavor} build",
         ),
         Criterion(

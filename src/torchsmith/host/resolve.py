@@ -21,7 +21,7 @@ from torchsmith.catalog.gpu_names import (
     product_of_name,
     system_of_instance,
 )
-from torchsmith.catalog.names import cpu_of_name
+from torchsmith.catalog.names import cpu_of_name, product_pattern
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 
@@ -50,6 +50,8 @@ class Capability(msgspec.Struct, frozen=True):
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     named: tuple[tuple[str, Sm], ...] = ()  # NVIDIA's by name
     conflict: str = ""  # two facts that cannot both be true
+    glibc: str = ""
+    macos: str = ""  # its release
     windows: bool = False  # the driver is numbered as Windows' are
     spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
 
@@ -89,6 +91,8 @@ def capability_of(facts: HostFacts) -> Capability:
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
+        glibc=facts.glibc.value if facts.glibc else "",
+        macos=facts.macos.value if facts.macos else "",
         windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
         spoken=tuple(_spoken(facts)),
     )
@@ -122,7 +126,7 @@ def resolve(facts: HostFacts, catalog: Catalog) -> HostFacts:
     facts = _of_jetpack(_of_instance(facts, catalog), catalog)
     facts = _cpu_of_gpus(_name_cpu(facts, catalog), catalog)
     facts = _features_of_cpu(facts, catalog)
-    facts = _check_hidden(facts, catalog)
+    facts = _gpu_of_cpu(_check_hidden(facts, catalog), catalog)
     return _name_targets(_system_of_gpus(_resolve_gpus(facts, catalog), catalog), catalog)
 
 
@@ -226,6 +230,23 @@ def _cpu_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts
 
 
+def _gpu_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
+    """The GPU that a CPU has in itself, if no other is known; if no wheel has code for it, a note."""
+    name = facts.cpu_name
+    if name is None or facts.non_nvidia_gpus is not None or (facts.gpus and facts.gpus.value):
+        return facts
+    for gfx in catalog.gfx.values():
+        own = (gpu for gpu, cpu in gfx.cpus.items() if product_pattern(cpu).search(name.value))
+        product = next(own, "")
+        if product and any(gfx.name in index.gfx for index in catalog.wheels.values()):
+            gpu = Fact((product,), f"{CATALOG}, by {name.value}", name.prose)
+            return replace(facts, gpus=facts.gpus or Fact((), gpu.source), non_nvidia_gpus=gpu)
+        if product:
+            text = f"{name.value} has a {product} ({gfx.name}), which no wheel has code for"
+            return facts.noting(name.source, f"{text}: torchsmith pick --gpu '{product}' says what may run")
+    return facts
+
+
 def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
     gpu = catalog.gpus.get(sm) if sm else None
     return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
@@ -276,13 +297,14 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
-    prose = bool(non_nvidia) and any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
     stated = facts.non_nvidia_gpus or Fact((), facts.gpus.source)
+    named = any(gpu.name and gpu.name.prose for gpu in facts.gpus.value)
+    prose = stated.prose or (bool(non_nvidia) and named)
     names = (*non_nvidia, *(name for name in stated.value if name not in non_nvidia))
     return replace(
         facts,
         gpus=Fact(tuple(gpus), facts.gpus.source),
-        non_nvidia_gpus=Fact(names, stated.source, prose) if names else None,
+        non_nvidia_gpus=Fact(names, stated.source, prose) if names else facts.non_nvidia_gpus,
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, PythonVersion, builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.facts import Gfx, SystemRelease
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.host.facts import (
@@ -75,15 +75,17 @@ class _Scan:
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
         jetson = self._jetson("tegra" in flags)
-        driver, python = self._driver(), self.first.get("python")
+        driver, system = self._driver(), self._system(bool(jetson))
+        release = self._release(system)
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
         facts = HostFacts(
-            system=self._system(bool(jetson)),
+            system=system,
             cpu_name=self._cpu(),
             driver=driver,
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
-            glibc=fact_of(self.first.get("glibc"), self.source),
-            python=Fact(PythonVersion.parse(python), self.source) if python else None,
+            glibc=fact_of(self.first.get("glibc"), self.source) or fact_of(release.glibc, self.source),
+            macos=fact_of(release.macos, self.source),
+            python=self._python(),
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
             instance=self._instance(),
@@ -280,6 +282,25 @@ class _Scan:
         if system is None and len(kernels) + len(machines) > 1:
             self._note(f"names {' and '.join([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
+
+    def _release(self, system: Fact[str] | None) -> SystemRelease:
+        """The release of the system that a text names; an empty one if it names none, or several."""
+        mac = system is not None and system.value.endswith("-darwin")
+        known = (one for one in self.catalog.systems.values() if bool(one.macos) is mac)
+        named = [one for one in known if compiled(one.pattern).search(self.text)]
+        if len(named) > 1:
+            self._note(f"names {' and '.join(one.name for one in named)}: the release is unknown")
+        return named[0] if len(named) == 1 else SystemRelease(name="", pattern="", source="")
+
+    def _python(self) -> Fact[PythonVersion] | None:
+        """The Python that a key states, else the one that sentences name."""
+        if "python" in self.first:
+            return Fact(PythonVersion.parse(self.first["python"]), self.source)
+        lines = (line for line in self.text.splitlines() if not words("not_this_python").search(line))
+        found = dict.fromkeys(name for line in lines for name in words("python").findall(line))
+        if len(found) > 1:
+            self._note(f"names the Pythons {', '.join(found)}: --python chooses one", spoken=True)
+        return Fact(PythonVersion.parse(next(iter(found))), self.spoken, True) if len(found) == 1 else None
 
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:

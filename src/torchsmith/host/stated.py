@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog
+from torchsmith.catalog import Catalog, Cpu
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.catalog.gpu_names import (
     instance_of,
@@ -23,7 +23,7 @@ from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
-from torchsmith.host.tokens import unserved_system
+from torchsmith.host.tokens import compiled, unserved_system
 from torchsmith.matrix.select import is_product
 
 MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
@@ -48,9 +48,9 @@ def stated_facts(
     known_isa = by_name("instruction set", isa, catalog.isas) if isa else None
     instance = instance_of(gpu, catalog) if gpu and not sm else None
     gpus = sm or ("" if instance else gpu)
-    stated = _system(system) if system else str(known_isa.platform) if known_isa else ""
-    stated = stated or (system_of_instance(instance, catalog) if instance else "")
     known_cpu = catalog.cpus.get(find_cpu_name(cpu, catalog)) if cpu else None
+    stated = _system(system, known_cpu) if system else str(known_isa.platform) if known_isa else ""
+    stated = stated or (system_of_instance(instance, catalog) if instance else "")
     if known_isa and known_cpu and known_isa.name not in known_cpu.isas:
         runs = ", ".join(known_cpu.isas)
         raise Conflict(f"{known_cpu.title} does not run {known_isa.name}", hint=f"it runs {runs}")
@@ -63,6 +63,7 @@ def stated_facts(
             raise NotKnown(f"no CPU feature is known in {features!r}", hint=hint)
     return HostFacts(
         system=fact_of(stated, source),
+        macos=fact_of(_macos(system, catalog) if system.lower().startswith("mac") else "", source),
         driver=Fact(_driver(driver, catalog), source) if driver else None,
         features=None if listed is None else Fact(listed, source),
         gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
@@ -113,6 +114,8 @@ def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
         if old is not None and old.value and old.value != new.value:
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
+    if stated.gpus is not None:
+        facts = replace(facts, non_nvidia_gpus=Fact((), stated.gpus.source))
     if stated.instance is not None:
         facts = replace(facts, gpus=stated.gpus)
     if stated.microarchitecture is not None:
@@ -123,6 +126,7 @@ def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
 
 _LABELS = {
     "system": "the system is",
+    "macos": "the release of macOS is",
     "microarchitecture": "the microarchitecture is",
     "features": "the CPU features are",
     "driver": "the driver is",
@@ -131,15 +135,26 @@ _LABELS = {
 }
 
 
-def _system(word: str) -> str:
+def _system(word: str, cpu: Cpu | None) -> str:
     machine, dash, _ = word.lower().partition("-")
     if machine == "windows":
         return "x86_64-windows"
+    if re.match("mac|darwin", machine):
+        return f"{cpu.platform.partition('-')[0]}-darwin" if cpu else "any-darwin"
     system = word.lower() if dash else system_of_machine(machine)
     if not dash and system not in KINDS:
-        hint = "x86_64 or aarch64; aarch64-darwin for a Mac; windows for a wheel alone"
+        hint = "x86_64 or aarch64; macos, also with its release; windows for a wheel alone"
         raise NotKnown(f"unknown system {word!r}", hint=hint)
     return system
+
+
+def _macos(word: str, catalog: Catalog) -> str:
+    """The release of macOS that a system is given with: macos 13; empty without one."""
+    known = {one.macos: one.pattern for one in catalog.systems.values() if one.macos}
+    stated = next((macos for macos, pattern in known.items() if compiled(pattern).search(word)), "")
+    if re.search(r"\d", word) and not stated:
+        raise NotKnown(f"unknown release of macOS in {word!r}", hint=f"known are {', '.join(known)}")
+    return stated
 
 
 def _driver(word: str, catalog: Catalog) -> DriverVersion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 
 import msgspec
@@ -24,7 +25,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.matrix.select import Selector, cuda_words
+from torchsmith.matrix.select import Selector, Term, cuda_words
 
 # What a machine most likely is, of which nothing is known or that it is a Mac.
 LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
@@ -35,7 +36,6 @@ class WheelWish(msgspec.Struct, frozen=True):
 
     python: PythonVersion | None = None
     torch: str = ""  # a release, or the beginning of one: 2.12
-    glibc: str = ""  # the machine's own
     packages: tuple[str, ...] = ()  # to install beside torch
     selector: Selector = Selector(())  # of which the words about CUDA count
 
@@ -47,6 +47,11 @@ class OtherWheel(msgspec.Struct, frozen=True):
     cuda: str
     pip: str
     driver: str = ""  # it needs this one or a newer one; empty: it runs
+
+    @property
+    def when(self) -> str:
+        """When it is the one to install."""
+        return f"driver {self.driver} or newer" if self.driver else "the newest that uses it"
 
 
 class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,21 +170,44 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
+def builds_first(wheels: Iterable[WheelOffer]) -> bool:
+    """Whether a build comes before wheels that leave a GPU idle."""
+    return any(wheel.idle and not wheel.other for wheel in wheels)
+
+
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
-    """What of a wish keeps all wheels from a machine; empty if it is not one thing alone."""
-    own = [wheel for wheel in catalog.published_wheels.values() if wheel.index.system == host.system]
-    least = min((wheel.release.glibc for wheel in own), key=version_key, default="")
-    whys = {
-        "glibc": f"it has glibc {wish.glibc}, and wheels need {least}",
-        "python": f"none is for Python {wish.python}",
-        "torch": f"none is of torch {wish.torch}",
-        "packages": f"no release of {' and '.join(wish.packages)} is known that belongs to one",
-        "selector": "none is for the CUDA release of the selector",
+    """The fewest facts of a machine and of a wish that together keep all wheels from it; empty if it has
+    none whatever is wished."""
+    least = {wheel.release.glibc for wheel in catalog.published_wheels.values()}
+    gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    asked = [term for term in wish.selector.terms if term.axis == "cuda"]
+    texts: dict[str, str] = {
+        "torch": f"of torch {wish.torch}",
+        "selector": f"for {_title_of(asked, catalog)} on {gpus or 'a machine without a GPU'}",
+        "packages": f"known to go with {' and '.join(wish.packages)}",
+        "python": f"for Python {wish.python}",
+        "driver": f"for driver {host.driver}",
+        "glibc": f"for glibc {host.glibc} (they need {max(least, key=version_key)})",
+        "macos": f"for macOS {host.macos}",
+        "features": "for this CPU",
     }
-    for field, why in whys.items():
-        if wheels_for(host, catalog, msgspec.structs.replace(wish, **{field: getattr(WheelWish(), field)})):
-            return why
-    return ""
+    unknown = {"driver": None, "glibc": "", "macos": "", "features": None}
+
+    def runs(kept: Sequence[str]) -> bool:
+        """Whether a wheel runs if only these facts count."""
+        fewer = {name: getattr(wish, name) for name in wish.__struct_fields__ if name in kept}
+        less = {name: value for name, value in unknown.items() if name not in kept}
+        return bool(wheels_for(msgspec.structs.replace(host, **less), catalog, WheelWish(**fewer)))
+
+    reasons = (kept for count in range(1, len(texts) + 1) for kept in combinations(texts, count))
+    kept = next((kept for kept in reasons if not runs(kept)), ()) if runs(()) else ()
+    return f"none is {' and '.join(texts[name] for name in kept)}" if kept else ""
+
+
+def _title_of(terms: Iterable[Term], catalog: Catalog) -> str:
+    """The CUDA releases that the words of a selector ask for."""
+    titles = {word: f"CUDA {cuda}" for cuda in catalog.cuda for word in cuda_words(cuda)}
+    return " or ".join(titles.get(term.pattern, term.pattern) for term in terms)
 
 
 def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> list[str] | None:
@@ -188,19 +216,25 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
         return None
     if wish.torch and not is_release(wheel.torch, wish.torch):
         return None
-    if not wish.selector.keeps("cuda", _words(wheel.index)):
+    if wish.selector.terms and not wish.selector.keeps("cuda", _words(wheel.index)):
         return None
-    if not _versions(wheel, catalog).keys() >= {*wish.packages}:
+    if wish.packages and not _versions(wheel, catalog).keys() >= {*wish.packages}:
         return None
-    linux = wheel.index.system.endswith("-linux")
-    if linux and wish.glibc and version_key(wish.glibc) < version_key(wheel.release.glibc):
+    system, release = wheel.index.system, wheel.release
+    if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
         return None
-    missing = set(wheel.release.needs.get(wheel.index.system, ())) - (host.features or set())
+    macos = release.least_macos(wish.python) if system == "aarch64-darwin" else ""
+    if macos and host.macos and version_key(host.macos) < version_key(macos):
+        return None
+    missing = set(release.needs.get(system, ())) - (host.features or set())
     if missing and host.features is not None and not host.cut:
         return None
     pythons = () if wish.python else wheel.index.pythons
-    python = [f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []
-    return [*python, f"the CPU has {', '.join(sorted(missing))}"] if missing else python
+    return [
+        *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
+        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
+        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
+    ]
 
 
 def _words(index: WheelIndex) -> tuple[str, ...]:
@@ -233,7 +267,6 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
         return None
     gpus = [gpu for gpu, _ in used]
     drawbacks = [f"your {host.called(gpu.sm)} runs its code for {sm}" for gpu, sm in used if gpu.sm != sm]
-    needed, text = driver_condition(_least_driver(toolkit, gpus, host), gpus, catalog)
     if host.driver is not None:
         verdict = driver_runs(toolkit, host.driver, windows=host.windows)
         too_old = any(driver_reaches(host.driver, gpu.min_driver) is False for gpu in gpus)
@@ -243,7 +276,9 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
         own = any(gpu.tegra for gpu in gpus) and toolkit.version <= _cuda_of_jetpack(host.driver, catalog)
         drawbacks += [verdict.reason] if verdict.how == "compatible" and not own else []
     conditions = [text for _, text in host.spoken]
-    conditions += [text] if host.driver is None or driver_reaches(host.driver, needed) is None else []
+    needed = _least_driver(toolkit, gpus, host)
+    if host.driver is None or driver_reaches(host.driver, needed) is None:
+        conditions.append(driver_condition(needed, gpus, catalog)[1])
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
     conditions = [*offer.conditions, *conditions]
     return _Offer(wheel, tuple(conditions), tuple(drawbacks), unused=unused, sms=host.sms or ())
@@ -251,9 +286,9 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
 
 def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
     """Every NVIDIA GPU with the architecture whose code it runs; empty if the wheel lacks code for one."""
-    gpus = [gpu for sm in host.sms or () if (gpu := catalog.gpus.get(sm) or _retired(sm, catalog))]
-    used = [(gpu, sm) for gpu in gpus if (sm := _code_for(gpu, wheel, catalog))]
-    return used if len(used) == len(host.sms or ()) else []
+    used = [_code_for(sm, wheel.index.name, catalog) for sm in host.sms or ()]
+    found = [one for one in used if one]
+    return found if len(found) == len(used) else []
 
 
 def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -> DriverVersion:
@@ -282,11 +317,12 @@ def _with_newer_driver(
 ) -> OtherWheel | None:
     """The newest release that needs a newer driver than the machine is known to have, if it is newer than
     what is offered."""
+    own = version_key(offered.wheel.torch)
+    newer = [wheel for wheel in wheels if version_key(wheel.torch) > own]
     needed = [
         (driver, wheel)
-        for driver, wheel in _drivers_needed(wheels, msgspec.structs.replace(host, sms=offered.sms), catalog)
-        if version_key(wheel.torch) > version_key(offered.wheel.torch)
-        and (host.driver is None or driver_reaches(host.driver, driver) is False)
+        for driver, wheel in _drivers_needed(newer, msgspec.structs.replace(host, sms=offered.sms), catalog)
+        if host.driver is None or driver_reaches(host.driver, driver) is False
     ]
     newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)
     best = [(driver, wheel) for driver, wheel in needed if version_key(wheel.torch) == newest]
@@ -321,17 +357,15 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
     return len(offer.conditions), (), newest, not native, sign * cuda.major, sign * cuda.minor
 
 
-def _code_for(gpu: Gpu, wheel: Wheel, catalog: Catalog) -> Sm | None:
-    """The architecture whose code a GPU runs; None if the wheel has none for it."""
-    if gpu.sm in wheel.index.sms:
-        return gpu.sm
-    if gpu.tegra:
-        return None
-    known = catalog.gpus
-    alike = (sm for sm in wheel.index.sms if sm.major == gpu.sm.major)  # the page asks 50,000 times
-    return max(
-        (sm for sm in alike if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)), default=None
-    )
+@lru_cache(4096)  # the page asks 50,000 times
+def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
+    """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
+    known, sms = catalog.gpus, catalog.wheels[index].sms
+    gpu = known.get(own) or _retired(own, catalog)
+    if gpu is None or own in sms or gpu.tegra:
+        return (gpu, own) if gpu and own in sms else None
+    able = [sm for sm in sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
+    return (gpu, max(able)) if able else None
 
 
 def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:

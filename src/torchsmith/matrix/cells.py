@@ -303,12 +303,14 @@ def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
 
 def why_not_built(gfx: Gfx, catalog: Catalog) -> str:
     """Why no cell is for a target of AMD's, and the nearest target that has cells; empty if it has."""
-    offers = [offer for pin in catalog.pins.values() for offer in pin.backends.values()]
+    lines = [builds for line in catalog.lines.values() for builds in line.backends.values()]
+    pins = dict.fromkeys(build.pin for builds in lines for build in builds.values() if not build.lacks_pin)
+    offers = [offer for pin in pins for offer in catalog.pins[pin].backends.values()]
     built = [arch for offer in offers for arch in offer.archs if arch in catalog.gfx]
     if gfx.name in built:
         return ""
     near = [arch for arch in built if gfx.generic and catalog.gfx[arch].generic == gfx.generic]
-    why = f"the ROCm of nixpkgs is not built for {gfx.name}"
+    why = f"no torch here is built with a ROCm for {gfx.name}"
     if not near:
         return why
     nearest = f"{near[0]} ({catalog.gfx[near[0]].title}), whose code AMD does not support there"

@@ -4,7 +4,7 @@ axes must all hold, and `!` before a word leaves out what it matches."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import get_args
 
@@ -44,7 +44,8 @@ class Selector(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, selectors: Iterable[str], catalog: Catalog) -> Selector:
         """Read words such as `sm120`, `sm9*`, `cpu`, `RTX 4090`, `torch:2.12`, `!sm110`."""
-        return cls(tuple(term for word in selectors for term in _terms(word, catalog)))
+        words = joined([*selectors], lambda words: is_product(words, catalog))
+        return cls(tuple(term for word in words for term in _terms(word, catalog)))
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -125,11 +126,25 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
 
 def is_product(word: str, catalog: Catalog) -> bool:
     """Whether a selector is the name of a GPU product, and not a word of an axis."""
+    return product_of_name(word, catalog) is not None and not is_of_axes(word, catalog)
+
+
+def is_of_axes(word: str, catalog: Catalog) -> bool:
+    """Whether a selector is made of words of axes."""
     try:
-        _words_of_axes(word, catalog)
+        return bool(_words_of_axes(word, catalog))
     except Problem:
-        return product_of_name(word, catalog) is not None
-    return False
+        return False
+
+
+def joined(words: Sequence[str], names: Callable[[str], bool]) -> Iterator[str]:
+    """Yield words, neighbours that name something together as one: RTX 4090."""
+    begin = 0
+    while begin < len(words):
+        ends = range(len(words), begin + 1, -1)
+        end = next((end for end in ends if names(" ".join(words[begin:end]))), begin + 1)
+        yield " ".join(words[begin:end])
+        begin = end
 
 
 def _terms(word: str, catalog: Catalog) -> list[Term]:

@@ -12,7 +12,6 @@ import msgspec
 
 from torchsmith.catalog import TORCH, Catalog, Package
 from torchsmith.catalog.axes import Platform
-from torchsmith.core.clock import Clock
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
 from torchsmith.core.text import grouped
@@ -58,11 +57,11 @@ class PackageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     alike: dict[str, list[str]]  # attributes with the same beginning
 
 
-def probe(nix: Nix, tree: Path, catalog: Catalog, clock: Clock | None = None) -> PinFacts:
+def probe(nix: Nix, tree: Path, catalog: Catalog) -> PinFacts:
     """The facts of a tree, with the day and the version of Nix that gave them; it takes seconds."""
     packages = {name: package.attr for name, package in catalog.packages.items()}
     answer = _ask(nix, tree, catalog, packages, _Answer)
-    day = datetime.fromtimestamp((clock or Clock()).now(), UTC).date()
+    day = datetime.now(UTC).date()
     return _facts(answer, catalog) | {"source": f"asked with Nix {nix.version_text}, {day}"}
 
 

@@ -10,12 +10,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import time
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from torchsmith.core.clock import Clock
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record.estimate import Past
@@ -113,19 +113,18 @@ def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
         source.close()
 
 
-def open_record(root: Path, clock: Clock | None = None, *, read_only: bool = False) -> Record:
+def open_record(root: Path, *, read_only: bool = False) -> Record:
     """The record of the workspace at `root`, made if there is none; `read_only` touches no file."""
     folder = state_folder(root) if read_only else make_state_folder(root)
-    return Record(folder / FILE, clock or Clock(), read_only=read_only)
+    return Record(folder / FILE, read_only=read_only)
 
 
 class Record:
     """Everything that is written down about builds. Each method is one transaction; every error is a Problem.
     `read_only` works on a copy in memory, wherever the file is."""
 
-    def __init__(self, path: Path, clock: Clock, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
-        self._clock = clock
         try:
             if read_only:
                 self._connection = _copy(path)
@@ -180,7 +179,7 @@ class Record:
             self._execute("update jobs set state = 'lost' where state = 'running'")
             self._put(
                 "runs",
-                started=self._clock.now(),
+                started=time(),
                 state="running",
                 backend=backend,
                 selection=list(selection),
@@ -199,12 +198,12 @@ class Record:
         self._execute(
             "update jobs set state = 'running', attempts = attempts + 1, started = ?, ended = null,"
             " cores = ? where run = ? and key = ?",
-            (self._clock.now(), cores, run, key),
+            (time(), cores, run, key),
         )
 
     def job_ended(self, run: int, key: str, attempt: Attempt) -> None:
         """An attempt at a job is over."""
-        ended = attempt.state, self._clock.now(), _stored(attempt.outputs)
+        ended = attempt.state, time(), _stored(attempt.outputs)
         self._execute(
             "update jobs set state = ?, ended = ?, outputs = ?, builder = ?, error = ?"
             " where run = ? and key = ?",
@@ -212,7 +211,7 @@ class Record:
         )
 
     def end_run(self, run: int, state: RunState) -> None:
-        self._execute("update runs set state = ?, ended = ? where id = ?", (state, self._clock.now(), run))
+        self._execute("update runs set state = ?, ended = ? where id = ?", (state, time(), run))
 
     def runs(self, limit: int = 20) -> list[RunRow]:
         """The last runs, newest first."""
@@ -240,7 +239,7 @@ class Record:
         """What a rehearsal says that a build would take."""
         own = msgspec.structs.asdict(says)
         del own["rehearsed"]
-        self._put("rehearsed", **own, derivation=derivation, at=self._clock.now())
+        self._put("rehearsed", **own, derivation=derivation, at=time())
 
     def last_log(self, name: str) -> JobRow | None:
         """The newest row of a job that has a log."""
@@ -259,7 +258,7 @@ class Record:
 
     def note_verdict(self, verdict: VerificationRow) -> None:
         """Write down what verification said about an output; the newest counts."""
-        self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": self._clock.now()})
+        self._put("verdicts", **msgspec.structs.asdict(verdict) | {"at": time()})
 
     def verdict(self, output: str, derivation: str, name: str) -> VerificationRow | None:
         """The verdict on an output, as the build of a derivation under a name."""
@@ -268,7 +267,7 @@ class Record:
 
     def note_built(self, built: Built) -> None:
         """Write down that a recipe's results are in the store."""
-        self._put("built", **msgspec.structs.asdict(built) | {"at": self._clock.now()})
+        self._put("built", **msgspec.structs.asdict(built) | {"at": time()})
 
     def built(self, name: str) -> Built | None:
         """The newest build of a recipe."""
@@ -287,14 +286,14 @@ class Record:
         """Sources whose hash was seen to be right."""
         with self._transaction():
             for source, proved in hashes.items():
-                self._put("proved", source=source, hash=proved, at=self._clock.now())
+                self._put("proved", source=source, hash=proved, at=time())
 
     def proved(self) -> dict[str, str]:
         """Hashes by the source that they were proved for."""
         return {str(row[0]): str(row[1]) for row in self._execute("select source, hash from proved")}
 
     def note_published(self, name: str, org: str, revision: str) -> None:
-        self._put("published", name=name, org=org, revision=revision, at=self._clock.now())
+        self._put("published", name=name, org=org, revision=revision, at=time())
 
     def published(self) -> list[Published]:
         """Packages that were published, newest first."""

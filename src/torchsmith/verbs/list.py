@@ -18,7 +18,7 @@ from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, pname
 from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
-from torchsmith.matrix.select import Selector, is_product
+from torchsmith.matrix.select import Selector, is_product, joined
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith list sm120 'avx512*'"
@@ -159,7 +159,8 @@ def _print_next(request: ListRequest, report: ListReport) -> None:
     """Name the verb that comes next if nothing was written yet."""
     opened = request.opened()
     if report.cells and opened.root is None:
-        products = [word for word in request.selectors if is_product(word, opened.catalog)]
+        named = joined(request.selectors, lambda words: is_product(words, opened.catalog))
+        products = [word for word in named if is_product(word, opened.catalog)]
         matrix = ("-p", request.profile) if request.profile else ("--for", products[0]) if products else ()
         next_step("init", "builds", *matrix, why="a workspace of your own, to change")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import time
 from typing import Annotated
 
 from torchsmith.cli.console import print_json, write, write_stderr
@@ -11,7 +12,6 @@ from torchsmith.cli.nix_options import NixOptions, NixpkgsOption, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.clock import Clock
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import NotFound
 from torchsmith.core.text import grouped, some_of
@@ -92,7 +92,7 @@ def _input(request: PageRequest, reporter: Reporter) -> PageInput:
     if not with_matrix and not recipes_in(root):
         raise NotFound(f"no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(request, root, workspace, reporter) if request.evaluate else None
-    return PageInput(root, workspace, with_matrix, Clock().now(), graph)
+    return PageInput(root, workspace, with_matrix, time(), graph)
 
 
 def _graph(request: PageRequest, root: Path, workspace: Workspace, reporter: Reporter) -> Graph:

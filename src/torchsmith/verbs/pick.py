@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -13,14 +14,15 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, PythonVersion
 from torchsmith.catalog.axes import BadValue
+from torchsmith.catalog.names import cpu_of_words
 from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_from
-from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
+from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Invalid, by_name
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
@@ -34,10 +36,12 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability, is_windows
+from torchsmith.host.read_report import read_report
+from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
-from torchsmith.matrix.select import Selector
+from torchsmith.matrix import Cell
+from torchsmith.matrix.select import Selector, is_of_axes, joined
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
@@ -75,22 +79,32 @@ class PickRequest(Request):
         """Return the request with products (also without quotes) and releases (torch:2.12) as options, and
         packages by the names of the catalog."""
         releases = {match[1]: match[2] for word in self.selectors if (match := RELEASE.fullmatch(word))}
-        words = tuple(word for word in self.selectors if not RELEASE.fullmatch(word))
-        joined = " ".join(words)
-        words = (joined,) if words and names_gpus(joined, catalog) else words
-        products = tuple(word for word in words if word == "none" or names_gpus(word, catalog))
+        words = [word for word in self.selectors if not RELEASE.fullmatch(word)]
+        words = [*joined(words, lambda words: names_gpus(words, catalog) or bool(_cpu(words, catalog)))]
+        products = [word for word in words if word == "none" or names_gpus(word, catalog)]
+        cpus = [cpu for word in words if word not in products and (cpu := _cpu(word, catalog))]
+        if len({self.machine.cpu, *cpus} - {""}) > 1:
+            raise Conflict(f"two CPUs are named: {', '.join(filter(None, (self.machine.cpu, *cpus)))}")
         for axis, release in releases.items():
             if getattr(self, axis) not in ("", release):
                 raise Conflict(f"--{axis} {getattr(self, axis)} and {axis}:{release} contradict each other")
         names = {package.attr: package.name for package in catalog.packages.values()}
         return replace(
             self,
-            selectors=tuple(word for word in words if word not in products),
-            machine=replace(self.machine, gpu=(*self.machine.gpu, *products)),
+            selectors=tuple(word for word in words if word not in products and not _cpu(word, catalog)),
+            machine=replace(
+                self.machine, gpu=(*self.machine.gpu, *products), cpu=next(iter(cpus), self.machine.cpu)
+            ),
             package=tuple(names.get(name, name) for name in self.package),
             python=releases.get("python", self.python),
             torch=releases.get("torch", self.torch),
         )
+
+
+def _cpu(word: str, catalog: Catalog) -> str:
+    """The CPU that a word names which is no selector: zen4, Ryzen 7950X."""
+    cpu = cpu_of_words(word, catalog)
+    return cpu.name if cpu and not is_of_axes(word, catalog) else ""
 
 
 def pick(request: PickRequest | None = None) -> PickReport:
@@ -101,20 +115,22 @@ def pick(request: PickRequest | None = None) -> PickReport:
             raise Conflict(f"{word} is a file, not a selector", hint=f"write --from {shell_word(word)}")
     opened = request.opened()
     catalog = opened.catalog
+    words = request.selectors
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
     stated = _python(request.python) if request.python else None
-    python = stated or (facts.python.value if facts.python else active_python())
+    wanted = stated or (facts.python.value if facts.python else None)
+    python = wanted or active_python()
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
-    candidates = opened.select(request.selectors).cells if complete else opened.cells_of(catalog.torch)
+    candidates = _selected(opened, request, words) if complete else opened.cells_of(catalog.torch)
     released = of_release(candidates, request.torch, catalog)
     cells = [cell for cell in released if cell.variant.python == python]
+    has: Holds | None = None if complete else opened.has
+    if not cells and wanted and opened.root is None:
+        cells, has = for_python(wanted, released, has, catalog)
     if not cells and not stated:  # the active environment's Python counts if there is a build for it
         cells = [*released]
-    has: Holds | None = None if complete else opened.has
-    if not cells and stated and has:
-        cells, has = for_python(stated, released, has, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
     answer = host.pick(
         facts,
@@ -132,7 +148,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
     wish = WheelWish(
         python,
         request.torch,
-        answer.facts.glibc.value if answer.facts.glibc else "",
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
@@ -140,10 +155,13 @@ def pick(request: PickRequest | None = None) -> PickReport:
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
-        missing = [*why_none(request.torch, request.python, catalog, here)]
+        missing = [*why_none(request.torch, request.python, request.selectors, catalog, here)]
     if not answer.has_variant and not answer.host.sms:
         archs = [word for word in request.selectors if word in map(str, catalog.gpus)]
-        missing += [f"for a machine with an {arch}: torchsmith pick --gpu {arch}" for arch in archs]
+        more = f" --python {stated}" if stated else ""
+        missing += [
+            f"the machine has no {arch}; for one: torchsmith pick --gpu {arch}{more}" for arch in archs
+        ]
     matrix = opened.source.name if opened.root else f"profile {request.profile}" if request.profile else ""
     whose = f"the builds of {matrix}" if matrix else "all possible builds (no torchsmith.toml here)"
     return PickReport(
@@ -159,8 +177,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
         bundled=answer.bundled,
-        by_driver={str(driver): names for driver, names in answer.by_driver},
-        by_system=dict(answer.by_system),
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
@@ -172,6 +188,20 @@ def pick(request: PickRequest | None = None) -> PickReport:
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not here.nix and not here.flox,
     )
+
+
+def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> Sequence[Cell]:
+    """Return the selected candidates. Raises NotKnown for an unknown word, with how a sentence is read."""
+    try:
+        return opened.select(request.selectors).cells
+    except NotKnown as problem:
+        text = " ".join(words)
+        with suppress(Problem):
+            known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
+            if (known.sms or known.targets) and not known.unknown_gpus:
+                sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
+                problem.hint += f"; to describe a machine: {sentence}"
+        raise
 
 
 def pick_facts(request: PickRequest | None = None) -> HostFacts:
@@ -260,7 +290,7 @@ def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
         torch=line.torch if line else "",
         gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
-        idle=[*map(str, fit.idle)] if not fit.used else (),
+        idle=[*map(answer.host.called, fit.idle)] if not fit.used else (),
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(fit.variant, catalog),
@@ -355,7 +385,7 @@ def run(
             for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
             if wheel.other:
-                warn(f"note: {other_wheel(wheel.other)}")
+                warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
         exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:

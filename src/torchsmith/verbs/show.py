@@ -50,7 +50,7 @@ class GpuReport(msgspec.Struct, frozen=True):
     generation: str
     parts: tuple[str, ...] = ()
     systems: tuple[str, ...] = ()
-    driver: str = ""  # the first that supports it
+    driver: str = ""  # the first that supports it; without a capability what a machine must have
     releases: list[GpuRelease] = []
     ended: str = ""  # what ended its support
     note: str = ""
@@ -98,7 +98,7 @@ def run(*, request: ShowRequest, json: JsonOption = False) -> None:
 
 def _variant(name: str, catalog: Catalog) -> Variant:
     """The variant of a name. Raises BadName, with what the name is instead as its hint."""
-    from torchsmith.catalog.names import find_cpu_by_name, hardware_hint
+    from torchsmith.catalog.names import hardware_hint
 
     try:
         return Variant.parse(name, catalog)
@@ -107,8 +107,6 @@ def _variant(name: str, catalog: Catalog) -> Variant:
             problem.hint = f"{name} is a rule: torchsmith audit --explain {name}"
         elif name in catalog.isas:
             problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its builds"
-        elif cpu := find_cpu_by_name(name, catalog):
-            problem.hint = f"{cpu.title} is a CPU: torchsmith pick --cpu {cpu.name} finds its build"
         else:
             hints = (hardware_hint(word, catalog) for word in (name, *name.split("-")))
             problem.hint = next(filter(None, hints), problem.hint)
@@ -135,8 +133,17 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if isinstance(product, Gfx):
         builds = _backend_builds(product, catalog)
         ended = product.retired or ("" if builds else why_not_built(product, catalog))
-        generation = f"{product.title}, {product.generation}"
-        return GpuReport(product.name, "", generation, releases=builds, ended=ended)
+        rocm = catalog.backends["rocm"]
+        return GpuReport(
+            sm=product.name,
+            capability="",
+            generation=product.generation,
+            parts=(product.title,),
+            systems=rocm.systems,
+            driver="" if ended else rocm.driver,
+            releases=builds,
+            ended=ended,
+        )
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
     if name in map(str, catalog.cuda):
@@ -201,7 +208,7 @@ def _print_gpu(gpu: GpuReport) -> None:
     rows = [
         ("products", ", ".join(gpu.parts)),
         ("found on", ", ".join(gpu.systems)),
-        ("driver", f"{gpu.driver} or newer" if gpu.driver else ""),
+        ("driver", f"{gpu.driver} or newer" if gpu.capability and gpu.driver else gpu.driver),
         ("note", gpu.note),
         ("no builds", gpu.ended),
     ]
