@@ -21,7 +21,7 @@ from torchsmith.webpage.answers import MAC, NO_GPU, Offer, answer_lines, answers
 from torchsmith.workspace.load import Workspace, open_workspace
 
 opened = cache(open_workspace)
-cached_wheel_lines = cache(wheel_lines)
+
 SAMPLE = 40  # every so many answers are compared with a whole `pick` too: what else it works out takes long
 
 
@@ -35,7 +35,7 @@ def host_of(machine: tuple[tuple[str, str], ...], profile: str) -> Capability:
     return capability_of(resolve(stated_facts(catalog, "a test", **dict(machine)), catalog))
 
 
-Answer = tuple[str, list[str], list[tuple[str, str]]]
+Answer = tuple[str, list[str], list[list[str]]]
 
 
 def picked(machine: dict[str, str], workload: str, profile: str) -> Answer:
@@ -44,7 +44,7 @@ def picked(machine: dict[str, str], workload: str, profile: str) -> Answer:
     facts = stated_facts(catalog, "a test", **machine)
     answer = pick(facts, workspace(profile).matrix.cells, catalog, catalog.workloads[workload])
     assert len(answer.choice.variants) <= 1
-    return *answer_lines(answer.host, answer.ranking), wheel_lines(answer.host, catalog)
+    return *answer_lines(answer.host, answer.ranking), wheel_lines(answer.host, catalog)[0]
 
 
 Question = tuple[str, str, str, str]  # product, CPU, driver, use
@@ -53,20 +53,23 @@ Question = tuple[str, str, str, str]  # product, CPU, driver, use
 def questions(offered: Offer) -> Iterator[tuple[Question, dict[str, str]]]:
     """Every question, and the options that describe its machine."""
     for product in offered.products:
+        name = product.names[0] if product.group.startswith("NVIDIA") else product.gpu
         for cpus in offered.machines(product).values():
             for cpu, words in cpus.items():
                 for driver in ("", *map(str, product.drivers)):
                     for workload in offered.workloads:
-                        yield (product.key, cpu, driver, workload), words | {"driver": driver}
+                        yield (product.key, cpu, driver, workload), words | {"gpu": name, "driver": driver}
 
 
-def looked_up(table: dict[str, Any], key: str, cpu: str, driver: str, workload: str) -> Answer:
-    """What the script shows."""
+def looked_up(
+    table: dict[str, Any], key: str, cpu: str, driver: str, workload: str, name: str = ""
+) -> Answer:
+    """What the script shows if the product of this name is chosen."""
     place = table["products"][key]["drivers"].index(driver) + 1 if driver else 0
     cpus, rows = table["table"][key]
-    name, lines, wheels = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
-    words = table["words"]
-    return name, [words[line] for line in lines], [(words[about], words[pip]) for about, pip in wheels]
+    build, lines, wheels, _ = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
+    shown = [[table["words"][line].replace("{gpu}", name) for line in part] for part in (lines, *wheels)]
+    return build, shown[0], shown[1:]
 
 
 @pytest.mark.parametrize("profile", ["seed", "rocm", pytest.param("every", marks=pytest.mark.long)])
@@ -79,10 +82,10 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
         host, workload = host_of(tuple(machine.items()), profile), question[-1]
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
-            kept[host, workload] = (*answer_lines(host, ranking), cached_wheel_lines(host, catalog))
+            kept[host, workload] = (*answer_lines(host, ranking), wheel_lines(host, catalog)[0])
             if len(kept) % SAMPLE == 0:
                 assert kept[host, workload] == picked(machine, workload, profile)
-        assert looked_up(table, *question) == kept[host, workload], question
+        assert looked_up(table, *question, machine["gpu"]) == kept[host, workload], question
     assert len(kept) > 500
     assert len({name for name, *_ in kept.values()}) > 20
 
@@ -101,10 +104,18 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
         ("sm89", "", "pytorch-python313-cuda12_6-sm89-avx512", "2.14.1 --index-url"),
         ("sm61", "570", "pytorch28-python313-cuda12_8-sm61-avx512", "2.14.1 --index-url"),
     ):
-        name, _, [(about, pip)] = looked_up(table, gpu, "zen4", driver, "general")
+        name, _, [[about, pip, *newer]] = looked_up(table, gpu, "zen4", driver, "general", "a GPU")
         assert name == build
         assert pip.startswith(f"pip install torch=={wheel}")
         assert "unverified" in about
+        assert newer[:1] == ["driver 580 or newer:"] * (gpu == "sm89" and driver != "580")
+        assert "sm86" not in about or "your a GPU" in about
+    assert [table["answers"][0][3], answers(cells, catalog, in_workspace=False)["answers"][0][3]] == [
+        True,
+        False,
+    ]
+    [[about, *_]] = looked_up(table, "sm120", "zen4", "569", "general", "RTX 5090")[2]
+    assert "leaves RTX 5090 idle: driver 569 is too old" in about
 
 
 def test_only_machines_that_exist_are_offered_and_each_gets_its_own_build() -> None:
@@ -132,7 +143,8 @@ def test_what_is_offered_covers_the_catalog() -> None:
     assert listed >= catalog.cpus.keys()
     for product in offered.products:
         if gpu := next((gpu for gpu in catalog.gpus.values() if gpu.name == product.key), None):
-            assert product.drivers[:1] == (() if gpu.tegra else (DriverVersion(gpu.min_driver.parts[:1]),))
+            assert product.drivers[1:2] == (() if gpu.tegra else (DriverVersion(gpu.min_driver.parts[:1]),))
+            assert all(driver < gpu.min_driver for driver in product.drivers[:1])
 
 
 def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:

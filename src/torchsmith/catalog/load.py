@@ -134,7 +134,7 @@ class Catalog:
         """The package that is torch itself."""
         return self.packages[TORCH]
 
-    @property
+    @cached_property
     def releases(self) -> list[facts.Line]:
         """The lines of torch releases, the newest first; nightlies are not among them."""
         lines = (line for line in self.lines.values() if line.torch and not line.flavor)

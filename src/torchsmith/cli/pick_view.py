@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.cli.console import columns, command, command_lines, warn, write
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host.answer import BuildRow, PickReport
-from torchsmith.host.wheels import OtherWheel
+from torchsmith.host.wheels import builds_first
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
@@ -32,8 +32,8 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
     uses a GPU that the wheels leave idle, come before the wheels."""
     wheels = [*_wheel_lines(report)]
     builds = [*_build_lines(report)]
-    builds_first = report.in_workspace or any(wheel.idle and not wheel.other for wheel in report.wheels)
-    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if builds_first else wheels + builds)]
+    own_first = report.in_workspace or builds_first(report.wheels)
+    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if own_first else wheels + builds)]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
     while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
         place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
@@ -148,13 +148,8 @@ def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield from _commands({"pip": wheel.pip})
         if wheel.other:
             known = bool(report.host.driver and wheel.other.driver)
-            yield AnswerLine(f"  {other_wheel(wheel.other)}", rank=3 if known else 0, wrap=False)
-
-
-def other_wheel(other: OtherWheel) -> str:
-    """When another wheel is the one to install, and the command."""
-    when = f"driver {other.driver} or newer" if other.driver else "the newest that uses it"
-    return f"{when}:  {other.pip}"
+            text = f"  {wheel.other.when}:  {wheel.other.pip}"
+            yield AnswerLine(text, rank=3 if known else 0, wrap=False)
 
 
 def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:

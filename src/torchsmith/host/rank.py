@@ -273,6 +273,7 @@ def possible(host: Capability, cells: Iterable[Cell], catalog: Catalog) -> Itera
             yield cell
 
 
+FLAVORS = [*Flavor]
 HARDEST = 20
 # How hard each obstacle is: a driver can be updated, a CPU cannot be changed.
 HARDNESS = {
@@ -336,7 +337,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
             lambda fit, best: f"CUDA {best.variant.cuda} {_why_cuda(fit, best)}",
         ),
         Criterion(
-            lambda fit: list(Flavor).index(fit.variant.flavor),
+            lambda fit: FLAVORS.index(fit.variant.flavor),
             lambda fit, best: f"it is a {fit.variant.flavor} build",
         ),
         Criterion(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 
 import msgspec
@@ -46,6 +47,11 @@ class OtherWheel(msgspec.Struct, frozen=True):
     cuda: str
     pip: str
     driver: str = ""  # it needs this one or a newer one; empty: it runs
+
+    @property
+    def when(self) -> str:
+        """When it is the one to install."""
+        return f"driver {self.driver} or newer" if self.driver else "the newest that uses it"
 
 
 class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +170,11 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
+def builds_first(wheels: Iterable[WheelOffer]) -> bool:
+    """Whether a build comes before wheels that leave a GPU idle."""
+    return any(wheel.idle and not wheel.other for wheel in wheels)
+
+
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
     """The fewest facts of a machine and of a wish that together keep all wheels from it; empty if it has
     none whatever is wished."""
@@ -205,9 +216,9 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
         return None
     if wish.torch and not is_release(wheel.torch, wish.torch):
         return None
-    if not wish.selector.keeps("cuda", _words(wheel.index)):
+    if wish.selector.terms and not wish.selector.keeps("cuda", _words(wheel.index)):
         return None
-    if not _versions(wheel, catalog).keys() >= {*wish.packages}:
+    if wish.packages and not _versions(wheel, catalog).keys() >= {*wish.packages}:
         return None
     system, release = wheel.index.system, wheel.release
     if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
@@ -256,7 +267,6 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
         return None
     gpus = [gpu for gpu, _ in used]
     drawbacks = [f"your {host.called(gpu.sm)} runs its code for {sm}" for gpu, sm in used if gpu.sm != sm]
-    needed, text = driver_condition(_least_driver(toolkit, gpus, host), gpus, catalog)
     if host.driver is not None:
         verdict = driver_runs(toolkit, host.driver, windows=host.windows)
         too_old = any(driver_reaches(host.driver, gpu.min_driver) is False for gpu in gpus)
@@ -266,7 +276,9 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
         own = any(gpu.tegra for gpu in gpus) and toolkit.version <= _cuda_of_jetpack(host.driver, catalog)
         drawbacks += [verdict.reason] if verdict.how == "compatible" and not own else []
     conditions = [text for _, text in host.spoken]
-    conditions += [text] if host.driver is None or driver_reaches(host.driver, needed) is None else []
+    needed = _least_driver(toolkit, gpus, host)
+    if host.driver is None or driver_reaches(host.driver, needed) is None:
+        conditions.append(driver_condition(needed, gpus, catalog)[1])
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
     conditions = [*offer.conditions, *conditions]
     return _Offer(wheel, tuple(conditions), tuple(drawbacks), unused=unused, sms=host.sms or ())
@@ -274,9 +286,9 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
 
 def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
     """Every NVIDIA GPU with the architecture whose code it runs; empty if the wheel lacks code for one."""
-    gpus = [gpu for sm in host.sms or () if (gpu := catalog.gpus.get(sm) or _retired(sm, catalog))]
-    used = [(gpu, sm) for gpu in gpus if (sm := _code_for(gpu, wheel, catalog))]
-    return used if len(used) == len(host.sms or ()) else []
+    used = [_code_for(sm, wheel.index.name, catalog) for sm in host.sms or ()]
+    found = [one for one in used if one]
+    return found if len(found) == len(used) else []
 
 
 def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -> DriverVersion:
@@ -305,11 +317,12 @@ def _with_newer_driver(
 ) -> OtherWheel | None:
     """The newest release that needs a newer driver than the machine is known to have, if it is newer than
     what is offered."""
+    own = version_key(offered.wheel.torch)
+    newer = [wheel for wheel in wheels if version_key(wheel.torch) > own]
     needed = [
         (driver, wheel)
-        for driver, wheel in _drivers_needed(wheels, msgspec.structs.replace(host, sms=offered.sms), catalog)
-        if version_key(wheel.torch) > version_key(offered.wheel.torch)
-        and (host.driver is None or driver_reaches(host.driver, driver) is False)
+        for driver, wheel in _drivers_needed(newer, msgspec.structs.replace(host, sms=offered.sms), catalog)
+        if host.driver is None or driver_reaches(host.driver, driver) is False
     ]
     newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)
     best = [(driver, wheel) for driver, wheel in needed if version_key(wheel.torch) == newest]
@@ -344,17 +357,15 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
     return len(offer.conditions), (), newest, not native, sign * cuda.major, sign * cuda.minor
 
 
-def _code_for(gpu: Gpu, wheel: Wheel, catalog: Catalog) -> Sm | None:
-    """The architecture whose code a GPU runs; None if the wheel has none for it."""
-    if gpu.sm in wheel.index.sms:
-        return gpu.sm
-    if gpu.tegra:
-        return None
-    known = catalog.gpus
-    alike = (sm for sm in wheel.index.sms if sm.major == gpu.sm.major)  # the page asks 50,000 times
-    return max(
-        (sm for sm in alike if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)), default=None
-    )
+@lru_cache(4096)  # the page asks 50,000 times
+def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
+    """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
+    known, sms = catalog.gpus, catalog.wheels[index].sms
+    gpu = known.get(own) or _retired(own, catalog)
+    if gpu is None or own in sms or gpu.tegra:
+        return (gpu, own) if gpu and own in sms else None
+    able = [sm for sm in sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
+    return (gpu, max(able)) if able else None
 
 
 def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:

@@ -20,7 +20,7 @@ from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_from
-from torchsmith.cli.pick_view import other_wheel, print_pick, why_missing
+from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import shell_word
@@ -385,7 +385,7 @@ def run(
             for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
             if wheel.other:
-                warn(f"note: {other_wheel(wheel.other)}")
+                warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
         exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:

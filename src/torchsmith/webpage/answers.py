@@ -19,10 +19,11 @@ from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Ranking, driver_steps, order, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.host.wheels import wheels_for
+from torchsmith.host.wheels import builds_first, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
+CHOSEN = "{gpu}"  # in a text: the product that is chosen
 EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
 IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
@@ -56,7 +57,8 @@ class PageProduct(msgspec.Struct, frozen=True):
     gpu: str  # as --gpu takes it; empty: the GPU of a Mac
     systems: tuple[str, ...]
     cpu: str = ""  # the only one that they come with
-    drivers: tuple[DriverVersion, ...] = ()  # branches between which answers can differ, the oldest first
+    # Branches between which answers can differ, the oldest first; that one is older than all that serve it.
+    drivers: tuple[DriverVersion, ...] = ()
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -104,8 +106,10 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
 def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
     """The cards of an architecture together, and each product that is soldered to a CPU."""
     group = f"NVIDIA {gpu.title} ({gpu.name})"
-    steps = [step for step in driver_steps(Capability(sms=(gpu.sm,)), catalog) if step >= gpu.min_driver]
-    drivers = tuple(sorted({DriverVersion(step.parts[:1]) for step in steps}))
+    steps = driver_steps(Capability(sms=(gpu.sm,)), catalog)
+    serving = {DriverVersion(step.parts[:1]) for step in steps if step >= gpu.min_driver}
+    older = {DriverVersion((min(serving).parts[0] - 1,))} if serving else set[DriverVersion]()
+    drivers = tuple(sorted(serving | older))
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
     only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
     yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
@@ -123,7 +127,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     own = stack_of((), everything, catalog).cells(everything)
     offered = offer(own, catalog)
     texts: Interner[str] = Interner()
-    unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]] = Interner()
+    unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...], bool]] = Interner()
     workloads = [*catalog.workloads.values()]
     by_use = [order(catalog, workload) for workload in workloads]
 
@@ -133,17 +137,19 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
         # Of a CPU only what a wheel needs of it decides about wheels.
         features = None if host.features is None else host.features & asked
-        known = wheel_lines(replace(host, features=features, kind=""), catalog)
-        wheels = tuple((texts(about), texts(pip)) for about, pip in known)
+        offers, idle = wheel_lines(replace(host, features=features, kind=""), catalog)
+        wheels, first = tuple(tuple(map(texts, lines)) for lines in offers), in_workspace or idle
         fits = rank(host, able, catalog, workloads[0], able=True).fits
+        # The best of any use leaves as few GPUs idle as the first use's.
+        best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
         for key in by_use:
-            name, lines = answer_lines(host, Ranking(tuple(sorted(fits, key=key)), ()))
-            yield unique((name, tuple(map(texts, lines)), wheels))
+            name, lines = answer_lines(host, Ranking(tuple(sorted(best, key=key))))
+            yield unique((name, tuple(map(texts, lines)), wheels, first))
 
     def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
         hosts: Interner[Capability] = Interner()
         cpus = {
-            cpu: hosts(capability_of(resolve(stated_facts(catalog, "the page", **words), catalog)))
+            cpu: hosts(_named(capability_of(resolve(stated_facts(catalog, "the page", **words), catalog))))
             for machines in offered.machines(product).values()
             for cpu, words in machines.items()
         }
@@ -184,10 +190,20 @@ def _maker(cpu: Cpu) -> str:
     return "Apple" if cpu.mac else MAKERS.get(vendor, "Arm")
 
 
+def _named(host: Capability) -> Capability:
+    """A machine whose NVIDIA GPU is called as the product that a reader chooses."""
+    return replace(host, named=tuple((CHOSEN, sm) for sm in host.sms or ()))
+
+
 @lru_cache(8192)
-def wheel_lines(host: Capability, catalog: Catalog) -> list[tuple[str, str]]:
-    """Return what to know of the wheels for a machine, and how to install them."""
-    return [("; ".join([wheel.title, *wheel.about]), wheel.pip) for wheel in wheels_for(host, catalog)]
+def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[list[str]], bool]:
+    """Return what to know of each wheel for a machine, how to install it, and the same of one for a newer
+    driver; and whether a build comes first because a GPU stays idle."""
+    offers = wheels_for(host, catalog)
+    lines = [["; ".join([wheel.title, *wheel.about]), wheel.pip] for wheel in offers]
+    for wheel, own in zip(offers, lines, strict=True):
+        own += [f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []
+    return lines, builds_first(offers)
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
@@ -196,7 +212,7 @@ def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
     if not choice.variants:
         return "", ["No build of this matrix runs on this machine."]
     fit = choice.variants[0].fit
-    idle = ", ".join(map(str, choice.unserved))
+    idle = ", ".join(map(host.called, choice.unserved))
     return fit.variant.name, [
         *([f"runs on the CPU only and leaves {idle} idle"] if idle else []),
         *(f"provided that {reason}" for reason in fit.assumptions),

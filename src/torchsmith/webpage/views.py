@@ -46,10 +46,9 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
         tag("div", tag("label", label, for_=name), tag("select", options, id=name))
         for name, (label, options) in choices.items()
     ]
-    ask = tag("button", "Show my build", type="button", id="ask", class_="go")
     form = tag(
         "div",
-        tag("div", tag("div", boxes, class_="boxes"), ask),
+        tag("div", boxes, class_="boxes"),
         tag("div", id="answer", role="status"),
         class_="js mine",
     )

@@ -331,38 +331,45 @@
     put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
     offerCpus();
     const drivers = machine().drivers;
-    const until = (place) => {
+    const range = (driver, place) => {
       const next = drivers[place + 1];
-      return next ? (next - 1 > drivers[place] ? ` to ${next - 1}` : "") : " or newer";
+      if (!place) return `older than ${next}`;
+      return driver + (next ? (next - 1 > driver ? ` to ${next - 1}` : "") : " or newer");
     };
-    const options = drivers.map((driver, place) => make("option", { value: driver }, driver + until(place)));
+    const options = drivers.map((driver, place) => make("option", { value: driver }, range(driver, place)));
     put("driver", [make("option", { value: "" }, drivers.length ? "unknown" : "not asked"), ...options.reverse()]);
   };
   box("gpu").addEventListener("change", offerMachines);
   box("system").addEventListener("change", offerCpus);
   offerMachines();
-  box("ask").addEventListener("click", () => {
+  const answer = () => {
+    const product = box("gpu").selectedOptions[0].text;
+    const text = (index) => mine.words[index].replaceAll("{gpu}", product);
     const [gpu, system, cpu, driver, workload] = ["gpu", "system", "cpu", "driver", "workload"].map((name) => box(name).value);
     const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
     const [cpus, rows] = mine.table[gpu];
-    const [name, lines, wheels] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
-    const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, mine.words[line])));
+    const [name, lines, wheels, buildFirst] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
+    const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
     const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const title = name ? [make("h3", {}, linkTo(name))] : [];
     const commands = name ? mine.commands.map((words) => command(words.replaceAll("{name}", name))) : [];
-    const others = wheels.flatMap(([about, pip]) => [make("p", {}, mine.words[about]), command(mine.words[pip])]);
+    const offers = wheels.map((lines) => {
+      const parts = lines.map((line, place) => (place % 2 ? command(text(line)) : make("p", {}, text(line))));
+      return make("div", { class: "answer" }, ...parts);
+    });
+    const own = make("div", { class: warnings.length ? "answer doubtful" : "answer" }, ...title, ...remarks, reasons, ...commands);
     const asked = ["torchsmith pick", cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
-    if (machine().gpu) asked.push(`--gpu ${machine().gpu}`);
+    if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
     if (driver) asked.push(`--driver ${driver}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
-      make("div", { class: warnings.length ? "answer doubtful" : "answer" }, ...title, ...remarks, reasons, ...commands),
-      ...others,
+      ...(buildFirst ? [own, ...offers] : [...offers, own]),
       make("p", {}, "Why not another one, and what could be made that suits better:"),
       command([...asked, "--explain"].join(" "))
     );
-  });
-  box("ask").click(); // an example, until something else is chosen
+  };
+  for (const name of ["gpu", "system", "cpu", "driver", "workload"]) box(name).addEventListener("change", answer);
+  answer(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
