@@ -12,13 +12,17 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.artifact import elves, standin
+from torchsmith.artifact.contents import _refuse_bomb
 from torchsmith.artifact.elf import MOST_OVERLAP, MOST_SYMBOLS, SYMBOL
+from torchsmith.artifact.source import MOST_RATIO, Damaged
 
 MOST_MEMORY = 512 << 20
 HANGS = 300  # seconds; a guard against waiting for ever, far from what anything takes
@@ -129,6 +133,16 @@ def test_many_small_members_that_unpack_to_gigabytes_are_refused(tmp_path: Path)
     ended = verify(path)
     assert ended.code == 1
     assert "zip bomb" in ended.text
+
+
+@pytest.mark.parametrize(("more", "refused"), [(0, False), (1, True)])
+def test_a_member_is_a_bomb_from_the_first_byte_beyond_the_ratio(more: int, refused: bool) -> None:
+    member = zipfile.ZipInfo("libtorch_cpu.so")
+    member.compress_size, member.compress_type = 1 << 20, zipfile.ZIP_DEFLATED
+    member.file_size = MOST_RATIO * member.compress_size + more
+    ended: Any = pytest.raises(Damaged, match="zip bomb") if refused else nullcontext()
+    with ended:
+        _refuse_bomb(member)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])

@@ -209,6 +209,13 @@ def functions(code: bytes, count: int, prefix: str = "_ZN2at6native1f") -> dict[
     return {f"{prefix}{index}Ev": code for index in range(count)}
 
 
+@pytest.mark.parametrize(("code", "status"), [({}, "note"), (functions(SSE, 1), "right")])
+def test_of_no_function_nothing_is_claimed(tmp_path: Path, code: dict[str, bytes], status: str) -> None:
+    library = elves.code_library(code | functions(AVX512, 3, "_ZN2at6native6AVX5121f"))
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": library})
+    assert check(judged(path, "pytorch-python313-cpu-avx2"), "within").status == status
+
+
 AVX512_LINE = f"{CXX_MARK} {' '.join(CATALOG.isas['avx512'].flags)} -O2"
 AVX2_LINE = f"{CXX_MARK} {' '.join(CATALOG.isas['avx2'].flags)} -O2"
 

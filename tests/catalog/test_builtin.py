@@ -75,3 +75,12 @@ def test_a_pattern_that_cannot_be_read_is_a_fault(file: str, field: str) -> None
     new = "(" if isinstance(getattr(entry, field), str) else ("(",)
     catalog.__dict__[file] = {**table, name: msgspec.structs.replace(entry, **{field: new})}
     assert (file, (str(name), field)) in [(fault.file, fault.path) for fault in faults_of(catalog)]
+
+
+def test_a_pattern_of_a_workspace_is_checked_and_the_built_in_ones_are_not_again() -> None:
+    wrong = '[mine]\ntitle = "t"\nkind = "network"\npattern = "("\npolicy = "stop"\n'
+    wrong += 'cause = "c"\nfix = "f"\nsource = "s"\n'
+    catalog = copy(Catalog([*builtin_catalog().layers, Layer({"errors": wrong})]))
+    first = next(iter(catalog.gpus.values()))
+    catalog.__dict__["gpus"] = catalog.gpus | {first.sm: msgspec.structs.replace(first, spelled=("(",))}
+    assert [fault.path for fault in faults_of(catalog) if "pattern" in fault.text] == [("mine", "pattern")]

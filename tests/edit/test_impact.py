@@ -58,9 +58,12 @@ def test_recipes_are_sorted_by_what_became_of_them() -> None:
 
 
 def test_recipes_that_cannot_be_downloaded_are_not_compared() -> None:
-    offline = EvalResult("a", Path("a"), 0.1, cause=Cause("cannot download it", code="fetch"))
-    report = ImpactReport(summary="", effects=effects([offline, good("b", "1")], [offline]), hours=0.0)
-    assert report.exit is Exit.ENVIRONMENT
+    off, on = EvalResult("a", Path("a"), 0.1, cause=Cause("cannot download it", code="fetch")), good("a", "1")
+    for before, after in (([off], [off]), ([off], [on]), ([on], [off]), ([], [off])):
+        report = ImpactReport(summary="", effects=effects(before, after), hours=0.0)
+        assert ([effect.kind for effect in report.effects], report.exit) == (["unknown"], Exit.ENVIRONMENT)
+    assert [effect.kind for effect in effects([off], [])] == ["gone"]
+    assert summary(effects([off], [on])) == "1 could not be evaluated"
 
 
 def test_the_summary_counts_as_a_person_would() -> None:
@@ -118,6 +121,15 @@ def test_a_second_checkout_beside_is_not_compared(workspace: Path) -> None:
     assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False)) == "2 identical"
 
 
+def test_a_selector_picks_recipes_of_either_state(workspace: Path) -> None:
+    (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', '"avx512vnni", '))
+    asked = lambda requests: [good(one.name, "1") for one in requests]  # noqa: E731
+    opened = open_workspace(workspace)
+    for isa, kind in (("avx2", "gone"), ("avx512vnni", "new"), ("avx512", "identical")):
+        [effect] = impact(opened, workspace, "HEAD", asked, (isa,), as_is=False)
+        assert (effect.name.rpartition("-")[2], effect.kind) == (isa, kind)
+
+
 def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(CELLS.replace('"pytorch"', '"torchaudio"'))
 
@@ -171,7 +183,8 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
     [
         (Effect("a", "changed"), Exit.OK),
         (Effect("a", "broken", cause=Cause("no attribute")), Exit.CHECK_FAILED),
-        (Effect("a", "broken", cause=Cause("no network", code="fetch")), Exit.ENVIRONMENT),
+        (Effect("a", "unknown", cause=Cause("no network", code="fetch")), Exit.ENVIRONMENT),
+        (Effect("a", "still broken", cause=Cause("no attribute")), Exit.OK),
     ],
 )
 def test_a_change_that_breaks_a_recipe_fails(effect: Effect, exit: Exit) -> None:

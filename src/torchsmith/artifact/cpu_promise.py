@@ -159,6 +159,8 @@ def _within(code: CpuCode, isa: Isa, *, chooses: bool) -> Iterator[Check]:
         yield Check("within", "unjudged", f"{counted(code.undecoded, 'function')} could not be decoded")
     elif not code.complete:
         yield Check("within", "unjudged", "not all of its functions could be read")
-    else:
-        text = f"none of {code.own.functions} functions outside dispatch needs more than {isa.name}"
+    elif functions := code.own.functions + code.unnamed.functions:
+        text = f"none of {functions} functions outside dispatch needs more than {isa.name}"
         yield Check("within", "right", text)
+    else:
+        yield Check("within", "note", "it has no function of its own outside dispatch to check")

@@ -31,7 +31,7 @@ from torchsmith.artifact.recorded import RecordedLine, recorded_lines
 from torchsmith.artifact.source import EXPECTED, Damaged, Seen, unseen
 from torchsmith.catalog import Catalog, Package, builtin_catalog
 from torchsmith.core.problem import Exit, Invalid, Problem
-from torchsmith.core.text import shell_word, some_of
+from torchsmith.core.text import counted, shell_word
 
 Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
 LinkState = Literal["present", "system", "elsewhere"]
@@ -149,8 +149,9 @@ def inspect(
         gpu_files = _gpu_files(contents, package, recognised)
         if not source_alone and not gpu_files and not any(role == "own" for _, role in items):
             whose = package.title if package else "any known package"
-            wheels = some_of([shell_word(str(path / name)) for name in sorted(contents.wheels)], 3)
-            hint = f"it holds wheels: torchsmith verify {wheels}" if wheels else EXPECTED
+            wheels = [path / name for name in sorted(contents.wheels)]
+            held = f"it holds {counted(len(wheels), 'wheel')}"
+            hint = f"{held}: torchsmith verify {shell_word(str(wheels[0]))}" if wheels else EXPECTED
             raise Invalid(f"{path} holds no library of {whose}", hint=hint)
         libraries = []
         total, done = sum(item.size for item, _ in items), 0

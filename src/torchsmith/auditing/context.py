@@ -68,7 +68,7 @@ class Context:
 
     def rules(self, over: Over) -> Iterator[Rule]:
         """The rules over one kind of thing that are chosen."""
-        return (rule for rule in rules_over(over) if self.choice.wants(rule.id))
+        return (rule for rule in rules_over(over) if self.choice.selects(rule.id))
 
     def concerns(self, recipe: Recipe) -> bool:
         """Whether its code is about torch or CUDA, by a name, by a string that is one, or by a file that is

@@ -101,7 +101,7 @@ def audit(
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
     choice = choice.also(workspace.settings.audit) if workspace else choice
-    if not any(choice.wants(rule.id) for rule in all_rules()):
+    if not any(choice.selects(rule.id) for rule in all_rules()):
         hint = "; ".join(choice.removed) or "the ignored ones include all that are selected"
         raise Invalid("no rule is left to check", hint=hint)
     if choice.line is not None:

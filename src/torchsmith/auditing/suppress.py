@@ -33,7 +33,7 @@ class RuleSelection:
     line: str | None = None
     strict: bool = False
 
-    def wants(self, rule: str) -> bool:
+    def selects(self, rule: str) -> bool:
         """Whether a rule is chosen: of two prefixes the longer one decides, as in ruff."""
         chosen, ignored = (
             max((len(prefix) for prefix in prefixes if rule.startswith(prefix)), default=-1)

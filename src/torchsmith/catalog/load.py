@@ -206,6 +206,10 @@ class Catalog:
             for name in _tables(layer, file).keys() - _tables(self.layers[0], file).keys()
         )
 
+    def stated(self, file: str) -> set[str]:
+        """The names of entries that a workspace states, new ones or others; of a built-in catalog all."""
+        return {name for layer in self.layers[1:] or self.layers for name in _tables(layer, file)}
+
     @cached_property
     def lines(self) -> dict[str, facts.Line]:
         """Release lines; what packages say of their own releases is part of them."""

@@ -94,9 +94,9 @@ def _leaves(table: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], Any]]:
     while waiting:
         path, value = waiting.pop()
         yield path, value
-        if isinstance(value, dict) and len(path) <= MAX_DEPTH:
+        if isinstance(value, dict):
             waiting += [((*path, key), inner) for key, inner in value.items()]
-        elif isinstance(value, list) and len(value) <= MAX_LIST:
+        elif isinstance(value, list):
             waiting += [((*path, at), inner) for at, inner in enumerate(value)]
 
 
@@ -213,7 +213,7 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
         message = "unclosed string"
     if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
-        return Invalid(f"not valid TOML: [{name}] is there twice", hint="keep one of them", where=where)
+        return Invalid(f"not valid TOML: [{name}] is defined twice", hint="keep one of them", where=where)
     return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
 
 

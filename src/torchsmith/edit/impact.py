@@ -14,14 +14,14 @@ from torchsmith.core.files import inside, write_atomic
 from torchsmith.edit.plan import auditor
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluate
-from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.checkout import Checkout, Repository, recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.search import SKIPPED
 from torchsmith.workspace.wanted import TOOLKIT_REPO, wanted_repos
 
-EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken"]
+EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,20 @@ class Effect:
     kind: EffectKind
     before: str = ""  # derivation, or why it does not evaluate
     after: str = ""
-    cause: Cause | None = None  # of a recipe that does not evaluate now
+    cause: Cause | None = None  # of a recipe that does not evaluate now, or could not be evaluated
 
 
 def impact(
-    workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate, *, as_is: bool
+    workspace: Workspace,
+    folder: Path,
+    revision: str,
+    evaluate: Evaluate,
+    selectors: Sequence[str] = (),
+    *,
+    as_is: bool,
 ) -> list[Effect]:
-    """Compare the recipes of a git revision with those that `apply` would leave.
+    """Compare the recipes of a git revision with those that `apply` would leave, or those of both that
+    selectors pick.
 
     `as_is` takes the files on disk instead.
     """
@@ -49,8 +56,10 @@ def impact(
         lay_out(folder, revision, before, None if as_is else names)
         if not as_is:
             _apply_to_copy(workspace, names, after)
-        old = evaluate(recipes_in(before, workspace))
-        new = evaluate(recipes_in(folder if as_is else after, workspace))
+        states = [recipes_in(place, workspace) for place in (before, folder if as_is else after)]
+        both = Repository(folder, tuple(recipe for recipes in states for recipe in recipes))
+        chosen = Checkout((both,), workspace.catalog).select(selectors).recipes
+        old, new = (evaluate([recipe for recipe in recipes if recipe in chosen]) for recipes in states)
     return effects(old, new)
 
 
@@ -76,6 +85,9 @@ def effects(before: Sequence[EvalResult], after: Sequence[EvalResult]) -> list[E
 
 def _effect(name: str, old: EvalResult | None, new: EvalResult | None) -> Effect:
     was, now = _outcome(old), _outcome(new)
+    for cause in (result.cause for result in (new, old) if new and result):
+        if cause and cause.code != "recipe":
+            return Effect(name, "unknown", was, now, cause)
     if old is None:
         return Effect(name, "new" if new and new.ok else "broken", was, now, new.cause if new else None)
     if new is None:
@@ -107,6 +119,7 @@ def summary(effects: Sequence[Effect]) -> str:
         "broken": "no longer evaluate",
         "fixed": "evaluate again",
         "still broken": "fail as before",
+        "unknown": "could not be evaluated",
         "identical": "identical",
     }
     parts = [f"{counts[kind]} {text}" for kind, text in titles.items() if counts[kind]]

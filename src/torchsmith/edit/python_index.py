@@ -17,6 +17,7 @@ import msgspec
 
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import MissingRequirement
+from torchsmith.nix.channel import check_connects
 
 TORCH = "torch"  # as the index calls it
 SECONDS = 20.0
@@ -59,6 +60,7 @@ def newest(packages: Sequence[str], index: str = "") -> dict[str, PublishedWheel
         metadata = "" if package == TORCH else _metadata(last)
         return PublishedWheel(package, last.version, _required_torch(metadata))
 
+    check_connects(index, HINT)
     try:
         with ThreadPoolExecutor(len(packages) or 1) as pool:
             found = list(pool.map(ask, packages))

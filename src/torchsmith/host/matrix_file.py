@@ -14,7 +14,7 @@ from torchsmith.matrix.text import matrix_text
 def check_free(path: Path, *, replace: bool = False) -> None:
     """Raise a Problem if a file exists, unless `replace`, or cannot be written."""
     if path.exists() and not replace:
-        raise Exists(f"{path} is there already", hint="--force replaces it")
+        raise Exists(f"{path} exists already", hint="--force replaces it")
     check_writable(path)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, exit_if, next_build, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, evaluation
-from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit
@@ -30,6 +30,7 @@ EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith imp
 class ImpactRequest(Request):
     """A workspace, and the revision of it to compare with."""
 
+    selectors: Selectors = ()
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
     against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
@@ -48,7 +49,7 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit(self) -> Exit:
         causes = [(effect.kind, effect.cause) for effect in self.effects if effect.cause]
-        return exit_of([cause for kind, cause in causes if kind == "broken" or cause.code == "fetch"])
+        return exit_of([cause for kind, cause in causes if kind in ("broken", "unknown")])
 
 
 def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
@@ -56,7 +57,7 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     folder = opened.root or Path.cwd()
-    effects = changes.impact(opened, folder, request.against, ask, as_is=request.as_is)
+    effects = changes.impact(opened, folder, request.against, ask, request.selectors, as_is=request.as_is)
     changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
     hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
@@ -76,7 +77,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
 
     The recipes as [bold]apply[/bold] would leave them are evaluated beside those of a git revision: a recipe
     whose derivation is the same need not be built again. The exit code is 1 when a recipe no longer
-    evaluates, 3 when what one needs could not be downloaded.
+    evaluates, 3 when what one needs could not be downloaded: such recipes are unknown, not broken.
     """
     report = impact(request, Terminal())
     answer(report, _print_effects, as_json=json)
@@ -88,6 +89,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
 def _print_effects(report: ImpactReport) -> None:
     for effect in report.effects:
         if effect.kind != "identical":
-            write(f"{effect.kind:12} {effect.name}  {effect.after or effect.before}")
+            told = effect.cause.message if effect.cause else effect.after or effect.before
+            write(f"{effect.kind:12} {effect.name}  {told}")
     hours = f"; about {report.hours:.0f} hours on 16 cores by the estimates" if report.hours >= 1 else ""
     write_stderr(report.summary + hours)

@@ -102,8 +102,8 @@ def show(*, request: LinesRequest, json: JsonOption = False) -> None:
 
 def _print_newest(newest: Newest, report: LinesReport) -> None:
     for row in newest.index:
-        wants = f" (asks for torch {row.torch})" if row.torch else ""
-        write(f"newest on the Python index: {row.package} {row.version}{wants}")
+        needs = f" (needs torch {row.torch})" if row.torch else ""
+        write(f"newest on the Python index: {row.package} {row.version}{needs}")
     head = newest.head
     if head:
         _print_head(head)

@@ -72,8 +72,8 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
     @property
     def lines(self) -> dict[str, str]:
         """The line of every wanted cell; none if the file only says how to audit."""
-        wants = self.profile or self.settings.matrix or self.settings.include
-        return {cell.name: cell.line for cell in self.matrix.cells} if wants else {}
+        stated = self.profile or self.settings.matrix or self.settings.include
+        return {cell.name: cell.line for cell in self.matrix.cells} if stated else {}
 
     @cached_property
     def spec(self) -> MatrixSpec:

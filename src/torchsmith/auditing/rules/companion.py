@@ -83,7 +83,7 @@ def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS703", "companion that does not bring its torch", unless=("not_companion", "flavored"))
 def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """nixpkgs propagates only the dev output of torch, so `import torch` fails for whoever installs the
+    """nixpkgs propagates only the dev output of torch, so `import torch` fails for users who install the
     companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
     program such as `vllm`, which nixpkgs wraps, this is a note."""
     torch = next(filter(re.compile(r"[\w'-]+").fullmatch, subject.body.bound_texts("torch")), "torch")

@@ -214,8 +214,8 @@ def platforms_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
 
 @rule("TS506", "torch parts that are switched off")
 def torch_is_whole(subject: Subject, variant: Variant, isa: Isa) -> Iterator[Defect]:
-    """Variants differ only in GPU and CPU. A part of torch that is switched off in one is missing for whoever
-    picks it by name. Without CUDA it is an error, without another part a warning."""
+    """Variants differ only in GPU and CPU. A part of torch that is switched off in one is missing for users
+    who pick it by name. Without CUDA it is an error, without another part a warning."""
     known = {name for other in subject.catalog.isas.values() for name in other.torch_off}
     fine = {"USE_CUDA", "USE_CUDNN", "USE_CUBLAS", "USE_NCCL"} if variant.cuda is None else set()
     oldest = [pin.min_sm for pin in subject.catalog.pins.values() if pin.min_sm]

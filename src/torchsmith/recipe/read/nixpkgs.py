@@ -24,7 +24,7 @@ OVERRIDES = get_args(OverrideKind)
 
 
 def nixpkgs_imports(tree: RecipeTree) -> Iterator[NixpkgsImport]:
-    """Imports of nixpkgs whose value is used. The default of an argument is not: whoever builds the
+    """Imports of nixpkgs whose value is used. The default of an argument is not: the caller of the
     recipe passes it."""
     for node in filter(tree.alive, tree.syntax.calls_with(b"import")):
         function, arguments = tree.folder.call(node)
