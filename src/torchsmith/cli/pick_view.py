@@ -99,8 +99,6 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
         size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
         others = counted(wheel.unused, "other GPU architecture")
         yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
-    if report.bundled:
-        yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
     each = "" if first else ", each"
     yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
     if "build" in report.choice[0].commands:

@@ -63,7 +63,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     workload_why: str
     choice: Sequence[BuildRow]
     unserved: Sequence[Sm]
-    bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
     notes: Sequence[str]  # about GPUs that the choice leaves out
     missing: Sequence[str]  # what no build serves, and why
     nearest: Sequence[CandidateRow]

@@ -175,7 +175,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         workload_why=workload.why,
         choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
-        bundled=answer.bundled,
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
