@@ -35,7 +35,6 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
@@ -192,6 +191,8 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
     try:
         return opened.select(request.selectors).cells
     except NotKnown as problem:
+        from torchsmith.host.read_report import read_report
+
         text = " ".join(words)
         with suppress(Problem):
             known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
