@@ -319,6 +319,32 @@ def test_links_are_named_as_what_flox_does_not_build(
     assert call("audit", "build-pytorch", "--json").code == 0
 
 
+@pytest.mark.parametrize("text", ["{ }: ( 1\n", ""])
+def test_a_recipe_in_the_repository_of_another_package_is_told_its_place(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    vision = RIGHT.replace("pytorch", "torchvision")
+    pkgs = repository(tmp_path / "build-pytorch", RIGHT, vision) / ".flox/pkgs"
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    (pkgs / f"{vision}.nix").write_text(text or (pkgs / f"{vision}.nix").read_text())
+    changes = json.loads(call("plan", "--json").out)["changes"]
+    [there] = [one for one in changes if one["path"] == f"build-pytorch/.flox/pkgs/{vision}.nix"]
+    assert "its place is build-torchvision" in there["why"]
+
+
+def test_an_apply_that_changes_nothing_does_not_repeat_what_it_skips(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pkgs = repository(tmp_path / "build-pytorch", RIGHT) / ".flox/pkgs"
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    (pkgs / f"{RIGHT}.nix").write_text("{ }: ( 1\n")
+    first, second = call("apply", "--no-git"), call("apply", "--no-git")
+    assert (first.code, RIGHT in first.err) == (1, True)
+    assert (second.code, RIGHT in second.err, "1 skipped" in second.err) == (1, False, True)
+
+
 def test_fixes_are_not_written_through_links(tmp_path: Path, call: Call) -> None:
     pkgs = repository(tmp_path / "build-pytorch", RIGHT) / ".flox/pkgs"
     link = pkgs / f"{RIGHT.replace('sm90', 'sm80')}.nix"

@@ -12,6 +12,7 @@ from tests.artifact import standin
 from tests.cli.conftest import Call
 from torchsmith.building.report import BuildReport
 from torchsmith.core.state import state_folder
+from torchsmith.nix.errors import Cause
 from torchsmith.record import Attempt, Built, JobRow, open_record
 from torchsmith.verbs.build import BuildRequest, print_end
 
@@ -159,6 +160,8 @@ def test_a_build_ends_with_its_results_and_the_next_commands(
     print_end(BuildReport("done"), BuildRequest(workspace=place))
     done = capsys.readouterr().err
     assert "verify" not in done
+    print_end(BuildReport("failed", broken={NAME: Cause("no CUDA")}), BuildRequest(workspace=place))
+    assert NAME in capsys.readouterr().err
     print_end(BuildReport("stopped"), BuildRequest(workspace=place))
     assert ("stopped" in done, "stopped" in capsys.readouterr().err) == (False, True)
     monkeypatch.setenv("COLUMNS", "20")

@@ -142,6 +142,10 @@ TRACE = """error:
             "'\n\n  Nixpkgs requires Nix with:\n  - 2.18\n'",
             Cause("Nixpkgs requires Nix with: - 2.18"),
         ),
+        (
+            "error: attribute 'cudaPackages_13_1' missing",
+            Cause("this nixpkgs has no CUDA 13.1 (cudaPackages_13_1)"),
+        ),
         ("", Cause("Nix gave no reason")),
     ],
 )

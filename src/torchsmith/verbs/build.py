@@ -259,6 +259,8 @@ def print_end(report: BuildReport, request: BuildRequest) -> None:
         write_stderr(f"  {command('runs', 'log', name, workspace=request.workspace)}", "dim", wrap=False)
     if report.skipped:
         write_stderr(f"skipped, because a dependency failed: {', '.join(report.skipped)}")
+    if report.broken:
+        write_stderr(f"left out, because it does not evaluate: {some_of([*report.broken], MAX_SHOWN)}")
     for name, why in report.wrong.items():
         write_stderr(f"{name} is built, but verify does not accept it: {why}", "red")
     settled = counted(len(report.settled), "recipe")

@@ -198,13 +198,15 @@ def print_changes(
     and without `skipped` none that is skipped. Returns whether --verbose would name more files."""
     stream = sys.stdout if line is write else sys.stderr
     shown = [change for change in report.changes if verbose or skipped or not change.skipped]
+    if report.written and not (report.pending or verbose):
+        shown = []  # `plan` says what is kept or skipped, and why
     more = len(shown) < len(report.changes)
     single = {change.errors[0] for change in shown if len(change.errors) == 1}
     hidden = frozenset() if verbose else single  # they are listed with the files that have no other
     for phase in PHASES:
         changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
         if changes:
-            line(f"{phase[0].upper()}{phase[1:]}", "bold")
+            line(phase if phase == "macOS" else f"{phase[0].upper()}{phase[1:]}", "bold")
         alike = grouped(
             (
                 (_label(change), change.recipe, change.code, _shared_why(change, hidden, verbose=verbose)),

@@ -267,7 +267,7 @@ class _Reconciler:
             why = f"redundant: {reading.variant}.nix is the same build{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
         elif reading and (checked := self.check(recipe)).errors:
-            why = "not in torchsmith.toml, and broken"
+            why = f"{self._away(recipe) or 'not in torchsmith.toml'}, and broken"
             change = replace(change, why=why, errors=checked.errors, rules=checked.rules)
             change = replace(change, code="not-wanted-broken")
             if checked.parsed:
@@ -293,7 +293,14 @@ class _Reconciler:
         if impossible:
             return replace(change, why=impossible, code="impossible")
         why = "valid, but not in torchsmith.toml: include it there, or delete it"
+        if away := self._away(recipe):
+            why = f"valid, but {away}: move it, or delete it"
         return replace(change, why=why, code="not-wanted-valid")
+
+    def _away(self, recipe: RecipeFile) -> str:
+        """Where a recipe would be that torchsmith.toml asks for, if it is in another repository."""
+        wanted = recipe.variant is not None and recipe.variant.name in self.workspace.lines
+        return f"its place is {recipe.variant.package.folder}" if wanted and recipe.variant else ""
 
     def _stale(self) -> Iterator[Change]:
         """Pages with our header that are no longer wanted."""
