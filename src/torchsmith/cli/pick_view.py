@@ -69,9 +69,6 @@ def _build_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(text, "yellow", rank=1)
     if report.served:
         yield from _missing_lines(report)
-    if report.newer and report.choice:
-        again = f"the same command with --torch {report.newer}"
-        yield AnswerLine(f"newer torch, and what it lacks: {again}", rank=5)
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
         yield AnswerLine(text, "yellow", rank=2)

@@ -71,7 +71,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
-    newer: str  # a newer torch that runs here and has no build yet; empty: there is none
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # neither Nix nor Flox is installed
 
