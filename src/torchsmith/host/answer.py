@@ -18,7 +18,6 @@ from torchsmith.host.wheels import WheelOffer
 
 UNKNOWN_GPUS = "GPUs unknown: this is for the CPU alone (--gpu, or a report of nvidia-smi, names them)"
 FEW = 3  # near misses that are shown
-WSL = "torchsmith pick there, or with --system x86_64"
 
 
 class CandidateRow(msgspec.Struct, frozen=True):
@@ -120,7 +119,8 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if not any(may_be(machine.system, system) for system in systems):
         if (machine.system or "").endswith("-windows"):
-            return [f"builds do not run on Windows, but in its WSL2: {WSL}"], [], []
+            there = f"torchsmith pick there, or with --system {str(machine.system).partition('-')[0]}"
+            return [f"builds do not run on Windows, but in its WSL2: {there}"], [], []
         return [f"no build is for {machine.system}, but for {' or '.join(systems)}"], [], []
     if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []
