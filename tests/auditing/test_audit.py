@@ -114,26 +114,10 @@ def test_a_comment_silences_one_rule_in_one_place(repo: Path) -> None:
     assert report.silenced > 5
 
 
-def test_a_baseline_holds_known_debts_and_lets_new_ones_through(repo: Path, audited: Audit) -> None:
-    none = audited("--baseline", "debts.json", "--json")
-    assert (none.code, json.loads(none.out)["error"]["code"]) == (2, "not-found")
-    assert audited("--baseline", "debts.json", "--write-baseline").code == 0
-    assert audited("--baseline", "debts.json").code == 0
-    file = repo / ".flox/pkgs" / CANONICAL
-    file.write_text(file.read_text().replace('gpuArchSM = "12.0"', 'gpuArchSM = "9.0"'))
-    told = audited("--baseline", "debts.json")
-    assert told.code == 1
-    assert "TS401" in told.out
-    assert "TS201" not in told.out
-    (repo.parent / "debts.json").write_text("[]")
-    wrong = audited("--baseline", "debts.json", "--json")
-    assert (wrong.code, json.loads(wrong.out)["error"]["code"]) == (2, "invalid")
-
-
-def test_what_is_fixed_or_remembered_is_in_json_too(repo: Path, audited: Audit) -> None:
-    remembered = json.loads(audited("--baseline", "b", "--write-baseline", "--json").out)
+def test_what_is_fixed_is_in_json_too(repo: Path, audited: Audit) -> None:
+    before = json.loads(audited("--json").out)
     fixed = json.loads(audited("--fix", "--json").out)
-    assert len(fixed["findings"]) < len(remembered["findings"])
+    assert len(fixed["findings"]) < len(before["findings"])
     assert fixed["fixed"] > 0
     assert fixed["diff"].startswith("--- a/")
 
@@ -202,7 +186,7 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(["nowhere"], "not-found"), (["."], "not-found"), ([".", "--write-baseline"], "incomplete")],
+    [(["nowhere"], "not-found"), (["."], "not-found")],
 )
 def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], code: str, call: Call) -> None:
     told = call("audit", *words, "--json", cwd=tmp_path)
@@ -211,9 +195,9 @@ def test_a_wrong_request_says_what_was_wrong(tmp_path: Path, words: list[str], c
 
 
 def test_a_choice_is_checked_against_the_rules() -> None:
-    assert choose(["TS4", "TS501"], [], None) == RuleSelection(("TS4", "TS501"))
+    assert choose(["TS4", "TS501"], []) == RuleSelection(("TS4", "TS501"))
     with pytest.raises(NotKnown, match="X"):
-        choose([], ["X"], None)
+        choose([], ["X"])
 
 
 EVERYTHING = """format = 1

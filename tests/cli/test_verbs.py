@@ -180,7 +180,6 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
         (("init", "--profile", "raal"), "not-known", "real"),
         (("--install-completion", "nope"), "not-known", "--install-completion"),
         (("apply", "--wait", "-1"), "usage", "--wait"),
-        (("audit", "--baseline", "nowhere"), "not-found", "nowhere"),
     ],
 )
 def test_a_wrong_request_exits_2_with_words(

@@ -78,11 +78,6 @@ class Finding:
     def sort_key(self) -> SortKey:
         return (self.where, self.severity.rank, self.rule, self.message)
 
-    @property
-    def key(self) -> str:
-        """What a baseline remembers: no line numbers, which move."""
-        return f"{self.rule} {self.where.file} {self.message}"
-
 
 def fixed(findings: Sequence[Finding], *, unsafe: bool = False) -> tuple[list[Change], int]:
     """Files with every safe fix that they offer, or with every fix, and how many findings that fixes. Of two

@@ -52,13 +52,13 @@ class AuditReport:
     diff: str = ""
     removed: tuple[str, ...] = ()  # rules that were named and no longer exist
     recovered: str = ""  # what a stopped run had left, and what became of it
-    accepted: Literal["none", "fixable", "all"] = "none"  # errors that do not count: `diff` fixes the fixable
+    accepted: Literal["none", "fixable"] = "none"  # errors that do not count: `diff` fixes the fixable
 
     @property
     def ok(self) -> bool:
         """Whether no error is left that counts: `audit` exits with 1 otherwise."""
         fixable = self.accepted == "fixable"
-        return self.accepted == "all" or all(fixable and error.fix for error in self.of(Severity.ERROR))
+        return all(fixable and error.fix for error in self.of(Severity.ERROR))
 
     def of(self, *severities: Severity) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity in severities]
@@ -132,7 +132,7 @@ def audit(
     silenced = sum(result.silenced for result in (*checked.values(), *deeper))
     concerned = sum(result.concerns for result in checked.values())
     findings += _repo_findings(folders, {task.label: checked[task].facts for _, task in work}, context)
-    counted, baseline = choice.keep(_unique(findings))
+    counted, left_out = choice.keep(_unique(findings))
     recipes = [recipe for folder in folders for recipe in folder.recipes]
     named = sum(recipe.variant is not None for recipe in recipes)
     searched = len(recipes) + sum(len(folder.elsewhere) for folder in folders)
@@ -140,7 +140,7 @@ def audit(
         findings=tuple(counted),
         recipes=len(recipes),
         files=len(work),
-        silenced=silenced + baseline,
+        silenced=silenced + left_out,
         searched=searched,
         concerned=concerned + named,
         named=named,

@@ -1,19 +1,16 @@
-"""Which findings count: rules chosen by id, debts that are known, and comments that say why not."""
+"""Which findings count: rules chosen by id, and comments that say why not."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import NamedTuple
 
 from torchsmith.auditing.finding import Finding
 from torchsmith.auditing.rule import REMOVED_AFTER, all_rules, is_removed, unknown_rule
-from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Invalid, NotFound
 from torchsmith.recipe.read import Span
 from torchsmith.workspace.settings import AuditSettings
 
@@ -23,12 +20,11 @@ IGNORE = re.compile(rf"{MARK}(-file)?\b(.*)")
 
 @dataclass(frozen=True, slots=True)
 class RuleSelection:
-    """Rules by id or by the start of one (`TS4` is all about GPUs), a baseline of known findings, and the
-    line of recipes that do not say theirs. `strict` binds recipes of others to our conventions too."""
+    """Rules by id or by the start of one (`TS4` is all about GPUs), and the line of recipes that do not say
+    theirs. `strict` binds recipes of others to our conventions too."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    known: frozenset[str] = frozenset()
     per_path: tuple[tuple[str, tuple[str, ...]], ...] = ()  # rules that do not count in some files
     line: str | None = None
     strict: bool = False
@@ -48,10 +44,8 @@ class RuleSelection:
         return tuple(f"{word} was removed after {REMOVED_AFTER}" for word in words if is_removed(word))
 
     def keep(self, findings: Sequence[Finding]) -> tuple[list[Finding], int]:
-        """Without the debts of the baseline and of chosen paths; and how many those were."""
-        counted = [
-            finding for finding in findings if finding.key not in self.known and not self._left_out(finding)
-        ]
+        """Without those of rules that do not count in their file; and how many those were."""
+        counted = [finding for finding in findings if not self._left_out(finding)]
         return counted, len(findings) - len(counted)
 
     def _left_out(self, finding: Finding) -> bool:
@@ -74,19 +68,14 @@ class RuleSelection:
         )
 
 
-def choose(
-    select: Sequence[str], ignore: Sequence[str], baseline: Path | None, line: str | None = None
-) -> RuleSelection:
+def choose(select: Sequence[str], ignore: Sequence[str], line: str | None = None) -> RuleSelection:
     """A choice from the words of a person; a Problem names ids that no rule has."""
 
     def split(parts: Sequence[str]) -> tuple[str, ...]:
         return tuple(word.upper() for part in parts for word in re.split(r"[\s,]+", part) if word)
 
     _check((*split(select), *split(ignore)))
-    if baseline and not baseline.exists():
-        raise NotFound(f"no such file: {baseline}", hint="--write-baseline writes today's findings there")
-    known = read_baseline(baseline) if baseline else frozenset()
-    return RuleSelection(split(select), split(ignore), known, line=line)
+    return RuleSelection(split(select), split(ignore), line=line)
 
 
 def _check(prefixes: Sequence[str]) -> None:
@@ -136,22 +125,3 @@ def unmuted(findings: Sequence[Finding], text: str) -> tuple[tuple[Finding, ...]
 
     counted = tuple(finding for finding in findings if not muted(finding))
     return counted, len(findings) - len(counted)
-
-
-def read_baseline(path: Path) -> frozenset[str]:
-    """The findings that a baseline file holds, as keys. Raises Invalid for a file of another kind."""
-    try:
-        table = json.loads(read_text(path))
-        return frozenset(f"{entry['rule']} {entry['file']} {entry['message']}" for entry in table["findings"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Invalid(
-            f"{path} is not a baseline: {error}", hint="torchsmith audit --write-baseline makes one"
-        ) from error
-
-
-def write_baseline(path: Path, findings: Sequence[Finding]) -> None:
-    """Remember findings as known debts."""
-    rows = [
-        {"rule": finding.rule, "file": finding.where.file, "message": finding.message} for finding in findings
-    ]
-    write_atomic(path, json.dumps({"format": 1, "findings": rows}, indent=2) + "\n")

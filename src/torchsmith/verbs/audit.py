@@ -12,11 +12,12 @@ from typing import Annotated, Literal, TextIO
 
 import msgspec
 
-from torchsmith.auditing import reports, suppress
+from torchsmith.auditing import reports
 from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
 from torchsmith.auditing.rule import find_rule
 from torchsmith.auditing.run import AuditReport
 from torchsmith.auditing.run import audit as audit_places
+from torchsmith.auditing.suppress import choose
 from torchsmith.cli.console import (
     answer,
     exit_if,
@@ -32,7 +33,6 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.problem import Incomplete
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
@@ -69,8 +69,6 @@ class AuditRequest(Request):
     fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
     diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix and --diff: also fixes that change a build.")] = False
-    baseline: Annotated[Path | None, Option("A file of known findings to ignore.")] = None
-    write_baseline: Annotated[bool, Option("Write today's findings into --baseline.")] = False
     line: Annotated[
         str | None, Option("The torch release of recipes that do not state one, such as 2.9.")
     ] = None
@@ -78,12 +76,8 @@ class AuditRequest(Request):
 
 
 def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
-    """Check recipes; `fix` first applies the safe fixes, `write_baseline` accepts the findings. Raises
-    Incomplete if `write_baseline` has no `baseline`, NotKnown for an unknown rule."""
-    if request.write_baseline and request.baseline is None:
-        raise Incomplete("--write-baseline needs --baseline FILE to write to")
-    baseline = None if request.write_baseline else request.baseline
-    choice = suppress.choose(request.select, request.ignore, baseline, request.line)
+    """Check recipes; `fix` first applies the safe fixes. Raises NotKnown for an unknown rule."""
+    choice = choose(request.select, request.ignore, request.line)
     paths, selectors = split(request.paths)
     places = paths or (workspace_folder(request.workspace),)
     report = audit_places(
@@ -96,9 +90,6 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         cached=request.cache,
         steps=partial(reporter.steps, "auditing"),
     )
-    if request.write_baseline and request.baseline is not None:
-        suppress.write_baseline(request.baseline, report.findings)
-        return replace(report, accepted="all")
     counted = report if request.notes else report.without(Severity.NOTE)
     unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in counted.findings)
     fixes, count = fixed(counted.findings, unsafe=request.unsafe_fixes)
@@ -188,12 +179,10 @@ def run(
     report = audit(request, Terminal())
     for gone in report.removed:
         write_stderr(f"{gone}; take it out of --select, --ignore and [audit]", "yellow")
-    if request.write_baseline:
-        write_stderr(f"{counted(len(report.findings), 'finding')} written to {request.baseline}")
-    elif request.diff or request.fix:
+    if request.diff or request.fix:
         stream = sys.stdout if format == "table" else sys.stderr
         _print_fixes(report, written=not request.diff, stream=stream)
-    if format == "json" or not (request.write_baseline or request.diff):
+    if format == "json" or not request.diff:
         _print_report(report, request, format=format, verbose=verbose)
     exit_if(not report.ok)
 
