@@ -10,7 +10,9 @@ import pytest
 
 from torchsmith.artifact import interpreter
 from torchsmith.artifact.gpu import gpu_code
+from torchsmith.artifact.identity import toolkits_of
 from torchsmith.artifact.interpreter import interpreter_for
+from torchsmith.artifact.known import Owners
 from torchsmith.catalog import GpuTarget, builtin_catalog
 from torchsmith.core.problem import NotFound
 
@@ -23,6 +25,13 @@ def test_code_that_only_some_containers_hold_is_stray() -> None:
     )
     containers: Any = [every] * 30 + [more]
     assert {row.target: row.stray for row in gpu_code([containers]).rows} == {common: False, rare: True}
+
+
+def test_only_the_version_file_of_a_known_package_states_a_release() -> None:
+    files = {"torch/version.py": "13.0", "torch/config.py": "12.1", "numpy/version.py": "11.8"}
+    texts = {name: f"cuda: str = '{release}'" for name, release in files.items()}
+    [stated] = toolkits_of(texts, (), Owners.of(builtin_catalog()))
+    assert (str(stated.release), stated.by) == ("13.0", "torch/version.py")
 
 
 def test_other_outputs_of_a_store_path_are_those_that_nix_has_on_record(

@@ -13,7 +13,8 @@ import pytest
 
 from tests.building.conftest import Place
 from tests.cli.conftest import Call
-from torchsmith.building.start import BuildSpec, prepare, workspace_record
+from torchsmith.building.by_name import workspace_record
+from torchsmith.building.start import BuildSpec, prepare
 from torchsmith.core.state import state_folder
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.keeper import Keeper

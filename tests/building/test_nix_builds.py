@@ -172,8 +172,9 @@ def served(cache: Path) -> str:
     return " ".join(file.read_text().split("\n")[0] for file in cache.glob("*.narinfo"))
 
 
+@pytest.mark.usefixtures("unbuilt")
 def test_a_copy_that_failed_is_repeated_and_long_shared_builds_are_copied_too(
-    place: Place, own_store: Path, tmp_path: Path, call: Call
+    place: Place, tmp_path: Path, call: Call
 ) -> None:
     cache = tmp_path / "served"
     cache.write_text("no folder, so nothing can be copied there")
@@ -329,7 +330,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
 
 
 def test_what_breaks_the_promise_of_its_name_is_told_and_not_copied(
-    place: Place, own_store: Path, tmp_path: Path, call: Call
+    place: Place, nix_here: Path, tmp_path: Path, call: Call
 ) -> None:
     broken_promise(place)
     words = place.words("build", place.torch, "--verify", "--cache", f"file://{tmp_path}/served")

@@ -8,6 +8,7 @@ import pytest
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import PATTERNS, REFERENCES, faults_of
 from torchsmith.catalog.load import Layer
+from torchsmith.catalog.names import hardware_hint
 
 
 def test_every_reference_in_the_catalog_exists_and_applies() -> None:
@@ -75,6 +76,11 @@ def test_a_pattern_that_cannot_be_read_is_a_fault(file: str, field: str) -> None
     new = "(" if isinstance(getattr(entry, field), str) else ("(",)
     catalog.__dict__[file] = {**table, name: msgspec.structs.replace(entry, **{field: new})}
     assert (file, (str(name), field)) in [(fault.file, fault.path) for fault in faults_of(catalog)]
+
+
+@pytest.mark.parametrize(("word", "named"), [("6000", 4), ("2000", 3), ("4000", 0)])
+def test_a_hint_names_the_products_of_a_word_if_they_are_few(word: str, named: int) -> None:
+    assert hardware_hint(word, builtin_catalog()).count(" is sm") == named
 
 
 def test_a_pattern_of_a_workspace_is_checked_and_the_built_in_ones_are_not_again() -> None:

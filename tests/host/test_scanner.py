@@ -78,6 +78,18 @@ LAYOUTS = {
     "riscv64 Linux, BananaPi F3; as for arm64": "riscv64-linux - - -",
     "none-manylinux_2_28_loongarch64.whl is not supported": "loongarch64-linux - - -",
     "platform:  linux\nCUDA  None\nArchitecture: x86_64": "x86_64-linux - - -",
+    "GPU 1: NVIDIA GeForce RTX 4080 SUPER [Discrete]\nGPU 2: AMD Raphael [Integrated]": "- sm89 - -",
+    "OS: Fedora Linux x86_64\nGPU: AMD Radeon 8060S [Integrated]": "x86_64-linux - - gfx1151",
+    " - Module: NVIDIA Jetson Orin Nano (8GB ram)\n - Release: 5.15.148-tegra": "aarch64-linux sm87 540 -",
+    "Kaggle notebook with 2x T4, driver 560.35.03": "- sm75 560.35.03 -",
+    "Specs: 13900k, 4090, 64gb ddr5, win 11": "x86_64-windows sm89 - -",
+    "CPU: i5-10400\nGPU: GTX 1660 Ti 6GB\nOS: Win10": "x86_64-windows sm75 - -",
+    "DriverVersion  Name\n31.0.15.5222   NVIDIA GeForce RTX 3060": "x86_64-windows sm86 552.22 -",
+    "M3 Max macbook pro 48gb": "aarch64-darwin - - mps",
+    "Snapdragon X Plus, WSL2 Ubuntu 24.04": "aarch64-linux - - -",
+    "Snapdragon X Elite laptop with Windows 11": "aarch64-windows - - -",
+    "homelab: Ryzen 5 5600G, no dedicated GPU": "x86_64-linux - - -",
+    "Marketing Name: AMD Radeon RX 7900 XTX\n  Name:   gfx1100": "- - - gfx1100",
 }
 
 
@@ -111,6 +123,7 @@ def test_a_machine_is_known_in_whatever_layout_it_is_described(text: str) -> Non
         ("Python platform: macOS-14.2-arm64-arm-64bit", "", "", "14"),
         ("Darwin mini 24.6.0 Darwin Kernel Version 24.6.0 arm64", "", "", "15"),
         ("RTX 3060 in Monterey, CA", "", "", ""),
+        ("docker python:3.12-alpine, RTX 3090", "3.12", "musl", ""),
     ],
 )
 def test_the_python_and_the_release_of_the_system_are_read(
@@ -271,7 +284,8 @@ def test_an_apple_m4_is_no_tesla_m4() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["port 4090 is taken", "L2 cache, P8 state, T4 of 5 rounds", "a 100 GB disk"]
+    "line",
+    ["port 4090 is taken", "L2 cache, P8 state, T4 of 5 rounds", "a 100 GB disk", "losses: 12, 4090, 8192"],
 )
 def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
     assert find_gpus(line, CATALOG, field=False) == []

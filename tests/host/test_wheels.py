@@ -254,6 +254,12 @@ def test_the_aarch64_wheel_of_2_10_needs_lse() -> None:
     assert unknown.assumptions == ("the CPU has atomics",)
 
 
+def test_a_gpu_of_unknown_architecture_beside_a_known_one_does_not_keep_its_wheel_away() -> None:
+    known = Capability(system="x86_64-linux", sms=(Sm.parse("sm89"),), unknown_gpus=("a GPU",))
+    assert wheels_for(known, CATALOG)
+    assert wheels_for(replace(known, sms=()), CATALOG) == []
+
+
 @pytest.mark.parametrize(("python", "torch"), [("3.9", "2.8.0"), ("3.10", "2.14.1"), ("3.15", "2.15.0")])
 def test_a_wheel_is_for_the_python_that_is_wanted(python: str, torch: str) -> None:
     [wheel] = wheels_for(machine("zen4", "none"), CATALOG, WheelWish(python=PythonVersion.parse(python)))

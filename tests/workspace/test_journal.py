@@ -195,6 +195,16 @@ def test_a_set_with_a_file_outside_of_the_workspace_is_refused(tmp_path: Path) -
     assert not (tmp_path / "outside").exists()
 
 
+def test_a_folder_goes_with_its_last_file_and_not_before(tmp_path: Path) -> None:
+    for name in ("one/a", "two/a", "two/b"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("old")
+    with writing(tmp_path, "test") as writer:
+        writer.write([Change("delete", name, before="old") for name in ("one/a", "two/a")])
+    assert not (tmp_path / "one").exists()
+    assert [path.name for path in (tmp_path / "two").iterdir()] == ["b"]
+
+
 def _own_mounts() -> list[str]:
     """A command in front of another that lets it mount: as root, by sudo, or in a name space of users."""
     for words in (["unshare", "-m"], ["sudo", "-n", "unshare", "-m"], ["unshare", "-Urm"]):

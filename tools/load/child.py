@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from torchsmith.building.by_name import workspace_record
 from torchsmith.building.events import Event, Tick
 from torchsmith.building.plan import Resources
-from torchsmith.building.start import BuildSpec, prepare, workspace_record
+from torchsmith.building.start import BuildSpec, prepare
 
 
 class Cost(msgspec.Struct, frozen=True):

@@ -1,20 +1,30 @@
-"""A cell's last build and its log, by name."""
+"""A workspace with its record; a cell's last build and its log, by name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchsmith.core.problem import Conflict, MissingRequirement, NotBuilt, NotFound, did_you_mean
 from torchsmith.core.text import shell_word
-from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 
 if TYPE_CHECKING:
     from torchsmith.record import Record
+
+
+@contextmanager
+def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
+    """A workspace with its record; `read_only` for verbs that only show it."""
+    from torchsmith.record import open_record
+
+    workspace = open_workspace(path, recover=not read_only)
+    with closing(open_record(workspace.home, read_only=read_only)) as record:
+        yield workspace, record
 
 
 @dataclass(frozen=True, slots=True)

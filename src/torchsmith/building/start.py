@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -53,10 +52,10 @@ from torchsmith.nix.prepare import source_hashes
 from torchsmith.nix.readable import readable_root
 from torchsmith.nix.store import StoreOptions, public_key
 from torchsmith.nix.tool import Nix, find_nix, settings_of, stored
-from torchsmith.record import Built, Record, open_record
+from torchsmith.record import Built, Record
 from torchsmith.workspace.checkout import RecipeFile, choose
 from torchsmith.workspace.git import head
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import Workspace
 
 ROOTS = "roots"  # keeps what a run shares from being collected until it is done
 MACHINE_TOOLS = ("/bin", "/usr", "/lib", "/lib64")
@@ -83,14 +82,6 @@ class BuildSpec:
     verify: bool = False  # each build, also those that were there
     rehearse: bool = False  # compile a sample of each in place of all
     small: bool = False  # nixpkgs is our sample: a build needs far less than estimates
-
-
-@contextmanager
-def workspace_record(path: Path | None, *, read_only: bool = False) -> Iterator[tuple[Workspace, Record]]:
-    """A workspace with its record; `read_only` for verbs that only show it."""
-    workspace = open_workspace(path, recover=not read_only)
-    with closing(open_record(workspace.home, read_only=read_only)) as record:
-        yield workspace, record
 
 
 @dataclass

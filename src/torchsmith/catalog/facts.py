@@ -145,7 +145,7 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
 
     name: str
     pattern: str
-    glibc: str = ""
+    glibc: str = ""  # or the name of another C library
     macos: str = ""
 
 

@@ -31,7 +31,8 @@ FORMS = name_words(
     gpu graphics card machine device accelerator accelerated tensor core compute desktop laptop mobile
     notebook with max q maxq design active passive embedded industrial limited edition engineering reference
     server workstation converged developer devkit kit module sff superchip pcie pci e oam ac dc cnx mega nvl
-    mig lite hash rate sxm sxm2 sxm3 sxm4 sxm5 sxm6 hbm2 hbm2e hbm3 hbm3e series generation inc corporation
+    mig lite hash rate ram sxm sxm2 sxm3 sxm4 sxm5 sxm6 hbm2 hbm2e hbm3 hbm3e series generation inc
+    corporation
     """
 )
 BESIDE = FORMS + name_words(

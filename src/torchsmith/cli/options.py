@@ -75,7 +75,7 @@ def complete_from(table: str) -> Callable[[], list[str]]:
 
 def complete_jobs() -> list[str]:
     """Jobs that have a log."""
-    from torchsmith.building.start import workspace_record
+    from torchsmith.building.by_name import workspace_record
 
     with workspace_record(None, read_only=True) as (_, record):
         return record.logged_names()

@@ -19,7 +19,7 @@ from torchsmith.nix.channel import REVISION
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import open_workspace
 
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
@@ -66,17 +66,6 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
         "CUDA": ", ".join(map(str, cudas)),
         "Python": ", ".join(map(str, pythons)),
     }
-
-
-def unhashed_pins(workspace: Workspace) -> dict[str, str]:
-    """The pins of a workspace's cells whose hash is not recorded, each with a line that has it."""
-    catalog, unhashed = workspace.catalog, dict[str, str]()
-    for cell in workspace.matrix.cells:
-        line = catalog.lines[cell.line]
-        build = line.build_for(cell.variant.toolkit)
-        if build and build.pin and not catalog.pins[build.pin].sha256:
-            unhashed.setdefault(build.pin, line.name)
-    return unhashed
 
 
 def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:

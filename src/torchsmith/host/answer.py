@@ -18,7 +18,6 @@ from torchsmith.host.wheels import WheelOffer
 
 UNKNOWN_GPUS = "GPUs unknown: this is for the CPU alone (--gpu, or a report of nvidia-smi, names them)"
 FEW = 3  # near misses that are shown
-WSL = "torchsmith pick there, or with --system x86_64"
 
 
 class CandidateRow(msgspec.Struct, frozen=True):
@@ -72,7 +71,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
-    newer: str  # a newer torch that runs here and has no build yet; empty: there is none
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # neither Nix nor Flox is installed
 
@@ -120,7 +118,8 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     systems = sorted({isa.platform for isa in catalog.isas.values()})
     if not any(may_be(machine.system, system) for system in systems):
         if (machine.system or "").endswith("-windows"):
-            return [f"builds do not run on Windows, but in its WSL2: {WSL}"], [], []
+            there = f"torchsmith pick there, or with --system {str(machine.system).partition('-')[0]}"
+            return [f"builds do not run on Windows, but in its WSL2: {there}"], [], []
         return [f"no build is for {machine.system}, but for {' or '.join(systems)}"], [], []
     if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []

@@ -100,8 +100,11 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
     after = line[found.begin + len(name) :]
     if name.isdigit():
         counted = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted']})$", line[: found.begin])
-        return len(name) == 4 and bool(counted or words("after_number", "names").match(after))
-    return len(name) >= 4 or bool(re.match(r"(?i)\s*(?:gpus?|cards?)\b", after))
+        alone = SERIES.fullmatch(name) and re.search(r"(?:^|[,;/+:]) *$", line[: found.begin])
+        listed = alone and re.match(r" *(?:[,;/+]|$)", after) and words("listed", "names").search(line)
+        return len(name) == 4 and bool(counted or listed or words("after_number", "names").match(after))
+    counted = re.search(r"\d ?[x×*] $", line[: found.begin])
+    return len(name) >= 4 or bool(counted or re.match(r"(?i)\s*(?:gpus?|cards?)\b", after))
 
 
 def add_mentions(

@@ -50,6 +50,9 @@ def normalise(text: str) -> str:
     """The text as its tools printed it, line by line."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = text.removeprefix("\ufeff").replace("\xa0", " ").replace("\u200b", "")
+    if "[Discrete]" in text:  # fastfetch marks GPUs: beside a card no build is for the graphics of the CPU
+        text = re.sub(r"(?m)^.*\[Integrated\].*$", "", text)
+    text = re.sub(r" *\[(Discrete|Integrated)\]", "", text)
     text = re.sub(r"<(\w+_\w+)>([^<>\n]*)</\1>", r"\1: \2", text)  # of nvidia-smi -q -x
     text = re.sub(r"(?i)<br\s*/?>|</(p|div|tr|li|summary|h\d)>", "\n", text)
     text = html.unescape(re.sub(_TAGS, "", text))

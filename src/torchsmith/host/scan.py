@@ -69,6 +69,8 @@ class _Scan:
                 self._line(match)
         for match in field().finditer(self.text):
             self._field(match)
+        for major, minor in (match.groups() for match in DXDIAG.finditer(self.text)):
+            self.drivers[f"{(major + minor)[:3]}.{(major + minor)[3:]}"] = None
         flags = matching("flags", [self.text])
         for note in matching("notes", [self.text]):
             self._note(note)
@@ -133,6 +135,8 @@ class _Scan:
         self.used.add(self.text.rfind("\n", 0, match.start()) + 1)
 
     def _amd_gpu(self, label: str, target: str = "") -> None:
+        if not target and any(label in name for name in self.amd_gpus.values()):
+            return
         name = f"{label} ({target})" if label and target else label or target
         self.amd_gpus.setdefault(target or label, name)
 
@@ -191,11 +195,7 @@ class _Scan:
 
     def _driver_field(self, value: str) -> None:
         number = re.match(r"[^\d]{0,30}(\d{3}\.\d+(?:\.\d+)?)\b", value)
-        windows = DXDIAG.search(value)
-        if windows:
-            digits = windows[1] + windows[2]
-            self.drivers[f"{digits[:3]}.{digits[3:]}"] = None
-        elif number and not words("not_this_driver").search(value):
+        if number and not words("not_this_driver").search(value):
             self.drivers[number[1]] = None
 
     def _gpu_field(self, value: str, begin: int, *, certain: bool) -> None:
@@ -279,6 +279,8 @@ class _Scan:
             machines = foreign[:1] if foreign and "x86_64" not in machines else machines
             prose = prose or (bool(machines) and kernels != ["windows"])  # Windows is taken for x86_64
         system = _system_of(kernels, machines)
+        if system == "x86_64-windows" and words("arm_windows").search(self.text):
+            system = "aarch64-windows"
         if system is None and len(kernels) + len(machines) > 1:
             self._note(f"names {' and '.join([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
@@ -306,7 +308,9 @@ class _Scan:
         if "cpu" in self.first:
             return Fact(self.first["cpu"], self.source)
         lines = "\n".join(line for line in self.text.splitlines() if not words("not_this_cpu").search(line))
-        named = {match[0]: cpu_of_name(match[0], self.catalog) for match in words("cpu").finditer(lines)}
+        # 8845HS without Ryzen: a number that begins a name is AMD's.
+        names = (re.sub(r"^(?=\d)", "Ryzen ", match[0]) for match in words("cpu").finditer(lines))
+        named = {name: cpu_of_name(name, self.catalog) for name in names}
         kinds = {cpu.isas for cpu in named.values() if cpu}
         name = next((name for name, cpu in named.items() if cpu), "")
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None

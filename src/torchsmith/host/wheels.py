@@ -180,18 +180,20 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
     none whatever is wished."""
     least = {wheel.release.glibc for wheel in catalog.published_wheels.values()}
     gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    libc = f"glibc {host.glibc}" if host.glibc[:1].isdigit() else host.glibc
     asked = [term for term in wish.selector.terms if term.axis == "cuda"]
     texts: dict[str, str] = {
+        "system": f"for {host.system}",
         "torch": f"of torch {wish.torch}",
         "selector": f"for {_title_of(asked, catalog)} on {gpus or 'a machine without a GPU'}",
         "packages": f"known to go with {' and '.join(wish.packages)}",
         "python": f"for Python {wish.python}",
         "driver": f"for driver {host.driver}",
-        "glibc": f"for glibc {host.glibc} (they need {max(least, key=version_key)})",
+        "glibc": f"for {libc} (they need glibc {max(least, key=version_key)})",
         "macos": f"for macOS {host.macos}",
         "features": "for this CPU",
     }
-    unknown = {"driver": None, "glibc": "", "macos": "", "features": None}
+    unknown = {"system": None, "driver": None, "glibc": "", "macos": "", "features": None}
 
     def runs(kept: Sequence[str]) -> bool:
         """Whether a wheel runs if only these facts count."""

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from torchsmith.building.by_name import workspace_record
 from torchsmith.building.plan import BuildPlan, Resources
 from torchsmith.building.report import BuildReport
-from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare, workspace_record
+from torchsmith.building.start import BackendName, BuildSpec, Prepared, prepare
 from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import (
     JSON_LINES,

@@ -18,10 +18,8 @@ from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Conflict, Incomplete, Problem
 from torchsmith.core.text import counted, grouped, some_of
-from torchsmith.edit.line import is_buildable, matrix_of_line
 from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
-from torchsmith.verbs.line import LineAddRequest, add_line
 from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
@@ -163,6 +161,9 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
 def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, force: bool) -> Path:
     """Write a workspace with the builds of a torch release, and if the catalog has no nixpkgs for that, the
     line, as `line add` does. If that fails, nothing is left."""
+    from torchsmith.edit.line import is_buildable, matrix_of_line
+    from torchsmith.verbs.line import LineAddRequest, add_line
+
     file = new_file(folder, replace=force)
     catalog = builtin_catalog()
     before = read_text(file) if file.exists() else None

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.building.backends import require_flox
-from torchsmith.building.start import workspace_record
+from torchsmith.building.by_name import workspace_record
 from torchsmith.cli.console import answer, exit_if, next_step, paint, write, write_stderr
 from torchsmith.cli.nix_options import Recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption

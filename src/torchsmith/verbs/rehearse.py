@@ -10,10 +10,11 @@ import msgspec
 
 from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.objects import check_objects
+from torchsmith.building.by_name import workspace_record
 from torchsmith.building.jobs import outputs_of
 from torchsmith.building.plan import Resources
 from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
-from torchsmith.building.start import BuildSpec, Prepared, workspace_record
+from torchsmith.building.start import BuildSpec, Prepared
 from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import answer, exit_if, next_step, write
 from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample

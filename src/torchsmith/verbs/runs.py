@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from torchsmith.building.by_name import last_log
-from torchsmith.building.start import workspace_record
+from torchsmith.building.by_name import last_log, workspace_record
 from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_jobs
 from torchsmith.cli.request import Argument, Option, Request
