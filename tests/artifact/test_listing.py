@@ -52,6 +52,14 @@ def test_a_package_s_own_libraries_are_listed_where_auditwheel_moved_them(tmp_pa
     assert listed(verify(wheel(tmp_path, members), None, CATALOG)) == {"90": 1, "120": 1}
 
 
+@pytest.mark.parametrize(
+    ("more", "verb"), [({}, "is"), ({"b-2.dist-info/METADATA": "Name: b\nVersion: 2\n"}, "are")]
+)
+def test_one_package_is_listed_and_several_are(more: dict[str, str], verb: str, tmp_path: Path) -> None:
+    report = verify(wheel(tmp_path, {"gsplat/csrc.so": GPU, **more}), None, CATALOG)
+    assert [f" {verb} listed" in check.text for check in report.checks if check.id == "package"] == [True]
+
+
 def test_gpu_code_in_files_of_its_own_is_listed(tmp_path: Path) -> None:
     members: dict[str, bytes | str] = {
         "cubins/new.cubin": cubin(8, 100 << 8 | 2, b"-arch sm_100a -m 64"),

@@ -159,7 +159,8 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     if not build.known:
         names = " and ".join(f"{name} {release}" for name, release in build.foreign.items()) or "this"
         what = "" if build.libraries else ", and it holds no compiled code"
-        yield Check("package", "note", f"{names} is listed, not judged: no package of the catalog{what}")
+        verb = "are" if len(build.foreign) > 1 else "is"
+        yield Check("package", "note", f"{names} {verb} listed, not judged: no package of the catalog{what}")
         return
     torch = next((package for package in build.versions if package.is_torch), None)
     if build.kind == "library" or torch is None or (variant and not variant.package.is_torch):
