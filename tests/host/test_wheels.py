@@ -187,6 +187,26 @@ def test_of_gpus_that_no_wheel_serves_together_the_newest_is_served() -> None:
     assert (title(wheel), wheel.idle) == ("2.15.0 13.0", ("GTX 1080",))
 
 
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "idle", "override"),
+    [
+        ("RX 7900 XTX + gfx1036", "2.14.0 ROCm 7.2", ("gfx1036",), False),  # the second is in the CPU
+        ("RX 580 + RX 7900 XTX", "2.14.0 ROCm 7.2", ("RX 580",), False),
+        ("RX 9070 XT + Radeon 680M", "2.14.0 ROCm 7.2", ("Radeon 680M",), False),
+        ("RX 6600 + Radeon 680M", "2.14.0 ROCm 7.2", (), True),
+        ("RX 7900 XTX + Arc A770", "2.14.0 ROCm 7.2", ("Arc A770",), False),
+        ("Radeon 780M + Arc A770", "2.14.1 XPU", ("Radeon 780M",), False),
+    ],
+)
+def test_of_gpus_of_other_makers_most_are_used(
+    gpus: str, wanted: str, idle: tuple[str, ...], override: bool
+) -> None:
+    [wheel] = wheels_for(machine("zen4", gpus), CATALOG)
+    assert (title(wheel), wheel.idle, wheel.uses_no_gpu) == (wanted, idle, False)
+    assert any("HSA_OVERRIDE" in text for text in wheel.assumptions) is override
+    assert any(all(name in text for name in idle) for text in wheel.drawbacks) is bool(idle)
+
+
 @pytest.mark.parametrize("torch", ["2.15", "2.14", "2.12"])
 def test_an_unknown_driver_gets_the_wheel_of_the_oldest_that_runs_it(torch: str) -> None:
     wish = WheelWish(torch=torch)

@@ -105,6 +105,11 @@ class _Offer(msgspec.Struct, frozen=True):
     unused: int = 0
     sms: tuple[Sm, ...] = ()  # NVIDIA's GPUs that it uses
 
+    def leaving(self, idle: tuple[str, ...]) -> _Offer:
+        """The same on a machine that has GPUs which it does not use."""
+        lost = [f"leaves {', '.join(idle)} idle: no wheel uses all of these GPUs"] if idle else []
+        return msgspec.structs.replace(self, idle=idle, drawbacks=(*lost, *self.drawbacks))
+
     def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
         index, torch = self.wheel.index, self.wheel.torch
         install = _install(self.wheel, wish, catalog)
@@ -160,7 +165,7 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     ]
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
-    found += [offer for offer in other_makers if offer][:1]
+    found += sorted((offer for offer in other_makers if offer), key=_other_key)[:1]
     wheels = [one.wheel for one in candidates]
     if found:
         others = [_with_newer_driver(one, wheels, host, wish, catalog) for one in found]
@@ -255,8 +260,7 @@ def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catal
         if offers := [offer for one in candidates if (offer := _on_nvidia(one, own, catalog))]:
             best = min(offers, key=lambda offer: _nvidia_key(offer, own, catalog))
             idle = tuple(host.called(sm) for sm in sms if sm not in some)
-            lost = [f"leaves {', '.join(idle)} idle: no wheel uses all of these GPUs"] if idle else []
-            yield msgspec.structs.replace(best, idle=idle, drawbacks=(*lost, *best.drawbacks))
+            yield best.leaving(idle)
             return
 
 
@@ -388,32 +392,37 @@ def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
     )
 
 
+def _other_key(offer: _Offer) -> tuple[object, ...]:
+    """The best of other makers than NVIDIA first: it uses most GPUs, and without a person's doing."""
+    return len(offer.idle), len(offer.conditions), not offer.wheel.index.rocm
+
+
 def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
-    """The offer if the wheel has code for every AMD GPU, or for a target as which people run it."""
+    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; else for a
+    target as which people run them: the variable for that counts for all GPUs of a process."""
     index = offer.wheel.index
-    if not index.rocm or not host.non_nvidia_gpus:
+    if not index.rocm:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.non_nvidia_gpus}
-    unknown = [name for name, gfx in targets.items() if gfx is None]
-    if not all(words("amd_gpu").search(name) for name in unknown):
-        return None
+    unknown = [name for name, gfx in targets.items() if gfx is None and words("amd_gpu").search(name)]
     conditions = [f"{', '.join(unknown)} is one of {', '.join(index.gfx)}"] if unknown else []
-    used = set()
-    for name, gfx in targets.items():
-        if gfx is None or gfx.name in index.gfx:
-            used |= {gfx.name} if gfx else set()
-        elif gfx.override and gfx.override[1] in index.gfx:
-            value, target = gfx.override
-            used.add(target)
+    used = {name: gfx.name for name, gfx in targets.items() if gfx and gfx.name in index.gfx}
+    others = {name: gfx.override for name, gfx in targets.items() if gfx and not (used or unknown)}
+    able = (override for override in others.values() if override and override[1] in index.gfx)
+    for value, target in [*able][:1]:
+        for name in (name for name, override in others.items() if override == (value, target)):
+            used[name] = target
             conditions.append(
-                f"HSA_OVERRIDE_GFX_VERSION={value} is set, at your own risk: {name} ({gfx.name}) then runs"
-                f" code for {target}, which AMD does not support"
+                f"HSA_OVERRIDE_GFX_VERSION={value} is set, at your own risk: {name} then runs code for"
+                f" {target}, which AMD does not support"
             )
-        else:
-            return None
+    if not (used or unknown):
+        return None
     conditions += [text for _, text in host.spoken]
     conditions.append(catalog.backends["rocm"].condition(index.rocm))
-    return _Offer(offer.wheel, (*offer.conditions, *conditions), unused=len(set(index.gfx) - used))
+    unused = len({*index.gfx} - {*used.values()})
+    whole = _Offer(offer.wheel, (*offer.conditions, *conditions), unused=unused)
+    return whole.leaving(tuple(name for name in targets if name not in (*used, *unknown)))
 
 
 def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
@@ -422,7 +431,9 @@ def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
     names = [name for name in host.non_nvidia_gpus if parts and re.search(parts, name, re.IGNORECASE)]
     if not names:
         return None
-    return _Offer(offer.wheel, (*offer.conditions, f"Intel's driver for {', '.join(names)} is installed"))
+    condition = f"Intel's driver for {', '.join(names)} is installed"
+    whole = _Offer(offer.wheel, (*offer.conditions, condition))
+    return whole.leaving(tuple(name for name in host.non_nvidia_gpus if name not in names))
 
 
 def _for_cpu(wheel: Wheel) -> bool:
