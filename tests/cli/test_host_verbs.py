@@ -190,7 +190,7 @@ def test_the_python_and_the_c_library_of_a_report_decide_on_the_wheel(call: Call
     ("system", "first", "torch", "code"),
     [
         (("macos",), "macOS; ", NEWEST, 0),
-        (("macOS 13",), "macOS 13; ", "2.11.0", 1),
+        (("macOS 13",), "macOS 13; ", "2.8.0", 1),
         (("macos 26", "--cpu", "m2"), "aarch64-darwin (macOS 26); ", NEWEST, 0),
     ],
 )

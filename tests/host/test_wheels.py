@@ -223,15 +223,22 @@ def test_an_old_c_library_gets_no_wheel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("macos", "python", "torch"),
-    [("12", "3.12", "2.11.0"), ("13", "3.14", "2.11.0"), ("14", "3.12", "2.15.0"), ("26", "3.10", "2.14.1")],
+    ("macos", "python", "wanted"),
+    [
+        ("12", "3.12", "2.11.0 cpu"),
+        ("13", "3.12", "2.8.0 MPS"),  # the last release that uses the GPU there
+        ("13", "3.14", "2.11.0 cpu"),
+        ("14", "3.12", "2.15.0 MPS"),
+        ("26", "3.10", "2.14.1 MPS"),
+    ],
 )
-def test_an_older_macos_gets_the_newest_wheel_whose_tag_allows_it(
-    macos: str, python: str, torch: str
+def test_an_older_macos_gets_the_newest_wheel_that_uses_the_gpu_there(
+    macos: str, python: str, wanted: str
 ) -> None:
     wish = WheelWish(python=PythonVersion.parse(python))
     [wheel] = wheels_for(replace(machine("M3", ""), macos=macos), CATALOG, wish)
-    assert (wheel.torch, wheel.assumptions) == (torch, ())
+    assert (title(wheel), wheel.assumptions) == (wanted, ())
+    assert any("CPU" in text for text in wheel.drawbacks) is wanted.endswith("cpu")
     [unknown] = wheels_for(machine("M3", ""), CATALOG, wish)
     assert "macOS 14" in unknown.assumptions[0]
     assert wheels_for(replace(machine("M3", ""), macos="10.15"), CATALOG, wish) == []

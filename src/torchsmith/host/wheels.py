@@ -170,7 +170,8 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if found:
         others = [_with_newer_driver(one, wheels, host, wish, catalog) for one in found]
     else:
-        found = [_on_cpu(one, wheels, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
+        cpu = sorted(filter(_for_cpu, candidates), key=lambda one: bool(_macos_for_gpu(one.wheel, host)))
+        found = [_on_cpu(one, wheels, host, wish, catalog) for one in cpu[:1]]
         others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
@@ -231,6 +232,7 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
     if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
         return None
     macos = release.least_macos(wish.python) if system == "aarch64-darwin" else ""
+    gpu_macos = wheel.index.gpu_macos.get(wheel.torch, macos)
     if macos and host.macos and version_key(host.macos) < version_key(macos):
         return None
     missing = set(release.needs.get(system, ())) - (host.features or set())
@@ -239,7 +241,7 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
     pythons = () if wish.python else wheel.index.pythons
     return [
         *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
-        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
+        *([f"the machine has macOS {gpu_macos} or newer"] if macos and not host.macos else []),
         *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
     ]
 
@@ -436,9 +438,16 @@ def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
     return whole.leaving(tuple(name for name in host.non_nvidia_gpus if name not in names))
 
 
-def _for_cpu(wheel: Wheel) -> bool:
+def _for_cpu(offer: _Offer) -> bool:
     """Whether a wheel needs no GPU; those for Macs use theirs without anything else."""
-    return not (wheel.index.cuda or wheel.index.rocm or wheel.index.parts)
+    index = offer.wheel.index
+    return not (index.cuda or index.rocm or index.parts)
+
+
+def _macos_for_gpu(wheel: Wheel, host: Capability) -> str:
+    """The macOS with which the wheel would use a Mac's GPU; empty if that of the machine does, or may."""
+    least = wheel.index.gpu_macos.get(wheel.torch, "")
+    return least if least and host.macos and version_key(host.macos) < version_key(least) else ""
 
 
 def _on_cpu(
@@ -446,6 +455,10 @@ def _on_cpu(
 ) -> _Offer:
     """The offer of a wheel for the CPU, and why GPUs stay idle."""
     idle = tuple(_idle(host))
+    if macos := _macos_for_gpu(offer.wheel, host):
+        index, why = offer.wheel.index, f"torch {offer.wheel.torch} uses the GPU on macOS {macos} or newer"
+        bare = msgspec.structs.replace(offer.wheel, index=msgspec.structs.replace(index, gpu=""))
+        return msgspec.structs.replace(offer, wheel=bare, drawbacks=(f"runs on the CPU only: {why}",))
     if not idle:
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
