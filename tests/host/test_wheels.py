@@ -257,6 +257,7 @@ def test_an_older_macos_gets_the_newest_wheel_that_uses_the_gpu_there(
         ),
         ("", "", {"python": PythonVersion.parse("3.8")}, ("Python 3.8",)),
         ("", "", {"packages": ("vllm",)}, ("vllm",)),
+        ("", "", {"torch": "2.7"}, ("torch 2.7",)),
     ],
 )
 def test_the_reason_for_no_wheel_names_what_no_wheel_has_together(
@@ -266,6 +267,8 @@ def test_the_reason_for_no_wheel_names_what_no_wheel_has_together(
     asked = WheelWish(**wish, selector=Selector.parse(words.split(), CATALOG))  # type: ignore[arg-type]
     assert wheels_for(host, CATALOG, asked) == []
     given = why_no_wheel(host, CATALOG, asked)
+    assert ("2.8 or newer" in given) is ("torch" not in wish)
+    given = given.partition(" is ")[2]
     named = ("torch", "CUDA", "Python", "driver", "glibc", "vllm")
     assert all(text in given for text in why)
     assert all(any(name in text for text in why) for name in named if name in given)

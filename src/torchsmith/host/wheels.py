@@ -107,7 +107,7 @@ class _Offer(msgspec.Struct, frozen=True):
 
     def leaving(self, idle: tuple[str, ...]) -> _Offer:
         """The same on a machine that has GPUs which it does not use."""
-        lost = [f"leaves {', '.join(idle)} idle: no wheel uses all of these GPUs"] if idle else []
+        lost = [f"leaves {', '.join(idle)} idle: no known wheel uses all of these GPUs"] if idle else []
         return msgspec.structs.replace(self, idle=idle, drawbacks=(*lost, *self.drawbacks))
 
     def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
@@ -209,7 +209,19 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
 
     reasons = (kept for count in range(1, len(texts) + 1) for kept in combinations(texts, count))
     kept = next((kept for kept in reasons if not runs(kept)), ()) if runs(()) else ()
-    return f"none is {' and '.join(texts[name] for name in kept)}" if kept else ""
+    whose = "" if "torch" in kept else f" of {_releases(host, WheelWish(), catalog)}"
+    return f"none{whose} is {' and '.join(texts[name] for name in kept)}" if kept else ""
+
+
+def _releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:
+    """The releases of which a statement about all wheels for a system is known to hold."""
+    oldest: dict[str, str] = {}
+    for wheel in catalog.published_wheels.values():
+        system = wheel.index.system
+        oldest[system] = min(wheel.torch, oldest.get(system, wheel.torch), key=version_key)
+    system = LIKELY.get(host.system) or host.system or ""
+    since = oldest.get(system) or max(oldest.values(), key=version_key)
+    return f"torch {wish.torch or since.removesuffix('.0') + ' or newer'}"
 
 
 def _title_of(terms: Iterable[Term], catalog: Catalog) -> str:
@@ -462,13 +474,13 @@ def _on_cpu(
     if not idle:
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
-    why = "no wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
+    whose = _releases(host, wish, catalog)
+    why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
     if host.driver and needed and driver_reaches(host.driver, needed) is False:
-        whose = f"torch {offer.wheel.torch}" if wish.torch else "every wheel for it"
-        why = f"driver {host.driver} is too old for it, {whose} needs {needed} or newer"
+        why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
-        why = why if any(wheel.idle for wheel in others) else f"no wheel uses it for Python {wish.python}"
+        why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"
     return _Offer(offer.wheel, offer.conditions, (f"leaves {', '.join(idle)} idle: {why}",), idle)
 
 
