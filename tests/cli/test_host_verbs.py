@@ -301,6 +301,19 @@ def test_gpus_of_intel_and_apple_get_their_wheel(gpu: str, system: str, kind: st
     report = json.loads(call("pick", *cpu, "--gpu", gpu, "--json").out)
     assert report["host"]["system"]["value"] == system
     assert [wheel["gpu"] for wheel in report["wheels"]] == [kind]
+    if kind == "XPU":  # a Mac's chip is a CPU
+        assert (
+            json.loads(call("pick", *cpu, *gpu.split(), "avx2", "--json").out)["wheels"] == report["wheels"]
+        )
+
+
+@pytest.mark.parametrize("board", ["Jetson AGX Xavier", "Jetson TX2", "Jetson Nano"])
+def test_a_retired_board_decides_the_system(board: str, call: Call) -> None:
+    report = json.loads(call("pick", board, "--json").out)
+    assert report["host"]["system"]["value"] == "aarch64-linux"
+    assert [row["name"].partition("-cpu-")[2] for row in report["choice"]] == ["armv8_2"]
+    refused = call("pick", board, "--system", "x86_64")
+    assert (refused.code, "drop the option" in refused.err) == (2, True)
 
 
 def test_conditions_are_never_left_out_of_an_answer(call: Call, tmp_path: Path) -> None:
@@ -455,7 +468,7 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
     none = call("pick", "--cpu", "zen4", "--gpu", "none", "sm89")
     assert (none.code, "torchsmith pick --gpu sm89" in none.out) == (1, True)
     assert "8.9 is sm89" in call("pick", "8.9").err
-    assert "torchsmith pick --gpu p4d.24xlarge" in call("pick", "p4d.24xlarge").err
+    assert call("pick", "p4d.24xlarge").out == call("pick", "--gpu", "p4d.24xlarge").out
     assert "torchsmith pick --gpu GPU --driver VERSION" in call("init", "mine", "--cell", CELL).err
 
 
