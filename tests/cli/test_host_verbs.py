@@ -946,6 +946,26 @@ def test_the_answer_says_whose_builds_are_candidates_and_a_workspaces_come_first
     assert call("pick", *ZEN4).out.splitlines()[1].startswith(f"build of torchsmith.toml: {CELL} ")
 
 
+def test_a_build_of_a_workspace_that_leaves_the_gpu_idle_comes_after_the_wheel_that_uses_it(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("init", "mine", "--cell", "pytorch-python313-cpu-avx2")
+    idle = call("pick", "GTX 1080", "--cpu", "zen4", "-w", "mine").out.splitlines()
+    assert idle[1].startswith("PyTorch's own wheel (2.14.1, CUDA ")
+    assert any("leaves GTX 1080 idle" in line for line in idle)
+    machine = ("pick", "--gpu", "none", "--cpu", "zen4")
+    assert call(*machine, "-w", "mine").out.splitlines()[1].startswith("build of ")
+    # A dry run counts the dependencies of recipes: those that are written.
+    path = os.environ["PATH"]
+    with_tools(monkeypatch, "nix-build")
+    assert "--dry-run" not in call(*machine).out + call(*machine, "-w", "mine").out
+    with monkeypatch.context() as tools:
+        tools.setenv("PATH", path)
+        assert call("apply", "-w", "mine").code == 0
+    line = " torchsmith build -w mine pytorch-python313-cpu-avx2 --dry-run\n"
+    assert line in call(*machine, "-w", "mine", "--explain").out
+
+
 def test_cover_says_which_machines_get_an_older_torch_and_what_has_no_estimate(call: Call) -> None:
     rows = "hostname,gpu_model,model name\na,V100,zen3\nb,L4,zen3\nc,Radeon RX 7900 XTX,zen3\n"
     Path("f.csv").write_text(rows)

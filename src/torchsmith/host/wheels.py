@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -176,9 +176,12 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
-def builds_first(wheels: Iterable[WheelOffer]) -> bool:
-    """Whether a build comes before wheels that leave a GPU idle."""
-    return any(wheel.idle and not wheel.other for wheel in wheels)
+def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
+    """Whether builds come before wheels: those of the `own` workspace, and any if a wheel leaves a GPU idle;
+    never if the build leaves all of them `idle` and a wheel does not."""
+    if idle and not all(wheel.uses_no_gpu for wheel in wheels):
+        return False
+    return own or any(wheel.idle and not wheel.other for wheel in wheels)
 
 
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
