@@ -114,6 +114,9 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
         True,
         False,
     ]
+    ended = {key for key, product in table["products"].items() if product["ends"]}
+    assert ended == {"sm60", "sm61", "sm70"}
+    assert {table["products"][key]["drivers"][-1] for key in ended} == {"580"}
     cpu_only = answers([cell for cell in cells if not cell.variant.arch], catalog)
     for key, first in ((NO_GPU, True), ("sm61", False)):  # a wheel uses this GPU
         cpus, rows = cpu_only["table"][key]

@@ -59,6 +59,7 @@ class PageProduct(msgspec.Struct, frozen=True):
     cpu: str = ""  # the only one that they come with
     # Branches between which answers can differ, the oldest first; that one is older than all that serve it.
     drivers: tuple[DriverVersion, ...] = ()
+    ends: bool = False  # no driver after the last of them supports it
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -111,8 +112,8 @@ def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
     older = {DriverVersion((min(serving).parts[0] - 1,))} if serving else set[DriverVersion]()
     drivers = tuple(sorted(serving | older))
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
-    only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
-    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
+    only, ends = gpu.cpus[0] if len(gpu.cpus) == 1 else "", gpu.last_driver is not None
+    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers, ends)
     for part, cpu in gpu.superchips.items():
         yield PageProduct(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
 
@@ -168,6 +169,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
             product.key: {
                 "gpu": product.gpu,
                 "drivers": product.drivers,
+                "ends": product.ends,
                 "systems": {system: list(cpus) for system, cpus in offered.machines(product).items()},
             }
             for product in offered.products
