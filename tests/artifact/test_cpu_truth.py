@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from tests.artifact import toolkit
-from tests.artifact.toolkit import checked
+from tests.artifact.toolkit import EXTENSION, checked, made_once, release_of
 from torchsmith.artifact import iced
 from torchsmith.artifact.cpu import needs_of_code
 from torchsmith.artifact.elf import ElfMachine, functions_of, place_of, read_elf
@@ -40,7 +40,6 @@ FORMS: dict[str, tuple[str, ...]] = {
 STRIPPED = ("as built", "strip -S", "strip")
 CLANG = {machine: ("clang++", f"--target={triple}") for machine, triple in TRIPLES.items()}
 ALL = f"{CXX_MARK} {RECORD}"  # what a recipe adds beside the flags, and by the compiler wrapper
-EXTENSION = Path(__file__).with_name("extension")
 
 INSTRUCTIONS: dict[ElfMachine, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("instructions.toml").read_text()
@@ -105,10 +104,14 @@ def compiled(
     compiler = CLANG[machine] if form == "clang" else (f"{TRIPLES[machine]}-g++",)
     marks = "" if form == "clang" else marks
     options = ("-Os" if form == "-Os" else "-O2", "-std=c++17", "-fPIC", *FORMS[form], *flags, *marks.split())
-    checked(*compiler, *options, "-c", EXTENSION / f"{source}.cpp", "-o", made)
-    if form == "LTO":  # its code is made here, once, and not by each of the links that follow
-        early = made.rename(made.with_suffix(".early.o"))
-        checked(*compiler, *options, "-r", "-flinker-output=nolto-rel", early, "-o", made)
+
+    def make() -> None:
+        checked(*compiler, *options, "-c", EXTENSION / f"{source}.cpp", "-o", made)
+        if form == "LTO":  # its code is made here, once, and not by each of the links that follow
+            early = made.rename(made.with_suffix(".early.o"))
+            checked(*compiler, *options, "-r", "-flinker-output=nolto-rel", early, "-o", made)
+
+    made_once(made, [release_of(compiler[0]), *compiler, *options, source], make)
     return made
 
 
@@ -145,11 +148,17 @@ def host_half(machine: ElfMachine, work: Path) -> Path:
 @cache
 def compiled_by_nvcc(machine: ElfMachine, flags: tuple[str, ...], work: Path) -> Path:
     """The extension's CUDA unit: nvcc's last step, with the flags; those before it do not depend on them."""
-    made, half = work / f"{machine}{''.join(flags)}.cu.o", host_half(machine, work)
-    steps = nvcc(machine, "--dryrun", "--keep", f"--keep-dir={half.parent}", "-c", "-o", made, flags=flags)
-    last = steps.splitlines()[-1].removeprefix("#$ ")
-    assert all(flag in last for flag in flags)
-    checked("sh", "-c", last.replace("/ops.cudafe1.cpp", f"/{half.name}"))
+    made = work / f"{machine}{''.join(flags)}.cu.o"
+
+    def make() -> None:
+        half = host_half(machine, work)
+        kept = f"--keep-dir={half.parent}"
+        steps = nvcc(machine, "--dryrun", "--keep", kept, "-c", "-o", made, flags=flags)
+        last = steps.splitlines()[-1].removeprefix("#$ ")
+        assert all(flag in last for flag in flags)
+        checked("sh", "-c", last.replace("/ops.cudafe1.cpp", f"/{half.name}"))
+
+    made_once(made, [release_of(f"{TRIPLES[machine]}-g++"), *toolkit.COMPILER, *flags], make)
     return made
 
 

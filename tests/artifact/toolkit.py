@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from torchsmith.core.files import cache_dir, exclusive
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import run
 
+EXTENSION = Path(__file__).with_name("extension")
 NVCC = "nvidia-cuda-nvcc==13.4.92"
 COMPILER = (NVCC, "nvidia-nvvm==13.4.92", "nvidia-cuda-crt==13.4.92", "nvidia-cuda-runtime==13.4.92")
 CUOBJDUMP = "nvidia-cuda-cuobjdump==13.4.92"
@@ -89,6 +92,26 @@ def checked(*argv: str | Path) -> str:
     done = run(argv, timeout=120)
     assert done.ok, f"{done.line}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def made_once(made: Path, words: Sequence[str], make: Callable[[], object]) -> None:
+    """Make a file, unless the same words and sources (tests/artifact/extension) made it in an earlier run."""
+    sources = [path.read_text() for path in sorted(EXTENSION.iterdir())]
+    digest = hashlib.sha256("\0".join([*words, *sources]).encode()).hexdigest()
+    kept = cache_dir() / "objects" / digest
+    if not kept.exists():
+        make()
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        draft = kept.with_suffix(f".{os.getpid()}")
+        shutil.copy(made, draft)
+        draft.rename(kept)
+    shutil.copy(kept, made)
+
+
+@cache
+def release_of(compiler: str) -> str:
+    """What a compiler says that it is."""
+    return checked(compiler, "--version")
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,11 @@ def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first
     assert jobs["magma"].package == "magma"
 
 
+def test_a_build_that_names_no_gpu_counts_as_one_for_its_estimate() -> None:
+    [job] = jobs_of(graph(derivation("t1"), a="t1"), [path("t1")], CATALOG)
+    assert job.gpus == 1
+
+
 def test_two_jobs_of_one_name_are_told_apart_by_their_system() -> None:
     shown = graph(
         derivation("magma"),

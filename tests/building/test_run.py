@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from torchsmith.building.events import Event, JobRetried, Tick
 from torchsmith.building.job import Job, OnEvent, Outcome
 from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
 from torchsmith.building.post_build import Copier, PostBuild, Verifier
-from torchsmith.building.processes import LogFile
+from torchsmith.building.processes import LogFile, Processes
 from torchsmith.building.queue import JobQueue, Limits
 from torchsmith.building.recorder import Recorder
 from torchsmith.building.report import BuildReport
@@ -317,6 +318,18 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
     assert (finished.state, finished.done) == ("done", ("a", "b"))
     assert len(finished.notes) == 1, "told once"
     assert str(record.path) in finished.notes[0]
+
+
+def test_a_command_whose_lines_cannot_be_read_is_ended(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def read(line: str) -> None:
+        told.append(line)
+        raise ValueError(line)
+
+    with pytest.raises(ValueError, match=r"\d"):
+        Processes().run(["sh", "-c", "echo $$ >&2; exec sleep 600"], os.environ, read)
+    assert not Path("/proc", told[0]).exists()
 
 
 def test_a_log_on_a_full_disk_keeps_its_last_lines_for_the_diagnosis() -> None:

@@ -13,13 +13,12 @@ from torchsmith.host.wheels import builds_first
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
-LEAST_DROPPED = 2  # the rank from which lines may be left out of it
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """A line of the answer, or a command of several; those of the highest rank are left out first, conditions
-    (1) never."""
+    """A line of the answer, or a command of several; those of the highest rank are left out first, those of
+    rank 0, such as conditions, never."""
 
     text: str
     style: str = ""
@@ -37,7 +36,7 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
     while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
         place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
-        if last.rank < LEAST_DROPPED:
+        if last.rank == 0:
             break
         del lines[place]
     for line in lines:
@@ -66,12 +65,9 @@ def _build_lines(report: PickReport) -> Iterator[AnswerLine]:
         selecting = "; CUDA_VISIBLE_DEVICES selects one for a program" if by_cuda else ""
         yield AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3)
     for text in report.notes:
-        yield AnswerLine(text, "yellow", rank=1)
+        yield AnswerLine(text, "yellow")
     if report.served:
         yield from _missing_lines(report)
-    if report.newer and report.choice:
-        again = f"the same command with --torch {report.newer}"
-        yield AnswerLine(f"newer torch, and what it lacks: {again}", rank=5)
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
         yield AnswerLine(text, "yellow", rank=2)
@@ -88,13 +84,13 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
     headline = f"{heading}{several}: {chosen.name}{release}"
     yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
     if chosen.idle:
-        yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow", rank=1)
+        yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow")
     if chosen.reasons:
         yield AnswerLine(f"  {'; '.join(chosen.reasons)}", rank=2)
     if conditions and first:
-        yield AnswerLine(f"  {conditions}", "yellow", rank=1)
+        yield AnswerLine(f"  {conditions}", "yellow")
     for text in chosen.audit:
-        yield AnswerLine(f"  audit: {text}", "yellow", rank=1)
+        yield AnswerLine(f"  audit: {text}", "yellow")
     if not last:
         return
     wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
@@ -102,8 +98,6 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
         size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
         others = counted(wheel.unused, "other GPU architecture")
         yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
-    if report.bundled:
-        yield AnswerLine(f"  brings {', '.join(report.bundled)}: its recipe holds them", rank=4)
     each = "" if first else ", each"
     yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
     if "build" in report.choice[0].commands:
@@ -123,12 +117,12 @@ def why_missing(report: PickReport) -> Iterator[str]:
 def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
     """Yield what is not served, the nearest builds, and what to make."""
     for text in why_missing(report):
-        yield AnswerLine(text, "yellow", rank=1)
+        yield AnswerLine(text, "yellow")
     better = "would be compiled for this GPU" if report.served else "would run here"
     for wanted in report.create:
         yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
         if wanted.assumptions:
-            yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow", rank=1)
+            yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow")
         yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=3)
         if wanted.file:
             then = command("apply", workspace=Path(wanted.file).parent)
@@ -140,7 +134,7 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
 
 def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
     if report.no_wheel:
-        yield AnswerLine(f"PyTorch has no wheel: {report.no_wheel}", "yellow", rank=1)
+        yield AnswerLine(f"PyTorch has no wheel: {report.no_wheel}", "yellow")
     for wheel in report.wheels:
         alone = len(report.choice) > 1 and len(report.wheels) == 1 and not wheel.idle
         about = "; ".join([*wheel.about, *(["one for all GPUs"] if alone else [])])

@@ -63,7 +63,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     workload_why: str
     choice: Sequence[BuildRow]
     unserved: Sequence[Sm]
-    bundled: Sequence[str]  # packages without a cell of their own that the chosen recipe brings
     notes: Sequence[str]  # about GPUs that the choice leaves out
     missing: Sequence[str]  # what no build serves, and why
     nearest: Sequence[CandidateRow]
@@ -71,7 +70,6 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
-    newer: str  # a newer torch that runs here and has no build yet; empty: there is none
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # neither Nix nor Flox is installed
 

@@ -64,11 +64,6 @@ class Stack(msgspec.Struct, frozen=True):
         needed = {package for named in (self.root, *self.companions) for package in catalog.below(named)}
         return [package for package in catalog.packages.values() if package in needed - {self.root}]
 
-    def bundled(self, variant: Variant, has: Holds, catalog: Catalog) -> tuple[str, ...]:
-        """What a cell's recipe brings by itself because the matrix has no cell of it."""
-        needed = [package for package in catalog.below(self.root) if package != self.root]
-        return tuple(package.title for package in needed if not has(variant.of(package)))
-
 
 def stack_of(names: Sequence[str], cells: Iterable[Cell], catalog: Catalog) -> Stack:
     """The packages that are named, or the first that a matrix has, which is torch wherever it has any."""
@@ -107,7 +102,6 @@ class Pick(msgspec.Struct, frozen=True):
     choice: PickedVariants
     stack: tuple[Package, ...]  # that is wanted, the variants' own package last
     companions: tuple[str, ...] = ()  # names of the same cell in other packages, if the matrix has them
-    bundled: tuple[str, ...] = ()  # packages without a cell of their own that the chosen recipe brings
     wanted: tuple[Compatible, ...] = ()  # cells that the matrix lacks and that would suit better
     unbuildable: tuple[LeftOut, ...] = ()  # cells that would suit and that the stack cannot have
     near: tuple[Incompatible, ...] = ()  # for what is not served: what comes nearest, the best first
@@ -193,7 +187,6 @@ def pick(
         return rank(host, cells, catalog, workload, able=able)
 
     wanted = cells_to_make(host, ranking, choice, lambda: possible(stack).fits)
-    bundled = (title for variant in variants for title in stack.bundled(variant, has, catalog))
     return Pick(
         facts,
         host,
@@ -202,7 +195,6 @@ def pick(
         choice,
         (*stack.companions, stack.root),
         companions=tuple(sibling.name for sibling in siblings if has(sibling)),
-        bundled=tuple(dict.fromkeys(bundled)),
         wanted=wanted,
         unbuildable=()
         if wanted

@@ -139,7 +139,7 @@ class _Work:
         that needs an argument is shared only if all arguments have their defaults."""
         edits = [
             Edit(closed.span.start, closed.span.end, f"torchsmithShared.{self._share(closed, path)}")
-            for closed in shared_imports(syntax, path, {} if defaulted else None)
+            for closed in shared_imports(syntax, path, defaulted=defaulted)
         ]
         for node in relative_paths(syntax):
             if any(edit.start <= node.start_byte < edit.end for edit in edits):

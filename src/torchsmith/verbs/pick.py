@@ -12,10 +12,9 @@ from typing import Annotated, Self
 
 import msgspec
 
-from torchsmith.catalog import Catalog, CudaVersion, PythonVersion
+from torchsmith.catalog import Catalog, PythonVersion
 from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.names import cpu_of_words
-from torchsmith.catalog.runs import driver_runs
 from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
@@ -36,7 +35,6 @@ from torchsmith.host.commands import (
 )
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
@@ -176,7 +174,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         workload_why=workload.why,
         choice=_choice(answer, here, catalog),
         unserved=answer.choice.unserved,
-        bundled=answer.bundled,
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
         nearest=nearest,
@@ -184,7 +181,6 @@ def pick(request: PickRequest | None = None) -> PickReport:
         create=_create(answer, here, opened),
         wheels=wheels,
         no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
-        newer="" if request.torch else _newer(answer, catalog),
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not here.nix and not here.flox,
     )
@@ -195,6 +191,8 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
     try:
         return opened.select(request.selectors).cells
     except NotKnown as problem:
+        from torchsmith.host.read_report import read_report
+
         text = " ".join(words)
         with suppress(Problem):
             known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
@@ -231,25 +229,6 @@ def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required:
     if not wish.python or (found and any(wheel.idle for wheel in others)):
         return found
     return [wheel.for_another_python(wish.python, catalog) for wheel in others]
-
-
-def _newer(answer: host.Pick, catalog: Catalog) -> str:
-    """The newest torch that runs here; empty if it is chosen."""
-    chosen = [catalog.lines[one.fit.cell.line] for one in answer.choice.variants if one.fit.cell.line]
-    machine, sms = answer.host, answer.host.sms or ()
-    for line in catalog.releases if chosen else ():
-        toolkits = [
-            catalog.cuda[cuda] for text in line.cuda if (cuda := CudaVersion.parse(text)) in catalog.cuda
-        ]
-        runs = not sms or any(
-            all(map(toolkit.compiles, sms)) and (not machine.driver or driver_runs(toolkit, machine.driver))
-            for toolkit in toolkits
-        )
-        if line in chosen:
-            return ""
-        if runs:
-            return line.name
-    return ""
 
 
 def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[BuildRow]:

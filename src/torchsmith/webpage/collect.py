@@ -55,7 +55,6 @@ def collect(request: PageInput) -> PageReport:
         profile=request.workspace.profile if request.with_matrix else "",
         cells=(*(cell for cell, _ in known), *_impossible(known, request)),
         findings=findings.all,
-        runs=past.runs,
         in_workspace=bool(request.workspace.root or recipes),
         notes=tuple(notes),
     )

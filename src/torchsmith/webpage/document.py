@@ -89,26 +89,15 @@ class PageCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return f"CUDA {self.cuda}" if self.cuda[:1].isdigit() else self.cuda
 
 
-class PageRun(msgspec.Struct, frozen=True):
-    """A run of the record, and how many of its jobs are in which state."""
-
-    id: int
-    state: str
-    started: float
-    seconds: float
-    jobs: dict[str, int]
-
-
 class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace as the page shows it."""
 
-    FORMAT: ClassVar = 4
+    FORMAT: ClassVar = 5
     title: str
     made: float  # when, in seconds since 1970
     version: str  # of torchsmith
     profile: str
     cells: tuple[PageCell, ...]
     findings: tuple[PageFinding, ...]
-    runs: tuple[PageRun, ...]
     in_workspace: bool = True  # otherwise a profile is shown, and commands start with init
     notes: tuple[str, ...] = ()  # what could not be read, and why

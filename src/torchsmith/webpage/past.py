@@ -1,9 +1,8 @@
-"""What happened in a workspace, by its record: runs, last builds, verification and publishing."""
+"""What happened in a workspace, by its record: last builds, verification and publishing."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,9 @@ from torchsmith.core.problem import Problem
 from torchsmith.core.secrets import redactor
 from torchsmith.core.state import log_file, state_folder
 from torchsmith.nix.prepare import source_hash
-from torchsmith.record import Built, JobRow, Published, Record, RunRow, VerificationRow, open_record
+from torchsmith.record import Built, JobRow, Published, Record, VerificationRow, open_record
 from torchsmith.record.database import FILE
-from torchsmith.webpage.document import CellState, PageBuild, PageRun
+from torchsmith.webpage.document import CellState, PageBuild
 from torchsmith.workspace.checkout import RecipeFile
 
 RUNS_READ = 10
@@ -45,7 +44,6 @@ class PagePast:
     """A workspace's record, read once."""
 
     root: Path
-    runs: tuple[PageRun, ...] = ()
     jobs: Mapping[str, JobRow] = field(default_factory=dict)  # the last attempt at each
     alive: int = 0  # the run that is at work
     built: Mapping[str, Built] = field(default_factory=dict)
@@ -154,14 +152,10 @@ def read_past(root: Path, notes: list[str]) -> PagePast:
 def _read(root: Path, record: Record) -> PagePast:
     runs = record.runs(RUNS_READ)
     jobs: dict[str, JobRow] = {}
-    shown: list[PageRun] = []
     for run in runs:
-        own = record.jobs(run.id)
-        for job in own:
+        for job in record.jobs(run.id):
             if job.attempts or job.state == "skipped":
                 jobs.setdefault(job.name, job)
-        if any(job.started for job in own):
-            shown.append(_run(run, own))
     published = {row.name: row for row in reversed(record.published())}  # the newest counts
     built = {row.name: row for row in record.all_built()}
     verdicts = {
@@ -170,10 +164,4 @@ def _read(root: Path, record: Record) -> PagePast:
         if build.outputs and (row := record.verdict(build.outputs[0], build.derivation, build.name))
     }
     alive = runs[0].id if runs and runs[0].state == "running" and runs[0].alive else 0
-    return PagePast(root, tuple(shown), jobs, alive, built, verdicts, published)
-
-
-def _run(run: RunRow, jobs: list[JobRow]) -> PageRun:
-    last = max([*(job.ended for job in jobs if job.ended), run.started])
-    state = "killed" if run.state == "running" and not run.alive else run.state
-    return PageRun(run.id, state, run.started, last - run.started, Counter(job.state for job in jobs))
+    return PagePast(root, jobs, alive, built, verdicts, published)

@@ -1,16 +1,15 @@
-"""The other views of the page: which build is whose, runs, findings."""
+"""The other views of the page: which build is whose, findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.text import duration, grouped
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell
 from torchsmith.webpage.answers import EXAMPLE, offer
-from torchsmith.webpage.document import PageReport, PageRun
+from torchsmith.webpage.document import PageReport
 from torchsmith.webpage.markup import Child, Markup, tag
-from torchsmith.webpage.stories import moment
 
 PageView = tuple[str, str, Child]
 
@@ -18,8 +17,6 @@ PageView = tuple[str, str, Child]
 def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Iterator[PageView]:
     """Those that have something to show: name, title, content. `wanted`: the cells that can be picked."""
     yield "mine", "Which one is mine?", _mine(catalog, wanted)
-    if document.runs:
-        yield "runs", "Runs", _runs(document.runs)
     if document.findings:
         yield "findings", "Findings", _findings(document)
 
@@ -59,21 +56,6 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
 
 def _option(text: str, value: str, *, selected: bool = False) -> Markup:
     return tag("option", text, value=value, selected="" if selected else None)
-
-
-def _runs(runs: Sequence[PageRun]) -> Markup:
-    rows = [
-        (
-            str(run.id),
-            run.state,
-            moment(run.started),
-            duration(run.seconds),
-            ", ".join(f"{count} {state}" for state, count in run.jobs.items()),
-        )
-        for run in runs
-    ]
-    names = {"run": "number", "state": None, "began": "spare", "took": "number", "jobs": "what"}
-    return _table(names, rows, "Runs")
 
 
 def _findings(document: PageReport) -> Markup:

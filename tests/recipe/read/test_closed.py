@@ -10,12 +10,12 @@ from torchsmith.recipe.read.closed import Closed, shared_imports
 from torchsmith.recipe.read.syntax import parse
 
 
-def closed(text: str, given: dict[str, str] | None = None, file: str = "/w/x.nix") -> list[Closed]:
-    return shared_imports(parse(text.encode(), file), Path(file), {} if given is None else given)
+def closed(text: str, file: str = "/w/x.nix") -> list[Closed]:
+    return shared_imports(parse(text.encode(), file), Path(file), defaulted=True)
 
 
-def tokens(text: str, given: dict[str, str] | None = None) -> list[tuple[str, ...]]:
-    return [one.tokens for one in closed(text, given)]
+def tokens(text: str) -> list[tuple[str, ...]]:
+    return [one.tokens for one in closed(text)]
 
 
 def test_layout_and_comments_make_no_difference() -> None:
@@ -49,13 +49,6 @@ def test_what_the_import_does_not_need_makes_no_difference() -> None:
     assert tokens(one) == tokens(other)
 
 
-def test_arguments_that_a_wrapper_passes_count() -> None:
-    text = "{ system, sm }: import <nixpkgs> { inherit system; }"
-    x86 = {"system": '"x86_64-linux"', "sm": '"90"'}
-    assert tokens(text, x86) == tokens(text, x86 | {"sm": '"120"'})
-    assert tokens(text, x86) != tokens(text, x86 | {"system": '"aarch64-linux"'})
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -77,7 +70,7 @@ def test_unknown_arguments_leave_alone_only_what_depends_on_them() -> None:
     syntax = parse(
         b"{ lib, v ? 1 }: [ (import <nixpkgs> { a = v; }) (import <nixpkgs> { b = 1; }) ]", "x.nix"
     )
-    [one] = shared_imports(syntax, Path("/w/x.nix"), None)
+    [one] = shared_imports(syntax, Path("/w/x.nix"), defaulted=False)
     assert "b = 1" in one.body
 
 

@@ -41,7 +41,7 @@ FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
 SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
-SWITCHED_OFF = re.compile(r"\b(USE_[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
+SWITCHED_OFF = re.compile(r"(USE_(?<!\wUSE_)[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
 
 def _enabled(flags: tuple[str, ...]) -> set[str]:

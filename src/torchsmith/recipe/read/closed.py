@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,18 +48,15 @@ class Closed:
         return f"({{ {', '.join(names)} }}: {self.body}) (let\n{texts}\nin {{ inherit {' '.join(names)}; }})"
 
 
-def shared_imports(syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> list[Closed]:
-    """The outermost imports of a file that close, so that they can be taken out of it.
-
-    `arguments`: the Nix text that a caller passes for arguments of the file; None if it is not known, so
-    that nothing which depends on an argument can be shared.
-    """
+def shared_imports(syntax: Syntax, path: Path, *, defaulted: bool) -> list[Closed]:
+    """The outermost imports of a file that close, so that they can be taken out of it; one that needs an
+    argument of the file only if all of these are `defaulted`."""
     imports: list[Closed] = []
     for node in syntax.calls_with(b"import"):
         inside = imports and node.end_byte <= imports[-1].span.end
         if not inside and _is_import(syntax, node):
             with suppress(Open):
-                imports.append(close(syntax, node, path, arguments))
+                imports.append(close(syntax, node, path, defaulted=defaulted))
     return imports
 
 
@@ -72,9 +69,9 @@ def _is_import(syntax: Syntax, node: Node) -> bool:
     return imports and part(inner, "argument").type != "path_expression"
 
 
-def close(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] | None) -> Closed:
+def close(syntax: Syntax, node: Node, path: Path, *, defaulted: bool) -> Closed:
     """`node` with the bindings it needs around it; Open if one is not certain."""
-    bindings = _Bindings(syntax, path, arguments)
+    bindings = _Bindings(syntax, path, defaulted)
     bindings.need(node)
     body = _with_absolute_paths(syntax, node, path)
     needed = (f"{name}={token}" for name, token in sorted(bindings.tokens.items()))
@@ -85,8 +82,8 @@ def close(syntax: Syntax, node: Node, path: Path, arguments: Mapping[str, str] |
 class _Bindings:
     """Collects the bindings that an expression needs; one name may mean one thing only."""
 
-    def __init__(self, syntax: Syntax, path: Path, arguments: Mapping[str, str] | None) -> None:
-        self.syntax, self.path, self.arguments = syntax, path, arguments
+    def __init__(self, syntax: Syntax, path: Path, defaulted: bool) -> None:
+        self.syntax, self.path, self.defaulted = syntax, path, defaulted
         self.texts: dict[str, str] = {}
         self.tokens: dict[str, str] = {}
         self.meanings: dict[str, int] = {}
@@ -111,12 +108,8 @@ class _Bindings:
             raise Open(f"{name} means two things")
         if meaning.kind == "builtin" or name in self.texts:
             return
-        if meaning.kind == "formal":
-            if self.arguments is None or meaning.home != self.syntax.root:
-                raise Open(name)
-            if name in self.arguments:
-                self.texts[name] = self.tokens[name] = f"({self.arguments[name]})"
-                return
+        if meaning.kind == "formal" and not (self.defaulted and meaning.home == self.syntax.root):
+            raise Open(name)
         expression = meaning.expression
         if expression is None:
             raise Open(name)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from torchsmith.recipe.read.syntax import Syntax, captured, part
+from torchsmith.recipe.read.syntax import Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -189,7 +189,7 @@ class Free:
 
 def free_names(syntax: Syntax) -> Free:
     """The names in a text that nothing inside of it binds."""
-    inherits = captured(syntax.tree, "(inherit) @inherit").get("inherit", ())
+    inherits = syntax.captures.get("inherit", ())
     uses = [(node, syntax.text(node)) for node in syntax.variables]
     uses += [(node, name) for node in inherits for name in names_of(syntax, node) if name]
     free = Free(set(), set())

@@ -25,6 +25,9 @@ CAPTURES = """
 (path_expression) @path
 (list_expression) @list
 (if_expression) @if
+(variable_expression) @variable
+(identifier) @identifier
+(inherit) @inherit
 """
 
 MIN_DEEP_NODES = 4000  # fewer are not a deep tree
@@ -103,16 +106,15 @@ class Syntax:
         captures = self.captures
         return list(zip(captures.get("binding", ()), captures.get("attrpath", ()), strict=True))
 
-    @cached_property
+    @property
     def variables(self) -> list[Node]:
         """Every place that reads a variable."""
-        return captured(self.tree, "(variable_expression) @name").get("name", [])
+        return self.captures.get("variable", [])
 
     @cached_property
     def identifiers(self) -> dict[str, list[Node]]:
         """The names in code, whatever they mean, each with its places. `-` belongs to a name."""
-        nodes = captured(self.tree, "(identifier) @name").get("name", ())
-        return grouped((self.text(node), node) for node in nodes)
+        return grouped((self.text(node), node) for node in self.captures.get("identifier", ()))
 
     @property
     def named_files(self) -> set[str]:
