@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.artifact import elves, standin
 from tests.artifact.test_bad_input import look, source_of
 from tests.artifact.test_verdict import check, judged, native, service, site
+from tests.cli.conftest import Call
 from torchsmith.artifact.contents import GPU_FILES
 from torchsmith.artifact.macho import read_macho
 from torchsmith.artifact.readers import is_read
@@ -289,6 +291,26 @@ def test_a_build_for_a_mac_is_judged_by_its_libraries_and_metal_s(
     report = judged(mac(tmp_path, library), MAC)
     assert {found.id for found in report.checks if found.status == "wrong"} == wrong
     assert report.verified == (not wrong), report.checks
+
+
+@pytest.mark.parametrize(
+    ("library", "runs"),
+    [
+        (elves.macho(inside=elves.metallib()), True),
+        (elves.macho(), True),
+        (elves.macho(cpu=0x01000007), False),
+        (elves.Library().build(), False),
+    ],
+)
+def test_whether_a_mac_runs_it_is_answered_by_the_name_of_its_chip(
+    library: bytes, runs: bool, call: Call, tmp_path: Path
+) -> None:
+    path = mac(tmp_path, library)
+    asked = call("verify", str(path), "--gpu", "Apple M1 + RTX 4090", "--json")
+    assert [(row["sm"], row["runs"]) for row in json.loads(asked.out)["gpus"]] == [
+        ("mps", runs),
+        ("sm89", False),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,17 @@ SAMPLES = {
     "torchvision-operator": "RuntimeError: operator torchvision::nms does not exist",
     "numpy-1-and-2": "A module that was compiled using NumPy 1.x cannot be run in",
     "nvml-mismatch": "Failed to initialize NVML: Driver/library version mismatch",
+    "graphics-library-not-found": "ImportError: libGL.so.1: cannot open shared object file: No such file",
+    "no-nvidia-driver": "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an",
+    "no-visible-gpu": "RuntimeError: No CUDA GPUs are available",
+    "driver-combination": "Error 803: system has unsupported display driver / cuda driver combination",
+    "cudnn-version": "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0)",
+    "arch-newer-than-torch": "ValueError: Unknown CUDA arch (12.0) or GPU not supported",
+    "device-side-assert": "RuntimeError: CUDA error: device-side assert triggered",
+    "no-hip-code": "RuntimeError: HIP error: invalid device function",
+    "nccl-system-error": "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error",
+    "mps-needs-newer-macos": "RuntimeError: The MPS backend is supported on MacOS 14.0+.",
+    "externally-managed": "error: externally-managed-environment",
     "library-not-found": "ImportError: libc10_cuda.so: cannot open shared object file: No such file",
     "patchelf-driver": "error: auto-patchelf could not satisfy dependency libcuda.so.1 wanted by y.so",
     "compiler-crash": "conv.cpp:912:1: internal compiler error: in extract_insn, at recog.cc:2812",
@@ -177,6 +188,26 @@ def test_each_tools_own_words_are_known(line: str, entry: str) -> None:
     assert diagnose_log(log, ERRORS.values()).entry == entry
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("RuntimeError: CUDA error: a new reason", "runtime"),
+        ("HIP error: a new reason", "unknown"),
+        ("error: no-such-option", "unknown"),
+        ("tool: error: argument -x: expected one argument", "unknown"),
+        ("a.cu(12): error: identifier is undefined", "compile"),
+        ("a.cpp:12: error: no such thing", "compile"),
+        ("clang++-16: error: linker command failed", "compile"),
+        ("/usr/bin/ld: error: no such thing", "compile"),
+        ("nvcc fatal   : a new reason", "compile"),
+        ("error: command '/usr/bin/gcc' failed with exit code 1", "compile"),
+    ],
+)
+def test_only_a_line_of_a_compiler_is_taken_for_a_compile_error(line: str, kind: str) -> None:
+    found = diagnose_log(f"starting\n{line}\n", ERRORS.values())
+    assert (found.entry, found.kind) == ("", kind)
+
+
 PASTED = {
     "no-cuda-library-at-import": """  File "/venv/lib/python3.11/site-packages/torchaudio/__init__.py", line 2
 ImportError: libcudart.so.12: cannot open shared object file: No such file or directory
@@ -233,6 +264,29 @@ NVML library version: 535.183
     "no-kernel-image": """RuntimeError: CUDA error: no kernel image is available for execution on the device
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be
 For debugging consider passing CUDA_LAUNCH_BLOCKING=1.
+""",
+    "device-side-assert": """../aten/src/ATen/native/cuda/Loss.cu:245: nll_loss_forward: \
+block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.
+    loss.backward()
+RuntimeError: CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+""",
+    "driver-combination": """UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). \
+Error 803: system has unsupported display driver / cuda driver combination (Triggered internally at
+  return torch._C._cuda_getDeviceCount() > 0
+RuntimeError: No CUDA GPUs are available
+""",
+    "externally-managed": """error: externally-managed-environment
+
+× This environment is externally managed
+╰─> To install Python packages system-wide, try apt install
+    python3-xyz, where xyz is the package you are trying to install.
+note: If you believe this is a mistake, please contact your Python installation or OS distribution provider.
+""",
+    "graphics-library-not-found": """    import cv2
+ImportError: libGL.so.1: cannot open shared object file: No such file or directory
 """,
     "driver-too-old": "CUDA error: CUDA driver version is insufficient for CUDA runtime version\n",
     "other-cuda-library": """    from torch._C import *  # noqa: F403
@@ -325,6 +379,17 @@ def test_a_pasted_text_without_an_error_gets_a_hint_for_what_was_pasted(
     with pytest.raises(Invalid) as told:
         diagnose(DiagnoseRequest(log=Path("-")))
     assert "torchsmith diagnose -" in told.value.hint
+
+
+def test_only_in_a_workspace_an_unknown_error_is_to_be_added_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "build.log"
+    file.write_text("RuntimeError: a new reason\n")
+    assert "workspace" not in diagnose(DiagnoseRequest(log=file)).fix
+    (tmp_path / "torchsmith.toml").write_text("format = 1\n")
+    assert "catalog/errors.toml of the workspace" in diagnose(DiagnoseRequest(log=file)).fix
 
 
 def test_bytes_that_are_no_text_do_not_hide_an_error(tmp_path: Path) -> None:

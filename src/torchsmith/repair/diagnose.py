@@ -23,9 +23,16 @@ BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of sev
 PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")
 FAILED_STEP = re.compile(r"^FAILED: ")
 BUILD_OUTPUT = re.compile(r"^\[ *\d+(?:/\d+|%)\] |^FAILED: |^ninja: |^make(?:\[\d+\])?: \*\*\* |^CMake Error")
+# A place in a source or the name of a tool before `error:`; many programs that compile nothing write it too.
+COMPILER = (
+    r"[:(]\d+\)?: (?:fatal |catastrophic )?error: "
+    r"|(?:^|[/ -])(?:nvcc|ptxas|ld(?:\.\w+)?|collect2|cc1(?:plus)?|g?cc|[cg]\+\+"
+    r"|clang(?:\+\+)?(?:-\d+)?|ninja): (?:fatal )?error: "
+    r"|^nvcc (?:error|fatal)|^error: (?:command '|could not compile)"
+)
 # What a failure without an entry in the catalog is taken for.
 SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
-    ("compile", re.compile(r"\b(?:fatal )?error: |: error [A-Z]|undefined reference|CMake Error")),
+    ("compile", re.compile(rf"{COMPILER}|: error [A-Z]|undefined reference|CMake Error")),
     ("runtime", re.compile(r"^(?:E +)?(?:\w+\.)*\w*(?:Error|Exception)\b|AssertionError|Segmentation fault")),
     ("runtime", re.compile(r"^FAILED \S+::|^=+ .*\b\d+ failed\b")),
     ("compile", re.compile(r"^FAILED: |ninja: build stopped|make(?:\[\d+\])?: \*\*\* ")),
@@ -36,7 +43,7 @@ EVALUATION = re.compile(
 LAST_RESORT = re.compile(r"\berror\b|\bfailed\b", re.IGNORECASE)
 TITLES = {
     "compile": "the compiler or its build system refused",
-    "runtime": "a program that the build ran failed",
+    "runtime": "a program failed",
     "evaluation": "the recipe does not evaluate",
 }
 # Messages that only follow from an earlier failure.
@@ -232,7 +239,7 @@ def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) ->
     error = reason.error
     excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
     if error is None:
-        fix = "Read the lines below; once understood, add it to catalog/errors.toml of the workspace."
+        fix = "Read the lines below."
         title = TITLES.get(reason.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +50,9 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         if request.log != STANDARD_INPUT and is_name(request.log):
             hint = "torchsmith runs shows how its build ended"
         raise Invalid(f"no line of {place} reports an error", hint=hint)
+    if not diagnosis.entry and opened.root is not None:
+        fix = f"{diagnosis.fix} Once understood, add it to catalog/errors.toml of the workspace."
+        return replace(diagnosis, fix=fix)
     return diagnosis
 
 

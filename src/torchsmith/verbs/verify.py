@@ -18,7 +18,7 @@ from torchsmith.artifact.report import Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, unknown_gpu
+from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus
@@ -111,7 +111,7 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             progress,
             cpu=cpu,
             line=line,
-            gpus=[gpu.arch for gpu in asked],
+            gpus=[gpu.arch for gpu in asked if gpu.arch],
         )
     complete = found.name and not (request.variant or request.no_cpu or asked)
     if complete and opened.root is not None:
@@ -119,7 +119,8 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
             _record(report, found.name, opened.root)
         except Problem as problem:
             reporter.note(f"the verdict was not recorded: {problem.message}")
-    answers = [_answer(gpu, service, report) for gpu, service in zip(asked, report.services, strict=False)]
+    services = iter(report.services)
+    answers = [_answer(gpu, next(services), report) if gpu.arch else _of_mac(gpu, report) for gpu in asked]
     return VerifyReport(report, answers)
 
 
@@ -127,7 +128,7 @@ class AskedGpu(NamedTuple):
     """A GPU that a person names."""
 
     name: str
-    arch: AnyGpu
+    arch: AnyGpu | None  # None: of a Mac, whose GPUs all run the same code
     system: str  # of its machine, if that is the only one; empty: any
 
 
@@ -136,11 +137,26 @@ def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
     asked = []
     for name in (part.strip() for word in names for part in word.split("+")):
         arch = gpu_by_name(name, catalog)
-        if arch is None:
+        if arch is None and not mac_chip(name, catalog):
             raise unknown_gpu(name, catalog)
         cpu = catalog.cpus.get(host_of_name(name, catalog))
         asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
     return asked
+
+
+def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
+    """Whether the GPU of a Mac runs the code of a build, which depends on the release of macOS alone."""
+    metal = [row.target.arch for row in report.gpu if row.target.arch.startswith("macos")]
+    runs = report.system.startswith("macos") and report.machine == "aarch64"
+    if not runs:
+        why = "its libraries are not for macOS on Apple silicon"
+    elif metal:
+        why = f"Metal code for macOS {metal[0].removeprefix('macos')} or newer"
+    elif runs := "pytorch" in report.versions:
+        why = "without a Metal library, its shaders are compiled when it runs"
+    else:
+        why = "it has no GPU code"
+    return GpuAnswer(gpu.name, "mps", runs, why)
 
 
 def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
@@ -154,7 +170,7 @@ def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
     elif not report.gpu:
         why = "it has no GPU code"
     elif service.verdict == "no":
-        same = [row.target for row in report.gpu if of_maker(row.target, gpu.arch)]
+        same = [row.target for row in report.gpu if gpu.arch and of_maker(row.target, gpu.arch)]
         targets = dict.fromkeys(map(target_name, same or [row.target for row in report.gpu]))
         why = f"its code is for {', '.join(targets)}"
     elif not runs:
@@ -230,6 +246,7 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         *report.releases.items(),
         ("Python", report.python),
         ("architecture", report.machine),
+        ("system", report.system),
         ("BLAS", report.blas),
         ("MAGMA", report.magma),
         ("size", _sizes(report)),
