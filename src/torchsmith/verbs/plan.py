@@ -24,7 +24,7 @@ from torchsmith.cli.console import (
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.text import grouped, printable, some_of
+from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit
 
@@ -170,7 +170,11 @@ def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> N
 
 
 def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) -> None:
-    """Suggest to take over what was skipped, with the number of files that this replaces and deletes."""
+    """Suggest to fix what was skipped if the audit can, then to take it over, with the number of files that
+    this replaces and deletes."""
+    if fixable := sum(change.fixable for change in report.skipped):
+        why = f"fixes {counted(fixable, 'recipe')}"
+        next_step("audit", str(request.workspace or "."), "--fix", why=why)
     taken = Counter(COUNTED[change.kind] for change in report.skipped if change.code not in BY_PATH)
     if taken:
         does = {"change": "replaces", "delete": "deletes"}

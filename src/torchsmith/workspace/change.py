@@ -61,6 +61,7 @@ class Change:
     warnings: int = 0  # of the audit, for a recipe that is kept
     rules: tuple[str, ...] = ()  # of the audit, that a broken recipe violates
     errors: tuple[str, ...] = ()  # of the audit, that make a recipe broken
+    fixable: bool = False  # each of these has a safe fix
     code: ReasonCode = ""  # of the reason
     phase: Phase = "everything else"
 
