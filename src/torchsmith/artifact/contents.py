@@ -36,7 +36,7 @@ from torchsmith.catalog import Package
 from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Problem, TooLarge
 from torchsmith.core.text import printable
 
-LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
+LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(dylib|dll|pyd)$")
 # GPU code in files of its own.
 GPU_FILES = re.compile(r"\.(cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")

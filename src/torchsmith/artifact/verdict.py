@@ -23,7 +23,7 @@ from torchsmith.artifact.gpu import (
     waste,
 )
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
-from torchsmith.artifact.inspect import Inspection
+from torchsmith.artifact.inspect import WINDOWS, Inspection
 from torchsmith.artifact.known import known
 from torchsmith.artifact.readers import is_read
 from torchsmith.catalog import Catalog, Gpu, Line
@@ -109,7 +109,11 @@ def _intact(build: Inspection) -> Iterator[Check]:
         yield Check("intact", faults[MOST_FAULTS][0], f"and {len(faults) - MOST_FAULTS} more")
     for text in build.remarks:
         yield Check("contents", "unjudged", text)
-    machines = {library.machine for library in build.own if library.machine}
+    if windows := [library.name for library in build.libraries if library.system == WINDOWS]:
+        libraries = counted(len(windows), "library", "libraries")
+        text = f"{libraries} for Windows, of which verify reads the GPU code, and no CPU code or links"
+        yield Check("contents", "unjudged", text)
+    machines = {library.machine for library in build.own if library.machine and library.name not in windows}
     if len(machines) > 1:
         foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in build.own))
         names = [library.name for library in build.own if library.machine == foreign]
@@ -125,7 +129,7 @@ def _system(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator[C
     """Whether its libraries are of the system that the name promises: macOS, or Linux."""
     libraries = [library for library in build.own if library.machine]
     mac = _for_mac(variant, catalog)
-    foreign = [library.name for library in libraries if bool(library.system) is not mac]
+    foreign = [library.name for library in libraries if library.system.startswith("macos") is not mac]
     wanted = "macOS" if mac else "Linux"
     if foreign:
         yield Check("system", "wrong", f"{some_of(foreign, 3)} is not for {wanted}, which the name promises")
@@ -160,6 +164,8 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     torch = next((package for package in build.versions if package.is_torch), None)
     if build.kind == "library" or torch is None or (variant and not variant.package.is_torch):
         return
+    if any(library.system == WINDOWS for library in build.libraries):
+        return  # other libraries, which are not read for links
     stems = [_stem(library.name) for library in build.libraries]
     missing = [
         name for name in known().names.required if not any(f"/{stem}".endswith(f"/{name}") for stem in stems)
