@@ -30,6 +30,7 @@ class Repo:
     recipes: Mapping[str, tuple[RecipeFile, RecipeFacts]]
     git: Mapping[str, bool]  # its files in the same way, and whether git knows them
     links: tuple[str, ...] = ()  # in the place of recipes, in the same way
+    ignored: tuple[str, ...] = ()  # recipes that git ignores
 
 
 def facts_of(subject: Subject) -> RecipeFacts:

@@ -296,10 +296,11 @@ def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]
 def _repo_findings(
     folders: Sequence[Repository], facts: Mapping[str, RecipeFacts | None], context: Context
 ) -> Iterator[Finding]:
-    for folder in (folder for folder in folders if folder.whole):
-        recipes = {folder.label_of(recipe.path): recipe for recipe in folder.recipes}
+    for folder in (folder for folder in folders if folder.whole or folder.links):
+        named = folder.recipes if folder.whole else ()
+        recipes = {folder.label_of(recipe.path): recipe for recipe in named}
         known = {label: (recipe, own) for label, recipe in recipes.items() if (own := facts.get(label))}
         files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
-        links = tuple(map(folder.label_of, folder.links))
+        links, ignored = (tuple(map(folder.label_of, paths)) for paths in (folder.links, folder.ignored))
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        yield from context.findings("repo", Where(folder.label), Repo(known, git, links))
+        yield from context.findings("repo", Where(folder.label), Repo(known, git, links, ignored))
