@@ -11,6 +11,7 @@ import pytest
 
 from tools.rule_examples import NAME, right_texts
 from torchsmith.auditing.finding import Finding, FindingFix, Severity, fixed
+from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import Where
 from torchsmith.recipe.read import Edit
@@ -112,6 +113,30 @@ def test_lines_that_record_the_flags_are_added(repo: Path) -> None:
     assert audit(replace(request, fix=True, unsafe_fixes=True)).findings == ()
     assert all(words.strip() in file.read_text() for words in RECORDS)
     assert audit(replace(request, select=("TS5", "TS8"))).of(Severity.ERROR, Severity.WARNING) == []
+
+
+KNOWN = next(pin for pin in builtin_catalog().pins.values() if pin.sha256)
+URL = f'"https://github.com/NixOS/nixpkgs/archive/{KNOWN.rev}.tar.gz"'
+HASHED = f'url = {URL}; sha256 = "{KNOWN.sha256}"; }}'
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (URL, f"{{ {HASHED}"),
+        (f"{{ url = {URL}; }}", f"{{ {HASHED}"),
+        (f'{{ url = {URL}; sha256 = ""; }}', f"{{ {HASHED}"),
+        (f"{{\n  url = {URL};\n}}", f'{{\n  url = {URL};\n  sha256 = "{KNOWN.sha256}";\n}}'),
+        (f"{{ url = {URL}; sha256 = lib.fakeSha256; }}", ""),
+        (f"(let url = {URL}; in {{ inherit url; }})", ""),
+    ],
+)
+def test_the_known_hash_of_a_pin_is_added(repo: Path, wrong: str, right: str) -> None:
+    text = "{ lib }: (import (builtins.fetchTarball PIN) { }).python3Packages.torch\n"
+    file = repo / f"{RECIPES}/pytorch-python313-cpu-avx2.nix"
+    file.write_text(text.replace("PIN", wrong))
+    audit(AuditRequest(paths=(str(file),), cache=False, fix=True, select=("TS204",)))
+    assert file.read_text() == text.replace("PIN", right or wrong)
 
 
 def test_whoever_watches_is_told_of_each_file(repo: Path) -> None:

@@ -14,9 +14,9 @@ from torchsmith.core.problem import Invalid, NotFound
 RIGHT = right_texts()
 
 
-def ignoring(words: str, folder: Path) -> list[str]:
+def ignoring(words: str, folder: Path, directive: str = "torchsmith: ignore") -> list[str]:
     """The rules that a recipe with a wrong target and a comment breaks."""
-    old, new = 'gpuArchSM = "12.0"', f'# torchsmith: ignore{words}\n  gpuArchSM = "9.0"'
+    old, new = 'gpuArchSM = "12.0"', f'# {directive}{words}\n  gpuArchSM = "9.0"'
     (folder / f"{NAME}.nix").write_text(RIGHT[NAME].replace(old, new))
     report = audit((folder / f"{NAME}.nix",), choice=RuleSelection(select=("TS012", "TS401")))
     assert bool(report.silenced) is ("TS401" not in [one.rule for one in report.findings])
@@ -34,6 +34,13 @@ def test_a_comment_silences_the_rules_that_it_names(words: str, tmp_path: Path) 
 @pytest.mark.parametrize("words", [" TS4o1", " TS4xyz", " TS/", " everything here", "-file TS401x"])
 def test_a_comment_that_names_no_rule_is_an_error_and_silences_nothing(words: str, tmp_path: Path) -> None:
     assert ignoring(words, tmp_path) == ["TS012", "TS401"]
+
+
+@pytest.mark.parametrize("directive", ["ingore", "ignored", "Ignore"])
+def test_a_mistyped_comment_is_an_error(directive: str, tmp_path: Path) -> None:
+    assert ignoring(" TS401", tmp_path, f"torchsmith: {directive}") == ["TS012", "TS401"]
+    assert ignoring(" TS401", tmp_path, "torchsmith:ignore") == ["TS012", "TS401"]
+    assert ignoring(" of this GPU", tmp_path, "torchsmith: description") == ["TS401"]
 
 
 def test_a_rule_that_is_gone_is_not_said_to_be_ignored(tmp_path: Path) -> None:

@@ -229,3 +229,20 @@ def test_an_overlay_may_make_the_torch_of_a_companion(arguments: str, tmp_path: 
     text = BY_OVERLAY.replace("TORCHVISION", package)
     (folder / "torchvision-python313-cuda12_8-sm90-avx2.nix").write_text(text)
     assert {one.split()[0] for one in spoken(judged(tmp_path), tmp_path)}.isdisjoint({"TS303", "TS702"})
+
+
+CALLS = WHOLE_SET.replace("in pkgs", "cpu = (import ./lib/cpus.nix).KEY; in import ./lib/torch.nix cpu pkgs")
+
+
+@pytest.mark.parametrize(("key", "told"), [("avx2", False), ("avx512", True)])
+def test_a_table_is_followed_and_a_function_of_another_file_is_said_to_be_not(
+    key: str, told: bool, tmp_path: Path
+) -> None:
+    (folder := tmp_path / ".flox/pkgs/lib").mkdir(parents=True)
+    flags = 'avx2.flags = [ "-mavx2" "-mfma" "-mf16c" ]; avx512.flags = [ "-mavx512f" ];'
+    (folder / "cpus.nix").write_text(f"{{ {flags} }}")
+    (folder / "torch.nix").write_text("cpu: pkgs: pkgs.torch")
+    (folder.parent / "vllm-python312-cuda12_9-sm100-avx2.nix").write_text(CALLS.replace("KEY", key))
+    report = judged(tmp_path)
+    assert ("TS501" in {one.rule for one in report.findings}) is told
+    assert report.unfollowed == {f"{tmp_path}/.flox/pkgs/lib/torch.nix": 1}

@@ -66,6 +66,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
     (VISION, "torch not propagated", "++ [ customPytorch.out ];\n\n  preConf", ";\n\n  preConf", "TS703"),
 ]  # fmt: skip
 PROPAGATED = "propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ customPytorch.out ]"
+OTHER = "import ./pytorch-python313-cuda13_0-sm90-avx2.nix { }"
 MORE: list[tuple[str, str, str, str, str]] = [
     (NAME, "GPU without a point", 'gpuArchSM = "12.0"', 'gpuArchSM = "12"', "TS402"),
     (NAME, "capabilities of another GPU", CAPABILITIES, 'cudaCapabilities = [ "9.0" ];', "TS401"),
@@ -84,6 +85,7 @@ MORE: list[tuple[str, str, str, str, str]] = [
     (CPU, "flag of another CPU", '"-mfma"', '"-mfma4"', "TS501"),
     (VISION, "pname of another GPU", f"torchvision{CELL}", "torchvision-python313-cuda13_0-sm90", "TS105"),
     (VISION, "stock torch", "torch = customPytorch;\n})", "torch = pkgs.python3Packages.torch;\n})", "TS702"),
+    (VISION, "torch of another cell", "torch = customPytorch;\n})", f"torch = {OTHER};\n}})", "TS702"),
     (VISION, "torch without out", PROPAGATED, PROPAGATED.replace(".out", ""), "TS703"),
     (VISION, "inputs replaced", PROPAGATED, "propagatedBuildInputs = [ customPytorch.out ]", ""),
     (VISION, "version without its source", 'version = "0.25.0";', 'version = "0.24.0";', "TS701"),
@@ -109,7 +111,7 @@ def test_a_mistake_is_named(mistake: tuple[str, str, str, str, str], tmp_path: P
 
 def test_most_mistakes_are_named() -> None:
     assert (len(MISTAKES), sum(bool(mistake[4]) for mistake in MISTAKES)) == (40, 39)
-    assert (len(MORE), sum(bool(mistake[4]) for mistake in MORE)) == (20, 19)
+    assert (len(MORE), sum(bool(mistake[4]) for mistake in MORE)) == (21, 20)
 
 
 @pytest.mark.parametrize("name", TEXTS)

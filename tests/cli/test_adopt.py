@@ -189,6 +189,22 @@ def test_a_copy_that_is_made_is_named(tmp_path: Path, call: Call, monkeypatch: p
     assert report["copies"][0] in call("apply", "--adopt", "all").err
 
 
+@pytest.mark.parametrize(
+    ("change", "fixed"), [(('"x86_64-linux" ];', '"aarch64-linux" ];'), True), (('"9.0"', '"8.9"'), False)]
+)
+def test_a_fix_is_suggested_before_a_file_is_taken_over(
+    change: tuple[str, str], fixed: bool, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT, change=change)
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "--from", "build-pytorch").code == 0
+    assert call("apply").code == 1
+    first, *_ = [line for line in call("plan").err.splitlines() if line.startswith("next: ")]
+    assert first.startswith("next: torchsmith audit . --fix") is fixed
+    assert call("audit", ".", "--fix").code == (0 if fixed else 1)
+    assert call("plan", "--check").code == (0 if fixed else 1)
+
+
 def test_a_plan_and_its_next_step_say_what_the_same_options_write(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,10 +147,10 @@ def test_a_release_that_cannot_be_built_yet_says_what_it_lacks(call: Call) -> No
 def test_pip_without_a_wheel_says_so(call: Call) -> None:
     refused = call("pick", "--pip", "--python", "3.8", *ZEN4)
     assert (refused.code, refused.out) == (1, "")
-    assert "none is for Python 3.8" in refused.err
+    assert "none of torch 2.8 or newer is for Python 3.8" in refused.err
     idle = call("pick", "--pip", "--cpu", "zen4", "--gpu", "RTX 5080", "--driver", "565")
     assert (idle.code, idle.out) == (1, "")  # not the wheel that would leave it idle
-    assert "every wheel for it needs 570 or newer; --gpu none" in idle.err
+    assert "every wheel of torch 2.8 or newer for it needs 570 or newer; --gpu none" in idle.err
 
 
 COLLECTED = """PyTorch version: N/A
@@ -173,16 +173,17 @@ def test_the_python_and_the_c_library_of_a_report_decide_on_the_wheel(call: Call
     Path("env.json").write_text(call("pick", "--from", "env.txt", "--facts", "--json").out)
     assert json.loads(Path("env.json").read_text())["python"]["value"] == "3.12"
     for refused, why in (
-        (asked("3.8.10", system="Microsoft Windows 11 Pro"), "none is for Python 3.8"),
+        (asked("3.8.10", system="Microsoft Windows 11 Pro"), " is for Python 3.8"),
         (
             asked("3.12.3", "2.17", "CentOS Linux 7 (Core) (x86_64)"),
-            "none is for glibc 2.17",
+            " is for glibc 2.17",
         ),
     ):
         assert (refused.code, refused.out) == (1, "")
         assert why in refused.err
     assert (
-        "has no wheel: none is for glibc 2.17 (they need glibc 2.28)" in call("pick", "--from", "env.txt").out
+        "has no wheel: none of torch 2.8 or newer is for glibc 2.17 (they need glibc 2.28)"
+        in call("pick", "--from", "env.txt").out
     )
 
 
@@ -190,7 +191,7 @@ def test_the_python_and_the_c_library_of_a_report_decide_on_the_wheel(call: Call
     ("system", "first", "torch", "code"),
     [
         (("macos",), "macOS; ", NEWEST, 0),
-        (("macOS 13",), "macOS 13; ", "2.11.0", 1),
+        (("macOS 13",), "macOS 13; ", "2.8.0", 1),
         (("macos 26", "--cpu", "m2"), "aarch64-darwin (macOS 26); ", NEWEST, 0),
     ],
 )
@@ -300,6 +301,19 @@ def test_gpus_of_intel_and_apple_get_their_wheel(gpu: str, system: str, kind: st
     report = json.loads(call("pick", *cpu, "--gpu", gpu, "--json").out)
     assert report["host"]["system"]["value"] == system
     assert [wheel["gpu"] for wheel in report["wheels"]] == [kind]
+    if kind == "XPU":  # a Mac's chip is a CPU
+        assert (
+            json.loads(call("pick", *cpu, *gpu.split(), "avx2", "--json").out)["wheels"] == report["wheels"]
+        )
+
+
+@pytest.mark.parametrize("board", ["Jetson AGX Xavier", "Jetson TX2", "Jetson Nano"])
+def test_a_retired_board_decides_the_system(board: str, call: Call) -> None:
+    report = json.loads(call("pick", board, "--json").out)
+    assert report["host"]["system"]["value"] == "aarch64-linux"
+    assert [row["name"].partition("-cpu-")[2] for row in report["choice"]] == ["armv8_2"]
+    refused = call("pick", board, "--system", "x86_64")
+    assert (refused.code, "drop the option" in refused.err) == (2, True)
 
 
 def test_conditions_are_never_left_out_of_an_answer(call: Call, tmp_path: Path) -> None:
@@ -384,7 +398,10 @@ def test_a_torch_beyond_the_driver_says_so_and_names_the_newest_that_uses_the_gp
     report = json.loads(call("pick", *ZEN4, "--driver", "550", "--torch", minor, "--json").out)
     [wheel] = report["wheels"]
     assert wheel["torch"] == NEWEST
-    assert f"driver 550 is too old for it, torch {NEWEST} needs 580 or newer" in wheel["drawbacks"][0]
+    assert (
+        f"driver 550 is too old, every wheel of torch {minor} for it needs 580 or newer"
+        in wheel["drawbacks"][0]
+    )
     assert (wheel["other"]["torch"], wheel["other"]["cuda"], wheel["other"]["driver"]) == (
         "2.14.1",
         "12.6",
@@ -426,7 +443,7 @@ def test_a_jetson_gets_its_makers_wheel_whatever_the_python_here(
     assert "the Python is 3.10" in wheel["assumptions"]
     assert wheel["drawbacks"] == []
     out = call("pick", *machine, "--python", "3.13").out
-    assert "Orin idle: no wheel uses it for Python 3.13" in out
+    assert re.search("Orin idle: no wheel of torch 2.8 or newer uses it.* for Python 3.13", out)
 
 
 def test_names_and_pip_of_packages_that_cannot_be_had_say_why(call: Call) -> None:
@@ -451,7 +468,7 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
     none = call("pick", "--cpu", "zen4", "--gpu", "none", "sm89")
     assert (none.code, "torchsmith pick --gpu sm89" in none.out) == (1, True)
     assert "8.9 is sm89" in call("pick", "8.9").err
-    assert "torchsmith pick --gpu p4d.24xlarge" in call("pick", "p4d.24xlarge").err
+    assert call("pick", "p4d.24xlarge").out == call("pick", "--gpu", "p4d.24xlarge").out
     assert "torchsmith pick --gpu GPU --driver VERSION" in call("init", "mine", "--cell", CELL).err
 
 
@@ -927,6 +944,26 @@ def test_the_answer_says_whose_builds_are_candidates_and_a_workspaces_come_first
     assert "all possible builds" in call("pick", "--cpu", "zen4", "--gpu", "none").out.splitlines()[-1]
     call("init", ".", "--cell", CELL)
     assert call("pick", *ZEN4).out.splitlines()[1].startswith(f"build of torchsmith.toml: {CELL} ")
+
+
+def test_a_build_of_a_workspace_that_leaves_the_gpu_idle_comes_after_the_wheel_that_uses_it(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("init", "mine", "--cell", "pytorch-python313-cpu-avx2")
+    idle = call("pick", "GTX 1080", "--cpu", "zen4", "-w", "mine").out.splitlines()
+    assert idle[1].startswith("PyTorch's own wheel (2.14.1, CUDA ")
+    assert any("leaves GTX 1080 idle" in line for line in idle)
+    machine = ("pick", "--gpu", "none", "--cpu", "zen4")
+    assert call(*machine, "-w", "mine").out.splitlines()[1].startswith("build of ")
+    # A dry run counts the dependencies of recipes: those that are written.
+    path = os.environ["PATH"]
+    with_tools(monkeypatch, "nix-build")
+    assert "--dry-run" not in call(*machine).out + call(*machine, "-w", "mine").out
+    with monkeypatch.context() as tools:
+        tools.setenv("PATH", path)
+        assert call("apply", "-w", "mine").code == 0
+    line = " torchsmith build -w mine pytorch-python313-cpu-avx2 --dry-run\n"
+    assert line in call(*machine, "-w", "mine", "--explain").out
 
 
 def test_cover_says_which_machines_get_an_older_torch_and_what_has_no_estimate(call: Call) -> None:

@@ -12,7 +12,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.core.problem import Problem
 from torchsmith.host.facts import HostFacts
-from torchsmith.host.pick import Pick, pick
+from torchsmith.host.pick import Pick, missing_commands, pick
 from torchsmith.host.read_report import read_report, read_report_file
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import gather
@@ -324,6 +324,7 @@ def test_gpus_of_others_keep_a_machine_from_being_served_and_are_named() -> None
     )
     answer = picked(read(rocminfo))
     assert "gfx1100" in answer.host.non_nvidia_gpus[0]
+    assert not any("nvidia-smi" in command for command in missing_commands(answer.host))
     assert answer.has_variant
     assert not answer.served
     mac = picked(read("OS: macOS 14.2 (arm64)\nPython platform: macOS-14.2-arm64-arm-64bit\n"))

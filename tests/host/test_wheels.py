@@ -187,6 +187,26 @@ def test_of_gpus_that_no_wheel_serves_together_the_newest_is_served() -> None:
     assert (title(wheel), wheel.idle) == ("2.15.0 13.0", ("GTX 1080",))
 
 
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "idle", "override"),
+    [
+        ("RX 7900 XTX + gfx1036", "2.14.0 ROCm 7.2", ("gfx1036",), False),  # the second is in the CPU
+        ("RX 580 + RX 7900 XTX", "2.14.0 ROCm 7.2", ("RX 580",), False),
+        ("RX 9070 XT + Radeon 680M", "2.14.0 ROCm 7.2", ("Radeon 680M",), False),
+        ("RX 6600 + Radeon 680M", "2.14.0 ROCm 7.2", (), True),
+        ("RX 7900 XTX + Arc A770", "2.14.0 ROCm 7.2", ("Arc A770",), False),
+        ("Radeon 780M + Arc A770", "2.14.1 XPU", ("Radeon 780M",), False),
+    ],
+)
+def test_of_gpus_of_other_makers_most_are_used(
+    gpus: str, wanted: str, idle: tuple[str, ...], override: bool
+) -> None:
+    [wheel] = wheels_for(machine("zen4", gpus), CATALOG)
+    assert (title(wheel), wheel.idle, wheel.uses_no_gpu) == (wanted, idle, False)
+    assert any("HSA_OVERRIDE" in text for text in wheel.assumptions) is override
+    assert any(all(name in text for name in idle) for text in wheel.drawbacks) is bool(idle)
+
+
 @pytest.mark.parametrize("torch", ["2.15", "2.14", "2.12"])
 def test_an_unknown_driver_gets_the_wheel_of_the_oldest_that_runs_it(torch: str) -> None:
     wish = WheelWish(torch=torch)
@@ -203,15 +223,22 @@ def test_an_old_c_library_gets_no_wheel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("macos", "python", "torch"),
-    [("12", "3.12", "2.11.0"), ("13", "3.14", "2.11.0"), ("14", "3.12", "2.15.0"), ("26", "3.10", "2.14.1")],
+    ("macos", "python", "wanted"),
+    [
+        ("12", "3.12", "2.11.0 cpu"),
+        ("13", "3.12", "2.8.0 MPS"),  # the last release that uses the GPU there
+        ("13", "3.14", "2.11.0 cpu"),
+        ("14", "3.12", "2.15.0 MPS"),
+        ("26", "3.10", "2.14.1 MPS"),
+    ],
 )
-def test_an_older_macos_gets_the_newest_wheel_whose_tag_allows_it(
-    macos: str, python: str, torch: str
+def test_an_older_macos_gets_the_newest_wheel_that_uses_the_gpu_there(
+    macos: str, python: str, wanted: str
 ) -> None:
     wish = WheelWish(python=PythonVersion.parse(python))
     [wheel] = wheels_for(replace(machine("M3", ""), macos=macos), CATALOG, wish)
-    assert (wheel.torch, wheel.assumptions) == (torch, ())
+    assert (title(wheel), wheel.assumptions) == (wanted, ())
+    assert any("CPU" in text for text in wheel.drawbacks) is wanted.endswith("cpu")
     [unknown] = wheels_for(machine("M3", ""), CATALOG, wish)
     assert "macOS 14" in unknown.assumptions[0]
     assert wheels_for(replace(machine("M3", ""), macos="10.15"), CATALOG, wish) == []
@@ -230,6 +257,7 @@ def test_an_older_macos_gets_the_newest_wheel_whose_tag_allows_it(
         ),
         ("", "", {"python": PythonVersion.parse("3.8")}, ("Python 3.8",)),
         ("", "", {"packages": ("vllm",)}, ("vllm",)),
+        ("", "", {"torch": "2.7"}, ("torch 2.7",)),
     ],
 )
 def test_the_reason_for_no_wheel_names_what_no_wheel_has_together(
@@ -239,6 +267,8 @@ def test_the_reason_for_no_wheel_names_what_no_wheel_has_together(
     asked = WheelWish(**wish, selector=Selector.parse(words.split(), CATALOG))  # type: ignore[arg-type]
     assert wheels_for(host, CATALOG, asked) == []
     given = why_no_wheel(host, CATALOG, asked)
+    assert ("2.8 or newer" in given) is ("torch" not in wish)
+    given = given.partition(" is ")[2]
     named = ("torch", "CUDA", "Python", "driver", "glibc", "vllm")
     assert all(text in given for text in why)
     assert all(any(name in text for text in why) for name in named if name in given)

@@ -183,6 +183,8 @@ def test_a_page_of_a_profile_offers_commands_that_work(
 def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:
     page = open_page(file)
     page.select_option("#gpu", "sm70")
+    assert page.locator("#driver option").nth(1).inner_text() == "580"  # no newer series knows it
+    page.select_option("#gpu", "sm89")
     unknown, newest, *others, oldest = page.locator("#driver option").all_text_contents()
     assert unknown == "unknown"
     assert newest.endswith(" or newer")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.files import exclusive
 from torchsmith.core.problem import Conflict, Exit, NotFound, Problem, Refused
@@ -299,13 +300,23 @@ def test_what_git_ignores_is_named_and_the_rest_is_added(root: Path, commit: boo
     (root / "build-pytorch").mkdir()
     git(root / "build-pytorch", "init", "-q")
     (root / "build-pytorch/.gitignore").write_text("*-sm90-avx2.nix\n")
-    for _ in range(1 if commit else 2):
+    for _ in range(3):
         done = call("apply", *["--commit", "--allow-dirty"] * commit, "-w", root, "--json")
         report = json.loads(done.out or done.err)
         assert (done.code, report["ignored"]) == (1, [RECIPE])
     known = git(root / "build-pytorch", "ls-files").splitlines()
     assert RECIPE.removeprefix("build-pytorch/") not in known
     assert RECIPE.removeprefix("build-pytorch/").replace("sm90", "sm120") in known
+    planned = call("plan", "--check", "-w", root, "--json")
+    assert (planned.code, json.loads(planned.out)["ignored"]) == (1, [RECIPE])
+    (found,) = audit((root / "build-pytorch",)).findings
+    assert (found.rule, found.where.file) == ("TS007", str(root / RECIPE))
+    git(root / "build-pytorch", "add", "-f", ".")
+    assert not run(root).ignored
+    git(root / "build-pytorch", "commit", "-qm", "all")
+    git(root / "build-pytorch", "rm", "-q", "--cached", RECIPE.removeprefix("build-pytorch/"))
+    done = call("apply", "--commit", "--allow-dirty", "-w", root, "--json")
+    assert (done.code, json.loads(done.out)["ignored"]) == (1, [RECIPE])
     (root / "build-pytorch/.gitignore").unlink()
     assert (run(root).ignored, call("apply", "-w", root).code) == ([], 0)
 
@@ -317,7 +328,11 @@ def test_a_linked_file_is_not_followed(root: Path, tmp_path_factory: pytest.Temp
     (root / RECIPE).symlink_to(victim)
     report = run(root, adopt=("all",))
     assert [change.path for change in report.skipped] == [RECIPE]
+    with pytest.raises(Refused):
+        run(root, adopt=(RECIPE,))
     assert victim.read_text() == "precious"
+    named = audit((root / RECIPE,))
+    assert [(one.rule, one.where.file) for one in named.findings] == [("TS008", str(root / RECIPE))]
 
 
 def test_a_name_in_a_catalog_cannot_lead_outside(root: Path) -> None:

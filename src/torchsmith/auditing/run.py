@@ -3,9 +3,10 @@ repositories."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -50,6 +51,7 @@ class AuditReport:
     named: int = 0
     fixed: int = 0  # findings with a safe fix; `diff` shows the fixes
     diff: str = ""
+    unfollowed: Mapping[str, int] = field(default_factory=dict)  # files, and how many recipes call each
     removed: tuple[str, ...] = ()  # rules that were named and no longer exist
     recovered: str = ""  # what a stopped run had left, and what became of it
     accepted: Literal["none", "fixable"] = "none"  # errors that do not count: `diff` fixes the fixable
@@ -144,6 +146,9 @@ def audit(
         searched=searched,
         concerned=concerned + named,
         named=named,
+        unfollowed=Counter(
+            file for result in checked.values() if result.facts for file in result.facts.calls
+        ),
         removed=choice.removed,
     )
 
@@ -291,10 +296,11 @@ def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]
 def _repo_findings(
     folders: Sequence[Repository], facts: Mapping[str, RecipeFacts | None], context: Context
 ) -> Iterator[Finding]:
-    for folder in (folder for folder in folders if folder.whole):
-        recipes = {folder.label_of(recipe.path): recipe for recipe in folder.recipes}
+    for folder in (folder for folder in folders if folder.whole or folder.links):
+        named = folder.recipes if folder.whole else ()
+        recipes = {folder.label_of(recipe.path): recipe for recipe in named}
         known = {label: (recipe, own) for label, recipe in recipes.items() if (own := facts.get(label))}
         files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
-        links = tuple(map(folder.label_of, folder.links))
+        links, ignored = (tuple(map(folder.label_of, paths)) for paths in (folder.links, folder.ignored))
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        yield from context.findings("repo", Where(folder.label), Repo(known, git, links))
+        yield from context.findings("repo", Where(folder.label), Repo(known, git, links, ignored))

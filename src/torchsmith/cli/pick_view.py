@@ -27,11 +27,11 @@ class AnswerLine:
 
 
 def print_pick(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, PyTorch's wheels, and the builds with their commands; those of a workspace, and what
-    uses a GPU that the wheels leave idle, come before the wheels."""
+    """Print the machine, PyTorch's wheels, and the builds with their commands, the better of both first."""
     wheels = [*_wheel_lines(report)]
     builds = [*_build_lines(report)]
-    own_first = report.in_workspace or builds_first(report.wheels)
+    idle = any(chosen.idle for chosen in report.choice)
+    own_first = builds_first(report.wheels, own=report.in_workspace, idle=idle)
     lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if own_first else wheels + builds)]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
     while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
@@ -100,8 +100,9 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
     each = "" if first else ", each"
     yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
-    if "build" in report.choice[0].commands:
-        yield AnswerLine("  dependencies that are in no cache: torchsmith build --dry-run", rank=4)
+    build = report.choice[0].commands.get("build", "")
+    if build.startswith("torchsmith build "):  # the recipes are written
+        yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
     second = bool(chosen.idle and report.create)  # another build would use the GPU
     commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)

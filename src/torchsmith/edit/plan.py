@@ -71,11 +71,13 @@ def auditor(workspace: Workspace) -> CheckRecipe:
         findings = check_file(recipe.path, label, True, context()).findings
         kept, _ = context().choice.keep(list(findings))
         errors = [finding for finding in kept if finding.severity is Severity.ERROR]
+        fixes = [error.fix is not None and error.fix.safe for error in errors]
         return CheckedRecipe(
             errors=tuple(dict.fromkeys(finding.message for finding in errors)),
             warnings=sum(finding.severity is Severity.WARNING for finding in kept),
             rules=tuple(dict.fromkeys(finding.rule for finding in errors)),
             parsed=not any(finding.rule == "TS001" for finding in findings),
+            fixable=bool(fixes) and all(fixes) and recipe.owner == "foreign",
         )
 
     return check

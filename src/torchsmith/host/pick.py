@@ -209,7 +209,7 @@ def missing_commands(host: Capability) -> tuple[str, ...]:
     """What to run on a machine to know what decides and is not known of it."""
     asked = {
         "nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv": (
-            (host.sms is None and not (host.system or "").endswith("-darwin"))
+            (host.sms is None and not host.targets and not (host.system or "").endswith("-darwin"))
             or bool(host.unknown_gpus)
             or (bool(host.sms) and host.driver is None)
         ),

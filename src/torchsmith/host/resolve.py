@@ -19,6 +19,7 @@ from torchsmith.catalog.gpu_names import (
     instance_of,
     product_of_chip,
     product_of_name,
+    retired_of_name,
     system_of_instance,
 )
 from torchsmith.catalog.names import cpu_of_name, product_pattern
@@ -350,7 +351,7 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     A card says nothing of the machine that it is in, whatever the builds here are for.
     """
     for gpu in facts.gpus.value if facts.gpus else ():
-        only = _only_system(gpu, catalog)
+        only = only_system(gpu, catalog)
         if only and facts.system is None:
             facts = replace(facts, system=Fact(only, f"{CATALOG}, by {gpu.label}"))
         elif only and facts.system and facts.system.value in KINDS and facts.system.value != only:
@@ -365,10 +366,11 @@ def cpu_beside(gpu: GpuFacts, catalog: Catalog) -> str:
     return named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
 
 
-def _only_system(gpu: GpuFacts, catalog: Catalog) -> str:
+def only_system(gpu: GpuFacts, catalog: Catalog) -> str:
     """The one system of such a GPU; empty for a card."""
     cpu = catalog.cpus.get(cpu_beside(gpu, catalog))
-    retired = catalog.retired.get(gpu.sm.value) if gpu.sm else None
+    named = retired_of_name(gpu.name.value, catalog) if gpu.name else None
+    retired = catalog.retired.get(gpu.sm.value) if gpu.sm else named
     return str(cpu.platform) if cpu else "aarch64-linux" if retired and retired.tegra else ""
 
 

@@ -22,7 +22,7 @@ from torchsmith.catalog.names import find_cpu_by_name, typo_of
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.resolve import KINDS, cpu_beside, is_intel_gpu, resolve
+from torchsmith.host.resolve import KINDS, is_intel_gpu, only_system, resolve
 from torchsmith.host.tokens import compiled, unserved_system
 from torchsmith.matrix.select import is_product
 
@@ -102,7 +102,7 @@ def gather(
 
 def _sits_elsewhere(stated: HostFacts, catalog: Catalog) -> bool:
     """Whether a GPU that a person names decides its machine: a GH200 has its own CPU, wherever this runs."""
-    return any(cpu_beside(gpu, catalog) for gpu in stated.gpus.value) if stated.gpus else False
+    return any(only_system(gpu, catalog) for gpu in stated.gpus.value) if stated.gpus else False
 
 
 def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
@@ -198,8 +198,16 @@ def _counted(text: str) -> Iterator[tuple[int, str]]:
 
 
 def names_gpus(word: str, catalog: Catalog) -> bool:
-    """Whether a word names products of GPUs: RTX 4090, 8x H100 + L4."""
-    return all(is_product(name, catalog) for _, name in _counted(word))
+    """Whether a word names products of GPUs, or a kind of machine: RTX 4090, 8x H100 + L4, p4d.24xlarge."""
+    known = all(is_product(name, catalog) or _is_intel(name, catalog) for _, name in _counted(word))
+    return known or instance_of(word, catalog) is not None
+
+
+def _is_intel(name: str, catalog: Catalog) -> bool:
+    """Whether a name is of a GPU of Intel alone, without words that say something else: no Arc A770 avx2."""
+    parts = "|".join(part for index in catalog.wheels.values() for part in index.parts)
+    beside = r"( (graphics|pro|[ab]?\d{2,4}\w?))*"
+    return re.fullmatch(rf"(intel(\(r\))? )?({parts})(\(tm\))?{beside}", name, re.IGNORECASE) is not None
 
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:

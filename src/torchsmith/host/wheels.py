@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -105,6 +105,11 @@ class _Offer(msgspec.Struct, frozen=True):
     unused: int = 0
     sms: tuple[Sm, ...] = ()  # NVIDIA's GPUs that it uses
 
+    def leaving(self, idle: tuple[str, ...]) -> _Offer:
+        """The same on a machine that has GPUs which it does not use."""
+        lost = [f"leaves {', '.join(idle)} idle: no known wheel uses all of these GPUs"] if idle else []
+        return msgspec.structs.replace(self, idle=idle, drawbacks=(*lost, *self.drawbacks))
+
     def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
         index, torch = self.wheel.index, self.wheel.torch
         install = _install(self.wheel, wish, catalog)
@@ -160,19 +165,23 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     ]
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
-    found += [offer for offer in other_makers if offer][:1]
+    found += sorted((offer for offer in other_makers if offer), key=_other_key)[:1]
     wheels = [one.wheel for one in candidates]
     if found:
         others = [_with_newer_driver(one, wheels, host, wish, catalog) for one in found]
     else:
-        found = [_on_cpu(one, wheels, host, wish, catalog) for one in candidates if _for_cpu(one.wheel)][:1]
+        cpu = sorted(filter(_for_cpu, candidates), key=lambda one: bool(_macos_for_gpu(one.wheel, host)))
+        found = [_on_cpu(one, wheels, host, wish, catalog) for one in cpu[:1]]
         others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
-def builds_first(wheels: Iterable[WheelOffer]) -> bool:
-    """Whether a build comes before wheels that leave a GPU idle."""
-    return any(wheel.idle and not wheel.other for wheel in wheels)
+def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
+    """Whether builds come before wheels: those of the `own` workspace, and any if a wheel leaves a GPU idle;
+    never if the build leaves all of them `idle` and a wheel does not."""
+    if idle and not all(wheel.uses_no_gpu for wheel in wheels):
+        return False
+    return own or any(wheel.idle and not wheel.other for wheel in wheels)
 
 
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
@@ -203,7 +212,19 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
 
     reasons = (kept for count in range(1, len(texts) + 1) for kept in combinations(texts, count))
     kept = next((kept for kept in reasons if not runs(kept)), ()) if runs(()) else ()
-    return f"none is {' and '.join(texts[name] for name in kept)}" if kept else ""
+    whose = "" if "torch" in kept else f" of {_releases(host, WheelWish(), catalog)}"
+    return f"none{whose} is {' and '.join(texts[name] for name in kept)}" if kept else ""
+
+
+def _releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:
+    """The releases of which a statement about all wheels for a system is known to hold."""
+    oldest: dict[str, str] = {}
+    for wheel in catalog.published_wheels.values():
+        system = wheel.index.system
+        oldest[system] = min(wheel.torch, oldest.get(system, wheel.torch), key=version_key)
+    system = LIKELY.get(host.system) or host.system or ""
+    since = oldest.get(system) or max(oldest.values(), key=version_key)
+    return f"torch {wish.torch or since.removesuffix('.0') + ' or newer'}"
 
 
 def _title_of(terms: Iterable[Term], catalog: Catalog) -> str:
@@ -226,6 +247,7 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
     if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
         return None
     macos = release.least_macos(wish.python) if system == "aarch64-darwin" else ""
+    gpu_macos = wheel.index.gpu_macos.get(wheel.torch, macos)
     if macos and host.macos and version_key(host.macos) < version_key(macos):
         return None
     missing = set(release.needs.get(system, ())) - (host.features or set())
@@ -234,7 +256,7 @@ def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
     pythons = () if wish.python else wheel.index.pythons
     return [
         *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
-        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
+        *([f"the machine has macOS {gpu_macos} or newer"] if macos and not host.macos else []),
         *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
     ]
 
@@ -255,8 +277,7 @@ def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catal
         if offers := [offer for one in candidates if (offer := _on_nvidia(one, own, catalog))]:
             best = min(offers, key=lambda offer: _nvidia_key(offer, own, catalog))
             idle = tuple(host.called(sm) for sm in sms if sm not in some)
-            lost = [f"leaves {', '.join(idle)} idle: no wheel uses all of these GPUs"] if idle else []
-            yield msgspec.structs.replace(best, idle=idle, drawbacks=(*lost, *best.drawbacks))
+            yield best.leaving(idle)
             return
 
 
@@ -388,32 +409,37 @@ def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
     )
 
 
+def _other_key(offer: _Offer) -> tuple[object, ...]:
+    """The best of other makers than NVIDIA first: it uses most GPUs, and without a person's doing."""
+    return len(offer.idle), len(offer.conditions), not offer.wheel.index.rocm
+
+
 def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
-    """The offer if the wheel has code for every AMD GPU, or for a target as which people run it."""
+    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; else for a
+    target as which people run them: the variable for that counts for all GPUs of a process."""
     index = offer.wheel.index
-    if not index.rocm or not host.non_nvidia_gpus:
+    if not index.rocm:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.non_nvidia_gpus}
-    unknown = [name for name, gfx in targets.items() if gfx is None]
-    if not all(words("amd_gpu").search(name) for name in unknown):
-        return None
+    unknown = [name for name, gfx in targets.items() if gfx is None and words("amd_gpu").search(name)]
     conditions = [f"{', '.join(unknown)} is one of {', '.join(index.gfx)}"] if unknown else []
-    used = set()
-    for name, gfx in targets.items():
-        if gfx is None or gfx.name in index.gfx:
-            used |= {gfx.name} if gfx else set()
-        elif gfx.override and gfx.override[1] in index.gfx:
-            value, target = gfx.override
-            used.add(target)
+    used = {name: gfx.name for name, gfx in targets.items() if gfx and gfx.name in index.gfx}
+    others = {name: gfx.override for name, gfx in targets.items() if gfx and not (used or unknown)}
+    able = (override for override in others.values() if override and override[1] in index.gfx)
+    for value, target in [*able][:1]:
+        for name in (name for name, override in others.items() if override == (value, target)):
+            used[name] = target
             conditions.append(
-                f"HSA_OVERRIDE_GFX_VERSION={value} is set, at your own risk: {name} ({gfx.name}) then runs"
-                f" code for {target}, which AMD does not support"
+                f"HSA_OVERRIDE_GFX_VERSION={value} is set, at your own risk: {name} then runs code for"
+                f" {target}, which AMD does not support"
             )
-        else:
-            return None
+    if not (used or unknown):
+        return None
     conditions += [text for _, text in host.spoken]
     conditions.append(catalog.backends["rocm"].condition(index.rocm))
-    return _Offer(offer.wheel, (*offer.conditions, *conditions), unused=len(set(index.gfx) - used))
+    unused = len({*index.gfx} - {*used.values()})
+    whole = _Offer(offer.wheel, (*offer.conditions, *conditions), unused=unused)
+    return whole.leaving(tuple(name for name in targets if name not in (*used, *unknown)))
 
 
 def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
@@ -422,12 +448,21 @@ def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
     names = [name for name in host.non_nvidia_gpus if parts and re.search(parts, name, re.IGNORECASE)]
     if not names:
         return None
-    return _Offer(offer.wheel, (*offer.conditions, f"Intel's driver for {', '.join(names)} is installed"))
+    condition = f"Intel's driver for {', '.join(names)} is installed"
+    whole = _Offer(offer.wheel, (*offer.conditions, condition))
+    return whole.leaving(tuple(name for name in host.non_nvidia_gpus if name not in names))
 
 
-def _for_cpu(wheel: Wheel) -> bool:
+def _for_cpu(offer: _Offer) -> bool:
     """Whether a wheel needs no GPU; those for Macs use theirs without anything else."""
-    return not (wheel.index.cuda or wheel.index.rocm or wheel.index.parts)
+    index = offer.wheel.index
+    return not (index.cuda or index.rocm or index.parts)
+
+
+def _macos_for_gpu(wheel: Wheel, host: Capability) -> str:
+    """The macOS with which the wheel would use a Mac's GPU; empty if that of the machine does, or may."""
+    least = wheel.index.gpu_macos.get(wheel.torch, "")
+    return least if least and host.macos and version_key(host.macos) < version_key(least) else ""
 
 
 def _on_cpu(
@@ -435,16 +470,20 @@ def _on_cpu(
 ) -> _Offer:
     """The offer of a wheel for the CPU, and why GPUs stay idle."""
     idle = tuple(_idle(host))
+    if macos := _macos_for_gpu(offer.wheel, host):
+        index, why = offer.wheel.index, f"torch {offer.wheel.torch} uses the GPU on macOS {macos} or newer"
+        bare = msgspec.structs.replace(offer.wheel, index=msgspec.structs.replace(index, gpu=""))
+        return msgspec.structs.replace(offer, wheel=bare, drawbacks=(f"runs on the CPU only: {why}",))
     if not idle:
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
-    why = "no wheel uses it" + (f" with driver {host.driver}" if host.driver else "")
+    whose = _releases(host, wish, catalog)
+    why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
     if host.driver and needed and driver_reaches(host.driver, needed) is False:
-        whose = f"torch {offer.wheel.torch}" if wish.torch else "every wheel for it"
-        why = f"driver {host.driver} is too old for it, {whose} needs {needed} or newer"
+        why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
-        why = why if any(wheel.idle for wheel in others) else f"no wheel uses it for Python {wish.python}"
+        why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"
     return _Offer(offer.wheel, offer.conditions, (f"leaves {', '.join(idle)} idle: {why}",), idle)
 
 

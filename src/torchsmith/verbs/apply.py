@@ -72,7 +72,7 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
         else:
             write_changes(writer, plan.repos, plan.changes, add=request.git)
     made = {"commits": writer.commits, "copies": writer.copies, "new_repos": sorted(writer.new_repos)}
-    made["ignored"] = sorted(writer.ignored)
+    made["ignored"] = sorted({*writer.ignored, *report.ignored}) if request.git else []
     return msgspec.structs.replace(report, written=True, **made)
 
 
@@ -84,7 +84,7 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     [bold]--yes[/bold]. With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean;
     an interrupted run resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold]
     nothing is written. The exit code is 1 when a file that torchsmith does not manage should change or is
-    kept with errors, when git ignores a file that was written, or with [bold]--check[/bold] when any file
+    kept with errors, when git ignores a file that is wanted, or with [bold]--check[/bold] when any file
     should change.
     """
     from torchsmith.cli.reporter import Terminal

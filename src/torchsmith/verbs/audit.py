@@ -33,7 +33,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -206,6 +206,9 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
         if unknown := [finding.where.file for finding in hidden if finding.rule == UNKNOWN_RELEASE]:
             where = some_of(unknown, FILES_NAMED)
             write(f"some rules did not run in {where}: the torch release is not known (--notes)", "yellow")
+        for file, count in report.unfollowed.items():
+            what = f"{counted(count, 'recipe')} import{'s' * (count == 1)} {printable(file)}"
+            write(f"{what}: what it sets was not checked", "yellow")
         _print_next(report, request)
 
 

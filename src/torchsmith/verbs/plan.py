@@ -24,7 +24,7 @@ from torchsmith.cli.console import (
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.text import grouped, printable, some_of
+from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit
 
@@ -83,11 +83,13 @@ class PlanRequest(Request):
     def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
         """The plan of the workspace, and the report of it."""
         from torchsmith.edit.plan import plan_workspace
+        from torchsmith.workspace.write import not_taken_by_git
 
         plan = plan_workspace(
             self.workspace, self.profile, only=self.only, adopt=self.adopt, pages=self.pages
         )
-        return plan, ChangeReport(plan.workspace.home, False, plan.changes)
+        ignored = tuple(not_taken_by_git(plan.workspace.home, plan.repos, plan.changes))
+        return plan, ChangeReport(plan.workspace.home, False, plan.changes, ignored=ignored)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
-    ignored: Sequence[str] = ()  # files that were written and that git ignores
+    ignored: Sequence[str] = ()  # wanted files that git ignores
 
     @property
     def pending(self) -> list[Change]:
@@ -146,7 +148,7 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
 
     Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: they stay if
     torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] writes. With
-    [bold]--check[/bold] the exit code is 1 when a file should change.
+    [bold]--check[/bold] the exit code is 1 when a file should change, or git ignores one.
     """
     report = plan(request)
     if print_report(report, view, request):
@@ -164,11 +166,15 @@ def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> N
         next_step("apply", *request.words, workspace=request.workspace)
     elif not check:
         suggest_adoption(report, request)
-    exit_if(check and (report.pending or report.skipped))
+    exit_if(check and (report.pending or report.skipped or report.ignored))
 
 
 def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) -> None:
-    """Suggest to take over what was skipped, with the number of files that this replaces and deletes."""
+    """Suggest to fix what was skipped if the audit can, then to take it over, with the number of files that
+    this replaces and deletes."""
+    if fixable := sum(change.fixable for change in report.skipped):
+        why = f"fixes {counted(fixable, 'recipe')}"
+        next_step("audit", str(request.workspace or "."), "--fix", why=why)
     taken = Counter(COUNTED[change.kind] for change in report.skipped if change.code not in BY_PATH)
     if taken:
         does = {"change": "replaces", "delete": "deletes"}

@@ -19,7 +19,7 @@ from torchsmith.host.pick import choose, stack_of
 from torchsmith.host.rank import Ranking, driver_steps, order, rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.host.wheels import builds_first, wheels_for
+from torchsmith.host.wheels import WheelOffer, builds_first, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
@@ -59,6 +59,7 @@ class PageProduct(msgspec.Struct, frozen=True):
     cpu: str = ""  # the only one that they come with
     # Branches between which answers can differ, the oldest first; that one is older than all that serve it.
     drivers: tuple[DriverVersion, ...] = ()
+    ends: bool = False  # no driver after the last of them supports it
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -111,8 +112,8 @@ def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
     older = {DriverVersion((min(serving).parts[0] - 1,))} if serving else set[DriverVersion]()
     drivers = tuple(sorted(serving | older))
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
-    only = gpu.cpus[0] if len(gpu.cpus) == 1 else ""
-    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers)
+    only, ends = gpu.cpus[0] if len(gpu.cpus) == 1 else "", gpu.last_driver is not None
+    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers, ends)
     for part, cpu in gpu.superchips.items():
         yield PageProduct(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
 
@@ -137,11 +138,13 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
     def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
         # Of a CPU only what a wheel needs of it decides about wheels.
         features = None if host.features is None else host.features & asked
-        offers, idle = wheel_lines(replace(host, features=features, kind=""), catalog)
-        wheels, first = tuple(tuple(map(texts, lines)) for lines in offers), in_workspace or idle
+        offers, lines_of = wheel_lines(replace(host, features=features, kind=""), catalog)
+        wheels = tuple(tuple(map(texts, lines)) for lines in lines_of)
         fits = rank(host, able, catalog, workloads[0], able=True).fits
         # The best of any use leaves as few GPUs idle as the first use's.
         best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
+        idle = bool(best and best[0].idle and not best[0].used)
+        first = builds_first(offers, own=in_workspace, idle=idle)
         for key in by_use:
             name, lines = answer_lines(host, Ranking(tuple(sorted(best, key=key))))
             yield unique((name, tuple(map(texts, lines)), wheels, first))
@@ -166,6 +169,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
             product.key: {
                 "gpu": product.gpu,
                 "drivers": product.drivers,
+                "ends": product.ends,
                 "systems": {system: list(cpus) for system, cpus in offered.machines(product).items()},
             }
             for product in offered.products
@@ -196,14 +200,14 @@ def _named(host: Capability) -> Capability:
 
 
 @lru_cache(8192)
-def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[list[str]], bool]:
-    """Return what to know of each wheel for a machine, how to install it, and the same of one for a newer
-    driver; and whether a build comes first because a GPU stays idle."""
+def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[WheelOffer], list[list[str]]]:
+    """Return the wheels for a machine, and of each what to know, how to install it, and the same of one for a
+    newer driver."""
     offers = wheels_for(host, catalog)
     lines = [["; ".join([wheel.title, *wheel.about]), wheel.pip] for wheel in offers]
     for wheel, own in zip(offers, lines, strict=True):
         own += [f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []
-    return lines, builds_first(offers)
+    return offers, lines
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:

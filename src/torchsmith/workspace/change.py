@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from torchsmith.core.problem import NotFound
+from torchsmith.core.problem import NotFound, Refused
 from torchsmith.core.text import printable
 from torchsmith.recipe.header import Owner
 
@@ -61,6 +61,7 @@ class Change:
     warnings: int = 0  # of the audit, for a recipe that is kept
     rules: tuple[str, ...] = ()  # of the audit, that a broken recipe violates
     errors: tuple[str, ...] = ()  # of the audit, that make a recipe broken
+    fixable: bool = False  # each of these has a safe fix
     code: ReasonCode = ""  # of the reason
     phase: Phase = "everything else"
 
@@ -108,12 +109,15 @@ class Adoption:
     @classmethod
     def of(cls, words: Sequence[str], root: Path) -> Adoption:
         """The values of --adopt, with paths made relative to the workspace. Raises NotFound for a path that
-        is not in the workspace."""
+        is not in the workspace, Refused for a link."""
         top, inner = root.resolve(), []
         for word in words:
             if word == ALL:
                 continue
-            candidates = [path.resolve() for path in (Path(word), root / word) if path.exists()]
+            places = (Path(word), root / word)
+            if link := next((path for path in places if path.is_symlink() and not path.is_dir()), None):
+                raise Refused(f"{link} is a link: replace it yourself")
+            candidates = [path.resolve() for path in places if path.exists()]
             place = next((path for path in candidates if path.is_relative_to(top)), None)
             if place is None:
                 hint = f"--adopt takes files and folders of the workspace, or {ALL}"

@@ -110,7 +110,7 @@ class UnusedRecipe:
 class Repository:
     """A folder with recipes and what is around them. `whole` is False if a part of it was named:
     nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for; `links`
-    are in the place of recipes."""
+    are in the place of recipes; `ignored` are recipes by their names that git ignores."""
 
     root: Path
     recipes: tuple[RecipeFile, ...]
@@ -119,6 +119,7 @@ class Repository:
     whole: bool = True
     elsewhere: tuple[Path, ...] = ()
     links: tuple[Path, ...] = ()
+    ignored: tuple[Path, ...] = ()
 
     @property
     def label(self) -> str:
@@ -197,7 +198,10 @@ def discover(
     if (
         search
         and not selectors
-        and not any(found.recipes or found.elsewhere or found.links for found in checkout.repositories)
+        and not any(
+            found.recipes or found.elsewhere or found.links or found.ignored
+            for found in checkout.repositories
+        )
     ):
         hint = "recipes are below .flox/pkgs; other Nix files may be anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
@@ -229,8 +233,12 @@ def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: boo
             raise NotFound(f"no such folder: {path}" if not path.suffix else f"no such file: {path}")
     for root, named in files.items():
         reader = _Reader(catalog, lines, search)
-        recipes, others = reader.recipes(sorted(set(named)), root)
-        repositories.setdefault(root, Repository(root, recipes, whole=False, elsewhere=others))
+        links = {
+            path for path in named if search and path.is_symlink() and PKGS in path.absolute().as_posix()
+        }
+        recipes, others = reader.recipes(sorted(set(named) - links), root)
+        found = Repository(root, recipes, whole=False, elsewhere=others, links=tuple(sorted(links)))
+        repositories.setdefault(root, found)
     return Checkout(tuple(_distinct(repositories.values())), catalog)
 
 
@@ -330,13 +338,13 @@ class _Reader:
         pages = [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md"))]
         others, pages = _not_leading_out(root, others), _not_leading_out(root, pages)
         seen = git.seen_files(root, PKGS)
-        recipes, links = [], []
+        recipes, links, ignored = [], [], []
         for path, is_link in packages_and_links(str(root / PKGS)):
             file = Path(path)
             inner = file.relative_to(root).as_posix()
             if seen is not None and inner not in seen:
-                continue
-            if is_link:
+                ignored += [file] if self.recipe(file, root).variant else []
+            elif is_link:
                 links.append(file)
             else:
                 recipes.append(self.recipe(file, root, seen is None or seen[inner]))
@@ -349,6 +357,7 @@ class _Reader:
             tuple(pages),
             elsewhere=tuple(elsewhere),
             links=tuple(links),
+            ignored=tuple(ignored),
         )
 
 

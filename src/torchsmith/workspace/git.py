@@ -142,15 +142,19 @@ def add(repo: Path, paths: Sequence[str]) -> list[str]:
     try:
         checked_git(repo, *command, stdin="\0".join(paths), settings=quick)
     except Failed as problem:
-        listing = git(repo, "check-ignore", "--stdin", "-z", stdin="\0".join(paths)).stdout
-        ignored = sorted(filter(None, listing.split("\0")))
-        if not ignored:
+        if not (not_taken := ignored(repo, paths)):
             problem.hint = "the files are written; torchsmith apply --no-git leaves git alone"
             raise
-        if others := [path for path in paths if path not in ignored]:
+        if others := [path for path in paths if path not in not_taken]:
             add(repo, others)
-        return ignored
+        return not_taken
     return []
+
+
+def ignored(repo: Path, paths: Sequence[str]) -> list[str]:
+    """Those of some paths that git ignores and does not know."""
+    listing = git(repo, "check-ignore", "--stdin", "-z", stdin="\0".join(paths)).stdout
+    return sorted(filter(None, listing.split("\0")))
 
 
 def head(repo: Path) -> str:

@@ -173,7 +173,8 @@ class Writer:
 
     def _git_commit(self, step: GitStep) -> None:
         folder = self.root / step.repo
-        if step.message and (paths := git.staged(folder, step.commit)):
+        taken = [path for path in step.commit if f"{step.repo}/{path}" not in self.ignored]
+        if step.message and (paths := git.staged(folder, taken)):
             revision = git.commit(folder, step.message, paths)
             self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
 

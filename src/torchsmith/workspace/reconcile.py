@@ -42,6 +42,11 @@ class CheckedRecipe(NamedTuple):
     warnings: int = 0
     rules: tuple[str, ...] = ()  # with errors
     parsed: bool = True
+    fixable: bool = False  # each error has a safe fix
+
+    def broken(self, change: Change, why: str) -> Change:
+        """The change of a recipe with these errors."""
+        return replace(change, why=why, errors=self.errors, rules=self.rules, fixable=self.fixable)
 
     @property
     def valid(self) -> str:
@@ -204,8 +209,7 @@ class _Reconciler:
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
         if checked.errors:
-            change = replace(change, why="broken", errors=checked.errors, rules=checked.rules)
-            return replace(change, skipped=not taken, code="broken")
+            return replace(checked.broken(change, "broken"), skipped=not taken, code="broken")
         why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
@@ -248,7 +252,7 @@ class _Reconciler:
             why += ", and is broken"
         skipped = not ours and not self.adopt.takes(old)
         change = Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, skipped)
-        return replace(change, errors=checked.errors, rules=checked.rules, code=code)
+        return replace(checked.broken(change, why), code=code)
 
     # ---- what is not wanted
 
@@ -268,8 +272,7 @@ class _Reconciler:
             yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
         elif reading and (checked := self.check(recipe)).errors:
             why = f"{self._away(recipe) or 'not in torchsmith.toml'}, and broken"
-            change = replace(change, why=why, errors=checked.errors, rules=checked.rules)
-            change = replace(change, code="not-wanted-broken")
+            change = replace(checked.broken(change, why), code="not-wanted-broken")
             if checked.parsed:
                 yield replace(change, skipped=not self.adopt.takes(path))
             else:  # its content is unknown

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Literal
 
 from torchsmith.catalog import Catalog, CudaToolkit, Gpu, Isa, Line, LineBuild, Package, Pin, builtin_catalog
@@ -30,7 +31,7 @@ from torchsmith.workspace.release import stated_release
 
 PKGS = ".flox/pkgs"
 RecipeStyle = Literal["pinned", "flox", "scratch"]
-BESIDE = re.compile(r"import \./([\w.+-]+\.nix)\b")
+BESIDE = re.compile(r"(?:import|(?:\w+\.)*callPackage) \./([\w.+-]+\.nix)\b")
 SCRATCH = ("buildPythonPackage", "mkDerivation")
 TORCH_IS_TORCH = 1664582400  # 2022-10-01: nixpkgs had renamed `pytorch` to `torch`
 LIBRARIES = ("magma", "opencv", "triton", "ffmpeg_6-full", "frei0r")
@@ -151,18 +152,26 @@ class Subject:
             return True
         return self.companion and any(text.startswith("import") for text in self._torch_expressions)
 
-    @property
-    def _torch_beside(self) -> Subject | None:
-        """The recipe of torch in the same folder that the companion takes its torch from."""
+    @cached_property
+    def torch_beside(self) -> tuple[Path, Variant] | None:
+        """The recipe of torch in the same folder that the companion takes its torch from, by its name."""
         match = next(filter(None, map(BESIDE.match, self._torch_expressions)), None)
         path = self.body.path.parent / match[1] if match else None
         variant = Variant.try_parse(package_name(path), self.catalog) if path else None
-        if path is None or variant is None or not variant.package.is_torch or not path.is_file():
-            return None
+        return (path, variant) if path and variant and variant.package.is_torch else None
+
+    @property
+    def _release_beside(self) -> str:
+        path = self.torch_beside[0] if self.torch_beside else None
         try:
-            return Subject(path.name, read_recipe(path), self.catalog, chosen_line=self.chosen_line)
+            torch = read_recipe(path) if path and path.is_file() else None
         except Problem:
-            return None
+            return ""
+        return (
+            Subject(torch.path.name, torch, self.catalog, chosen_line=self.chosen_line).release
+            if torch
+            else ""
+        )
 
     @property
     def builds_torch(self) -> bool:
@@ -239,8 +248,7 @@ class Subject:
             builds = [(line, line.build_for(self.variant.toolkit)) for line in lines if self.body.arguments]
             return [line for line, build in builds if build and build.style == "flox"]
         if self.torch_from_elsewhere:
-            torch = self._torch_beside
-            return [line for line in lines if torch and torch.release == line.name]
+            return [line for line in lines if line.name == self._release_beside]
         replaced = any(
             override.kind != "override" and not override.arguments.keys().isdisjoint(("src", "version"))
             for override in self.overrides_of("torch", "pytorch")

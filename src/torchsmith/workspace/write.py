@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchsmith.core.files import text_or_none
 from torchsmith.core.problem import Empty, Refused
+from torchsmith.core.process import find
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
@@ -105,6 +106,16 @@ def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change
         ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
         if add := sorted(inner | {path for path in ours - known if (folder / path).exists()}):
             yield GitStep(repo=repo.name, add=add)
+
+
+def not_taken_by_git(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change]) -> Iterator[str]:
+    """The wanted files that are there, or would be, and that git ignores."""
+    there = {change.path for change in changes if not change.skipped}
+    for repo in repos:
+        folder, prefix = root / repo.name, f"{repo.name}/"
+        inner = [file.path.removeprefix(prefix) for file in repo.files if file.path in there]
+        if folder.is_dir() and find("git") and git.is_kept(folder):
+            yield from (prefix + path for path in git.ignored(folder, inner))
 
 
 def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, Defect, convention, rule
 from torchsmith.auditing.rules.expressions import PYTHON_SET
 from torchsmith.catalog import Line, Package
-from torchsmith.matrix import Variant
+from torchsmith.matrix import Flavor, Variant
 from torchsmith.recipe.read import Bound, Located, Override, Value
 from torchsmith.workspace.subject import Subject
 
@@ -60,9 +60,22 @@ def other_torch(subject: Subject, package: Package, version: str) -> str:
 
 
 @rule("TS702", "companion built with another torch", unless=("not_companion",))
-def companion_uses_its_torch(subject: Subject) -> Iterator[Defect]:
+def companion_uses_its_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A companion must get the torch of its own cell (`override { torch = customPytorch; }`, or a package set
-    with that torch); otherwise it is built with the pin's torch, for other GPUs and CPUs."""
+    with that torch); otherwise it is built with the pin's torch, for other GPUs and CPUs. A torch that is
+    imported from the recipe of another cell is not its own either."""
+    if subject.torch_beside:
+        path, torch = subject.torch_beside
+        at = next((at.span for at in subject.body.paths if at.value == f"./{path.name}"), None)
+        imported, named = (
+            one.changed(flavor=Flavor.RELEASE, release=None).of(torch.package).name.split("-")
+            for one in (torch, variant)
+        )
+        other = "-".join(part for part in imported if part not in named)
+        if other:
+            own = "-".join(part for part in named if part not in imported)
+            yield Defect(f"it imports {other}, the name says {own}", at)
+        return
     if "torch" in subject.body.scoped:
         return
     if subject.configured and not (subject.isa and subject.isa.flags):

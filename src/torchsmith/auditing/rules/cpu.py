@@ -70,7 +70,7 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     flag causes illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy
     Bridge); a missing one breaks the promise of the name. Other flags that mean the same to gcc are a note,
     as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning."""
-    for listed in _lists(subject):
+    for listed in [*_lists(subject)] or subject.body.selected_flags:
         flags = tuple(filter(CHOICE.fullmatch, listed.values))
         lacking, extra = _deviations(subject, isa, flags)
         hint = f"{isa.name} is {' '.join(isa.flags)}"

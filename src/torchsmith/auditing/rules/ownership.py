@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.rule import WARNING, Defect, rule, unknown_rule
 from torchsmith.auditing.suppress import ignore_comments
+from torchsmith.core.problem import nearest
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import owner_of, read_header
+from torchsmith.recipe.read import Span
+
+DIRECTIVES = ("ignore", "ignore-file", "line")
+DIRECTIVE = re.compile(r"\btorchsmith: *([\w-]+)\b(?!=)")
+READ = re.compile(r"torchsmith: (ignore|line)\b")
+MISTYPED = 0.7  # how near a word is to one of them
 
 
 @rule("TS010", "generated file edited by hand", WARNING, over="file")
@@ -34,7 +42,13 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
 @rule("TS012", "comment that ignores no rule", over="file")
 def comments_name_rules(path: Path, text: str) -> Iterator[Defect]:
     """After `# torchsmith: ignore` come ids of rules or their beginnings, then the reason, or nothing, which
-    silences all. A word that no rule is called silences nothing."""
+    silences all. A word that no rule is called silences nothing, and neither does a mistyped `ignore`."""
+    for match in DIRECTIVE.finditer(text) if path.suffix == ".nix" else ():
+        meant, start = nearest(match[1].lower(), DIRECTIVES, MISTYPED), match.start()
+        if meant and not READ.match(match[0]):
+            at = Span(0, 0, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+            message = f"{match[0]} is no comment that torchsmith reads"
+            yield Defect(message, at, hint=f"did you mean torchsmith: {meant}?")
     for comment in ignore_comments(text) if path.suffix == ".nix" else ():
         for word in comment.unknown:
             problem = unknown_rule(word)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
+from torchsmith.recipe.read import Edit, Recipe
+from torchsmith.recipe.read.located import RecipePin
 from torchsmith.workspace.subject import Subject
 
 
@@ -60,7 +63,29 @@ def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
         if pin.sha256 is None or not pin.sha256.value:
             known = subject.imported_pin.sha256 if subject.imported_pin else ""
             if known or not subject.generated:
-                yield Defect("the pin's hash is not stated", pin.span, severity=None if known else NOTE)
+                fix = _with_hash(subject.body, pin, known) if known else None
+                severity = None if known else NOTE
+                yield Defect("the pin's hash is not stated", pin.span, fix=fix, severity=severity)
+
+
+def _with_hash(recipe: Recipe, pin: RecipePin, sha256: str) -> FindingFix | None:
+    """The fix that states the hash of a pin: in the place of an empty one, or after the address."""
+    title, text, url = f'add sha256 = "{sha256}"', recipe.text_at(pin.span), pin.url.span
+    if pin.sha256 is not None:
+        return rewrite(pin.sha256.span, sha256)
+    if "sha256" in text or "hash" in text or not pin.span.start < url.start < pin.span.end:
+        return None
+    data = recipe.syntax.data
+    if bound := recipe.binding_around(url, "url"):
+        indent = re.search(rb"\n *\Z", data[: bound.span.start])
+        before = indent[0].decode() if indent else " "
+        return FindingFix(title, (Edit(bound.span.end, bound.span.end, f'{before}sha256 = "{sha256}";'),))
+    if data[url.start - 1 : url.start] != b'"' or data[url.end : url.end + 1] != b'"':
+        return None
+    last = f'; sha256 = "{sha256}"; }}'
+    return FindingFix(
+        title, (Edit(url.start - 1, url.start - 1, "{ url = "), Edit(url.end + 1, url.end + 1, last))
+    )
 
 
 @rule("TS205", "nixpkgs that is not pinned", WARNING)

@@ -81,7 +81,8 @@ def _not_there(recipe: Recipe, path: str) -> str:
 @rule("TS007", "file that git does not track", over="repo")
 def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
     """Flox copies only files that git tracks. A file that a recipe reads but `.gitignore` excludes, such as
-    `.flox/pkgs/lib/` by `.flox/.gitignore`, exists only for its author."""
+    `.flox/pkgs/lib/` by `.flox/.gitignore`, exists only for its author. A recipe that git ignores is not
+    checked either, unless it is named."""
     users: dict[str, int] = {}
     for file, (_, facts) in repo.recipes.items():
         for path in facts.uses if repo.git.get(file) else ():
@@ -90,3 +91,6 @@ def git_knows_what_is_used(repo: Repo) -> Iterator[Defect]:
         if not repo.git.get(path):
             message = f"git does not track it, and {count} recipe{'s' * (count > 1)} that git tracks read it"
             yield Defect(message, hint=f"git add -f {path}", file=path)
+    for path in repo.ignored:
+        if path not in users:
+            yield Defect("git ignores it: Flox does not see it", hint=f"git add -f {path}", file=path)

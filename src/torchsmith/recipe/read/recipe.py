@@ -224,6 +224,18 @@ class Recipe(RecipeTree):
         return tuple(flag_lists)
 
     @property
+    def selected_flags(self) -> Iterator[FlagList]:
+        """CPU flags that are taken from a table, such as `(import ./cpus.nix).avx2`."""
+        for binding in self._bindings:
+            if binding.expression.type == "select_expression":
+                value, span = self.folder.fold(binding.expression), self.syntax.span(binding.expression)
+                for flags in value.values() if isinstance(value, dict) else [value]:
+                    words = flags if isinstance(flags, list) else []
+                    plain = tuple(Located(word, span) for word in words if isinstance(word, str))
+                    if any(flag.value.startswith("-m") for flag in plain):
+                        yield FlagList(binding.names[-1] or "", plain, span)
+
+    @property
     def override_calls(self) -> Iterator[tuple[Node, Node, OverrideKind]]:
         """Calls of a kind of override, with the function that is called."""
         for node in filter(self.alive, self.syntax.calls_with(b"override")):

@@ -330,11 +330,12 @@
   const offerMachines = () => {
     put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
     offerCpus();
-    const drivers = machine().drivers;
+    const { drivers, ends } = machine();
     const range = (driver, place) => {
       const next = drivers[place + 1];
       if (!place) return `older than ${next}`;
-      return driver + (next ? (next - 1 > driver ? ` to ${next - 1}` : "") : " or newer");
+      if (!next) return ends ? driver : `${driver} or newer`;
+      return driver + (next - 1 > driver ? ` to ${next - 1}` : "");
     };
     const options = drivers.map((driver, place) => make("option", { value: driver }, range(driver, place)));
     put("driver", [make("option", { value: "" }, drivers.length ? "unknown" : "not asked"), ...options.reverse()]);
