@@ -25,7 +25,7 @@ def read_pe(source: FileSlice) -> tuple[ElfMachine | None, list[Section]]:
     [start] = START.unpack(source.read(60, START.size))
     magic, machine, count, _, _, _, optional, _ = HEADER.unpack(source.read(start, HEADER.size))
     if magic != b"PE\0\0":
-        raise Damaged(f"there is no header of Windows at {start:#x}")
+        raise Damaged(f"its header is not one of Windows, at {start:#x}")
     rows = SECTION.iter_unpack(source.read(start + HEADER.size + optional, count * SECTION.size))
     sections = [
         Section(name.rstrip(b"\0").decode("latin-1"), 0, 0, address, at, size, 0)

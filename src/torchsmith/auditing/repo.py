@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -36,21 +37,27 @@ class Repo:
 def facts_of(subject: Subject) -> RecipeFacts:
     """The facts of one recipe."""
     pins = [pin.rev.value for pin in subject.body.pins if pin.rev]
-    called = frozenset() if subject.generated else frozenset(_used(subject, calls=True))
-    return RecipeFacts(subject.release, pins[0] if pins else "", frozenset(_used(subject)), called)
+    used = list(_used(subject))
+    uses, calls = frozenset(file for file, _ in used), frozenset(file for file, called in used if called)
+    return RecipeFacts(subject.release, pins[0] if pins else "", uses, calls)
 
 
-def _used(subject: Subject, *, calls: bool = False) -> Iterator[str]:
-    """The files that its paths lead to; or of these the functions that are neither followed nor recipes."""
+def _used(subject: Subject) -> Iterator[tuple[str, bool]]:
+    """The files that its paths lead to, and whether it calls them without their being followed."""
     followed = {recipe.path.resolve() for recipe in subject.recipe.files}
     for recipe in subject.recipe.files:
         for path in recipe.paths:
             target = recipe.path.parent / path.value
-            if not target.is_file() or (
-                calls and not recipe.is_argument(path.span, ("import", "callPackage"))
-            ):
-                continue
-            own = target.resolve() in followed or try_read(package_name(target), subject.catalog)
-            file = parsed_file(target) if calls and not own else None
-            if not calls or (file and file.root.type == "function_expression"):
-                yield os.path.normpath(os.path.join(os.path.dirname(subject.label_of(recipe)), path.value))
+            if target.is_file():
+                called = not subject.generated and recipe.is_argument(path.span, ("import", "callPackage"))
+                unread = called and target.resolve() not in followed and _is_function(target, subject)
+                file = os.path.normpath(os.path.join(os.path.dirname(subject.label_of(recipe)), path.value))
+                yield file, unread
+
+
+def _is_function(file: Path, subject: Subject) -> bool:
+    """Whether a file holds a function, and is not a recipe itself."""
+    if try_read(package_name(file), subject.catalog):
+        return False
+    syntax = parsed_file(file)
+    return syntax is not None and syntax.root.type == "function_expression"

@@ -185,8 +185,8 @@ def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bo
 
 
 def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
-    """The fewest facts of a machine and of a wish that together keep all wheels from it; empty if it has
-    none whatever is wished."""
+    """The fewest facts of a machine and of a wish that together leave no wheel; empty if none runs on it
+    anyway."""
     least = {wheel.release.glibc for wheel in catalog.published_wheels.values()}
     gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
     libc = f"glibc {host.glibc}" if host.glibc[:1].isdigit() else host.glibc

@@ -80,19 +80,18 @@ class PickRequest(Request):
         words = [word for word in self.selectors if not RELEASE.fullmatch(word)]
         words = [*joined(words, lambda words: names_gpus(words, catalog) or bool(_cpu(words, catalog)))]
         products = [word for word in words if word == "none" or names_gpus(word, catalog)]
-        cpus = [cpu for word in words if word not in products and (cpu := _cpu(word, catalog))]
-        if len({self.machine.cpu, *cpus} - {""}) > 1:
-            raise Conflict(f"two CPUs are named: {', '.join(filter(None, (self.machine.cpu, *cpus)))}")
+        cpus = {word: cpu for word in words if word not in products and (cpu := _cpu(word, catalog))}
+        named = list(filter(None, dict.fromkeys((self.machine.cpu, *cpus.values()))))
+        if len(named) > 1:
+            raise Conflict(f"two CPUs are named: {', '.join(named)}")
         for axis, release in releases.items():
             if getattr(self, axis) not in ("", release):
                 raise Conflict(f"--{axis} {getattr(self, axis)} and {axis}:{release} contradict each other")
         names = {package.attr: package.name for package in catalog.packages.values()}
         return replace(
             self,
-            selectors=tuple(word for word in words if word not in products and not _cpu(word, catalog)),
-            machine=replace(
-                self.machine, gpu=(*self.machine.gpu, *products), cpu=next(iter(cpus), self.machine.cpu)
-            ),
+            selectors=tuple(word for word in words if word not in products and word not in cpus),
+            machine=replace(self.machine, gpu=(*self.machine.gpu, *products), cpu="".join(named)),
             package=tuple(names.get(name, name) for name in self.package),
             python=releases.get("python", self.python),
             torch=releases.get("torch", self.torch),
@@ -100,7 +99,7 @@ class PickRequest(Request):
 
 
 def _cpu(word: str, catalog: Catalog) -> str:
-    """The CPU that a word names which is no selector: zen4, Ryzen 7950X."""
+    """The CPU that a word names, if it is not a selector: zen4, Ryzen 7950X."""
     cpu = cpu_of_words(word, catalog)
     return cpu.name if cpu and not is_of_axes(word, catalog) else ""
 

@@ -30,7 +30,6 @@ from torchsmith.workspace.journal import Commit
 
 if TYPE_CHECKING:
     from torchsmith.edit.plan import WorkspacePlan
-    from torchsmith.workspace.load import Workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith plan -w builds"
 STYLES = {
@@ -129,18 +128,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
     planned, report = (request or PlanRequest()).planned()
-    return msgspec.structs.replace(report, unhashed=_unhashed_pins(planned.workspace))
-
-
-def _unhashed_pins(workspace: Workspace) -> dict[str, str]:
-    """The pins of a workspace's cells whose hash is not recorded, each with a line that has it."""
-    catalog, unhashed = workspace.catalog, dict[str, str]()
-    for cell in workspace.matrix.cells:
-        line = catalog.lines[cell.line]
-        build = line.build_for(cell.variant.toolkit)
-        if build and build.pin and not catalog.pins[build.pin].sha256:
-            unhashed.setdefault(build.pin, line.name)
-    return unhashed
+    return msgspec.structs.replace(report, unhashed=planned.workspace.unhashed_pins)
 
 
 def run(*, request: PlanRequest, view: ChangeView) -> None:

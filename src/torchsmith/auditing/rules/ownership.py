@@ -47,7 +47,7 @@ def comments_name_rules(path: Path, text: str) -> Iterator[Defect]:
         meant, start = nearest(match[1].lower(), DIRECTIVES, MISTYPED), match.start()
         if meant and not READ.match(match[0]):
             at = Span(0, 0, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
-            message = f"{match[0]} is no comment that torchsmith reads"
+            message = f"torchsmith does not read a comment {match[0]}"
             yield Defect(message, at, hint=f"did you mean torchsmith: {meant}?")
     for comment in ignore_comments(text) if path.suffix == ".nix" else ():
         for word in comment.unknown:
