@@ -199,8 +199,8 @@ def test_the_graph_shows_what_is_shared(workspace: Path, call: Call) -> None:
         (["eval", "sm90"], 2, "empty", "sm90"),
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
         (["eval", "torchsmith.toml"], 2, "not-found", "torchsmith.toml is not a recipe"),
-        (["impact", "--against", "nothing"], 2, "not-found", "has no commit yet"),
-        (["impact", "--against=--output=stolen"], 2, "not-found", "has no commit yet"),
+        (["impact", "nothing"], 2, "not-found", "has no commit yet"),
+        (["impact", "--", "--output=stolen"], 2, "not-found", "has no commit yet"),
     ],
 )
 def test_bad_requests_get_one_clear_message(

@@ -121,15 +121,6 @@ def test_a_second_checkout_beside_is_not_compared(workspace: Path) -> None:
     assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False)) == "2 identical"
 
 
-def test_a_selector_picks_recipes_of_either_state(workspace: Path) -> None:
-    (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', '"avx512vnni", '))
-    asked = lambda requests: [good(one.name, "1") for one in requests]  # noqa: E731
-    opened = open_workspace(workspace)
-    for isa, kind in (("avx2", "gone"), ("avx512vnni", "new"), ("avx512", "identical")):
-        [effect] = impact(opened, workspace, "HEAD", asked, (isa,), as_is=False)
-        assert (effect.name.rpartition("-")[2], effect.kind) == (isa, kind)
-
-
 def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(CELLS.replace('"pytorch"', '"torchaudio"'))
 

@@ -14,7 +14,7 @@ from torchsmith.core.files import inside, write_atomic
 from torchsmith.edit.plan import auditor
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluate
-from torchsmith.workspace.checkout import Checkout, Repository, recipes_in
+from torchsmith.workspace.checkout import recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
@@ -40,15 +40,11 @@ def impact(
     folder: Path,
     revision: str,
     evaluate: Evaluate,
-    selectors: Sequence[str] = (),
     *,
     as_is: bool,
 ) -> list[Effect]:
-    """Compare the recipes of a git revision with those that `apply` would leave, or those of both that
-    selectors pick.
-
-    `as_is` takes the files on disk instead.
-    """
+    """Compare the recipes of a git revision with those that `apply` would leave; `as_is` takes the files on
+    disk instead."""
     with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
         before, after = Path(place) / "before", Path(place) / "after"
         # Checkouts beside those of the packages would only be in the old state.
@@ -56,11 +52,8 @@ def impact(
         lay_out(folder, revision, before, None if as_is else names)
         if not as_is:
             _apply_to_copy(workspace, names, after)
-        states = [recipes_in(place, workspace) for place in (before, folder if as_is else after)]
-        both = Repository(folder, tuple(recipe for recipes in states for recipe in recipes))
-        chosen = Checkout((both,), workspace.catalog).select(selectors).recipes
-        old, new = (evaluate([recipe for recipe in recipes if recipe in chosen]) for recipes in states)
-    return effects(old, new)
+        old, new = (evaluate(recipes_in(place, workspace)) for place in (before, folder if as_is else after))
+        return effects(old, new)
 
 
 def _apply_to_copy(workspace: Workspace, names: Iterable[str], into: Path) -> None:

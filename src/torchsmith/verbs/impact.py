@@ -12,9 +12,9 @@ import msgspec
 from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, exit_if, next_build, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, evaluation
-from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
+from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
-from torchsmith.cli.request import Option, Request
+from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Exit
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
@@ -30,10 +30,11 @@ EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith imp
 class ImpactRequest(Request):
     """A workspace, and the revision of it to compare with."""
 
-    selectors: Selectors = ()
+    revision: Annotated[
+        str, Argument("The git revision to compare with; by default HEAD.", metavar="[REV]")
+    ] = "HEAD"
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    against: Annotated[str, Option("The git revision to compare with.", metavar="REV")] = "HEAD"
     as_is: Annotated[bool, Option("Compare the files on disk, not what would be generated.")] = False
     nix: NixOptions = field(default_factory=NixOptions)
 
@@ -57,7 +58,7 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     folder = opened.root or Path.cwd()
-    effects = changes.impact(opened, folder, request.against, ask, request.selectors, as_is=request.as_is)
+    effects = changes.impact(opened, folder, request.revision, ask, as_is=request.as_is)
     changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
     hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
