@@ -335,3 +335,10 @@ def test_a_verb_that_is_gone_says_what_to_use_instead(verb: str, call: Call) -> 
     assert (result.code, result.error) == (2, "usage")
     assert REMOVED[verb] in " ".join(result.err.split())
     assert verb not in VERBS
+
+
+@pytest.mark.parametrize(("word", "meant"), [("--numbr", "--number"), ("--xyz", "")])
+def test_an_unknown_option_is_not_explained_by_one_that_is_only_as_short(word: str, meant: str) -> None:
+    with pytest.raises(Usage) as caught:
+        parse(Command(("verb",), verb, "torchsmith verb"), [word])
+    assert caught.value.hint == (f"did you mean {meant}?" if meant else "torchsmith verb --help lists them")

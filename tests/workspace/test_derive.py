@@ -131,6 +131,33 @@ def test_a_recipe_whose_torch_lacks_its_build_is_asked_for_at_the_line_of_the_ot
     assert planned[names[2]].kind == "rewrite"
 
 
+def test_a_repository_has_its_own_release_whatever_the_others_have(tmp_path: Path) -> None:
+    torch = [f"pytorch-python313-cuda13_0-{sm}-avx2" for sm in ("sm80", "sm86", "sm89", "sm103")]
+    vision = [f"torchvision-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm100", "sm120")]
+    repos = [
+        repository(tmp_path / "build-pytorch", *torch),
+        repository(tmp_path / "build-torchvision", *vision),
+    ]
+    for name in torch:
+        recipe = repos[0] / f".flox/pkgs/{name}.nix"
+        recipe.write_text("# torchsmith: line 2.10\n" + recipe.read_text())
+    older = repos[1] / f".flox/pkgs/{vision[2]}.nix"
+    older.write_text(older.read_text().replace(CATALOG.pins["6a030d5"].rev, CATALOG.pins["fe5e41d"].rev))
+    derived = derive_workspace(repos)
+    assert {cell.line for cell in derived.cells if cell.name in torch} == {"2.10"}
+    assert {cell.line for cell in derived.cells if cell.name in vision} == {"2.9"}
+    assert derived.moved == {vision[2]: "2.8 -> 2.9"}
+
+
+def test_of_two_recipes_of_a_build_the_one_left_out_names_the_other(tmp_path: Path) -> None:
+    name = "torchvision-python313-cuda13_0-sm90-avx2"
+    own = repository(tmp_path / "build-torchvision", name)
+    repository(tmp_path / "build-pytorch", name, name.replace("torchvision", "pytorch"))
+    [left] = derive_workspace([tmp_path / "build-pytorch", own]).left_out
+    assert left.path.is_relative_to(own)
+    assert left.why.startswith(str(tmp_path / "build-pytorch"))
+
+
 def test_every_recipe_is_a_build_or_left_out_and_libraries_are_neither(tmp_path: Path) -> None:
     name = "pytorch-python313-cuda12_9-sm90-avx2"
     repo = repository(tmp_path / "build-pytorch", name, f"{name}-magma")

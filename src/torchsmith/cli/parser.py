@@ -221,8 +221,8 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
         if not letters:
             return
     unknown = word.partition("=")[0]
-    near = nearest(unknown, [option for option in options if option.startswith("--")], 0.6)
-    hint = f"did you mean {near}?" if near else f"{command.called} --help lists them"
+    near = nearest(unknown.lstrip("-"), [option[2:] for option in options if option.startswith("--")], 0.6)
+    hint = f"did you mean --{near}?" if near else f"{command.called} --help lists them"
     raise Usage(f"unknown option {unknown}", hint=hint)
 
 

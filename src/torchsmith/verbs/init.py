@@ -217,7 +217,7 @@ def _print_report(report: InitReport) -> None:
         write(f"  {some_of(names)}: {why}")
     for move, names in grouped((move, name) for name, move in report.moved.items()).items():
         recipes = counted(len(names), "recipe")
-        write(f"torch {move}, like the others: {recipes} of a torch without such builds ({some_of(names)})")
+        write(f"torch {move}: {recipes} of a torch without such builds ({some_of(names)})")
     if report.elsewhere:
         write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
     for block, count in report.elsewhere.items():

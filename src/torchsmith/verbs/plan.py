@@ -260,7 +260,7 @@ def _print_stopped(stopped: StoppedRun, line: Printer, stream: TextIO) -> None:
 
 
 def _summary(report: ChangeReport) -> str:
-    """`w: recipes: 3 to create, 1 to delete, 40 up to date; other files: 5 to create`, or what was done."""
+    """`w (build-pytorch): recipes: 3 to create, 40 up to date; other files: 5 to create`, or what is done."""
     parts = []
     for title, recipe in (("recipes", True), ("other files", False)):
         changes = [change for change in report.changes if change.recipe is recipe]
@@ -276,7 +276,8 @@ def _summary(report: ChangeReport) -> str:
         shares += [f"{same} up to date"] * bool(same) + [f"{skipped} skipped"] * bool(skipped)
         if shares:
             parts.append(f"{title}: {', '.join(shares)}")
-    return f"{report.root}: {'; '.join(parts)}"
+    repos = dict.fromkeys(change.path.partition("/")[0] for change in report.changes)
+    return f"{report.root} ({', '.join(repos)}): {'; '.join(parts)}"
 
 
 def _label(change: Change) -> str:

@@ -205,24 +205,32 @@ def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
 ) -> tuple[dict[str, Cell], list[UnusedRecipe], dict[str, str]]:
     """What recipes are builds of, by name; what could not be taken in; and by the name of its build, that the
-    line that the code of a recipe shows cannot build it, and which one is asked for."""
+    line that the code of a recipe shows cannot build it, and which one is asked for: that of its torch, or
+    else that of most recipes of its repository."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     results.sort(key=lambda result: not result[0].canonical)  # which of two names of a build is kept
     cells: dict[str, Cell] = {}
+    taken: dict[str, RecipeFile] = {}
     left: list[UnusedRecipe] = []
     for recipe, result in results:
         if isinstance(result, Cell) and cells.setdefault(result.name, result) is not result:
-            left.append(UnusedRecipe(recipe.attr, recipe.path, f"{result.name} is the same build"))
+            first = taken[result.name]
+            where = first.attr if first.repo == recipe.repo else first.path
+            left.append(UnusedRecipe(recipe.attr, recipe.path, f"{where} is the same build"))
+        elif isinstance(result, Cell):
+            taken[result.name] = recipe
     lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
-    usual = next((name for name, _ in Counter(cell.line for cell in cells.values()).most_common(1)), None)
+    by_repo = grouped((recipe.repo, result.line) for recipe, result in results if isinstance(result, Cell))
+    usual = {repo: Counter(found).most_common(1)[0][0] for repo, found in by_repo.items()}
     moved: dict[str, str] = {}
     for recipe, result in results:
         if isinstance(result, Cell):
             continue
         # A companion that its own line does not build is one of its torch's line. A name says which build it
-        # is: if the torch of its nixpkgs cannot be that, it is one of the line that most recipes are of.
+        # is: if the torch of its nixpkgs cannot be that, it is one of the line that its repository is of.
         shown = stated_release(recipe.variant, catalog, recipe.text or "", None) is None and recipe.release
-        other = (recipe.variant and lines.get(recipe.variant.stack)) or (usual if shown else None)
+        likely = usual.get(recipe.repo, line)
+        other = (recipe.variant and lines.get(recipe.variant.stack)) or (likely if shown else None)
         again = _cell(recipe, catalog, other, stated=False) if other else result
         if isinstance(again, Cell):
             cells.setdefault(again.name, again)
@@ -231,7 +239,7 @@ def _cells(
         elif isinstance(result, UnusedRecipe):
             left.append(result)
         else:
-            say = f"--line {usual or 'LINE'}, or a comment # torchsmith: line {usual or 'LINE'} in it"
+            say = f"--line {likely or 'LINE'}, or a comment # torchsmith: line {likely or 'LINE'} in it"
             left.append(UnusedRecipe(recipe.attr, recipe.path, f"no torch release is stated: {say}"))
     return cells, left, moved
 
