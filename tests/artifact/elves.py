@@ -192,14 +192,3 @@ def macho(cpu: int = 0x0100000C, platform: int = 1, inside: bytes = b"") -> byte
     command = struct.pack("<IIIIII", 0x32, 24, platform, 14 << 16, 15 << 16, 0)
     head = struct.pack("<4sIIIIIII", b"\xcf\xfa\xed\xfe", cpu, 0, 6, 1, len(command), 0, 0)
     return head + command + b"__TEXT,metal\0" + inside + b"MTLB in a text"
-
-
-def pe(machine: int = 0x8664, **sections: bytes) -> bytes:
-    """A library of Windows with these sections, whose names are cut off after eight characters."""
-    at = 64 + 24 + 40 * len(sections)
-    table = b""
-    for name, data in sections.items():
-        table += struct.pack("<8sIIII16x", f".{name}".encode()[:8], len(data), at, len(data), at)
-        at += len(data)
-    header = struct.pack("<4sHHIIIHH", b"PE\0\0", machine, len(sections), 0, 0, 0, 0, 0x2022)
-    return b"MZ".ljust(60, b"\0") + struct.pack("<I", 64) + header + table + b"".join(sections.values())

@@ -214,27 +214,10 @@ def test_a_library_of_windows_is_known_by_its_name_without_lib(name: str, role: 
     assert Owners.of(builtin_catalog()).role_of(f"torch/lib/{name}") == role
 
 
-@pytest.mark.parametrize(
-    ("library", "code", "runs"),
-    [
-        (elves.pe(nv_fatbin=elves.container(elves.entry(89))), 0, [True, False]),
-        (elves.pe(text=bytes(4) + elves.container(elves.entry(89))), 0, [True, False]),
-        (elves.pe(text=bytes(64)), 0, [False, False]),
-        (elves.pe(nv_fatbin=elves.container(elves.entry(89)))[:-8], 1, [False, False]),
-        (elves.pe()[:70], 1, [False, False]),
-        (b"MZ", 1, [False, False]),
-    ],
-)
-def test_the_gpu_code_of_libraries_of_windows_is_read_and_nothing_else(
-    library: bytes, code: int, runs: list[bool], call: Call, tmp_path: Path
-) -> None:
+def test_a_wheel_for_windows_is_refused(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "some-1.0-cp313-cp313-win_amd64.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("some/x.cp313-win_amd64.pyd", library)
-        archive.writestr("some/empty.dll", elves.pe())
-    found = call("verify", str(path), "--json")
-    report = json.loads(found.out)["report"]
-    assert (found.code, len(report["libraries"])) == (code, 2)
-    assert "unjudged" in {check["status"] for check in report["checks"] if check["id"] == "contents"}
-    asked = call("verify", str(path), "--gpu", "RTX 4090", "--gpu", "sm80", "--json")
-    assert [row["runs"] for row in json.loads(asked.out)["gpus"]] == runs
+        archive.writestr("some/x.cp313-win_amd64.pyd", b"MZ")
+    found = call("verify", str(path))
+    assert (found.code, found.error) == (2, "invalid")
+    assert "for Windows" in found.err

@@ -15,6 +15,8 @@ from torchsmith.core.problem import Problem, Refused
 from torchsmith.edit.plan import WorkspacePlan, plan_workspace
 from torchsmith.recipe.header import owner_of
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.plan import PlanRequest
+from torchsmith.verbs.plan import plan as plan_report
 from torchsmith.workspace.change import Change
 
 BY_HAND = Path(__file__).parent / "by-hand"
@@ -265,21 +267,26 @@ def test_copies_that_torchsmith_made_are_no_dirt(drifted: Path) -> None:
     assert apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True)).commits
 
 
-def test_a_stopped_run_goes_on_where_it_was(drifted: Path) -> None:
+def test_a_commit_takes_in_what_was_written_before_and_no_deletion_of_another(drifted: Path) -> None:
     plan = plan_workspace(drifted)
     half = [one for one in plan.changes if one.kind == "create"][:20]
     for one in half:
         assert one.after is not None
         (drifted / one.path).write_text(one.after)
     deleted = next(one for one in plan.changes if one.kind == "delete")
+    shown = plan_report(PlanRequest(workspace=drifted)).uncommitted
+    assert sorted(shown) == sorted(one.path for one in half)
     (drifted / deleted.path).unlink()
+    with pytest.raises(Refused, match=f"the deletion of {deleted.path}"):
+        apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
+    git(drifted / "build-pytorch", "commit", "--quiet", "--message", "Mine", "--all")
     applied = apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
     assert len(applied.pending) < sum(change.kind != "keep" for change in plan.changes)
     assert len(list((drifted / PKGS).glob("*.nix"))) == 44
     assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
     log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
-    assert [re.findall(r"\w+ \d+", subject) for subject in log[::-1][1:3]] == [["delete 2"], ["create 35"]]
-    assert len(log) == 6
+    assert [re.findall(r"\w+ \d+", subject) for subject in log[::-1][2:4]] == [["delete 1"], ["create 35"]]
+    assert len(log) == 7
 
 
 def test_a_rewritten_file_that_git_does_not_hold_leaves_a_copy(drifted: Path) -> None:

@@ -11,15 +11,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.edit.test_pin import updated
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import Incomplete, Problem, Refused
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.edit.pin import Move
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.plan import ChangeReport, PlanRequest, plan
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.journal import FileStep, Journal, stopped_halfway, writing
 from torchsmith.workspace.load import open_workspace
@@ -173,7 +175,7 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
         shutil.rmtree(root)
         shutil.copytree(drifted, root)
         assert killed_after(dice.randrange(last), root, work)
-        with writing(root, "test") as writer:
+        with writing(root, "apply") as writer:
             finished += "was finished first" in writer.recovered
         assert git(repo, "status", "--porcelain") == "", "a phase is whole and committed, or not begun"
         made = log()
@@ -183,6 +185,85 @@ def test_a_killed_apply_goes_on_phase_by_phase_with_the_same_commits(drifted: Pa
         assert texts(root) == tree
         assert not list(root.rglob(DRAFT))
     assert finished > KILLS // 10
+
+
+def killed_at(event: str, word: str, count: int, work: Callable[[], object]) -> None:
+    """Do work in a process of its own that is killed before the last of so many events with a word: in the
+    path of a file, or among the arguments of a program."""
+    child = os.fork()
+    if child == 0:
+        left = count
+
+        def watch(happened: str, args: tuple[Any, ...]) -> None:
+            nonlocal left
+            if happened == event and word in (args[1] if event == "subprocess.Popen" else str(args[0])):
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(watch)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("event", "word", "count", "gone"),
+    [
+        ("os.remove", "/.flox/pkgs/pytorch", 1, 0),
+        ("os.remove", "/.flox/pkgs/pytorch", 3, 2),
+        ("subprocess.Popen", "add", 1, 3),
+        ("subprocess.Popen", "commit", 1, 3),
+    ],
+)
+def test_the_deletions_of_a_killed_apply_are_planned_and_need_agreement(
+    drifted: Path, event: str, word: str, count: int, gone: int
+) -> None:
+    repo, deleted = drifted / "build-pytorch", "build-pytorch: delete 3 recipes"
+
+    def log() -> list[str]:
+        return git(repo, "log", "--format=%s").splitlines()
+
+    def recipes() -> int:
+        return len(list(repo.glob(".flox/pkgs/*.nix")))
+
+    before = recipes()
+    adopt = ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True)
+    killed_at(event, word, count, lambda: apply(adopt))
+    assert (recipes(), log()) == (before - gone, ["By hand"])
+    stopped = plan(PlanRequest(workspace=drifted)).stopped
+    assert stopped is not None
+    assert (stopped.verb, set(stopped.files.values()), len(stopped.files)) == ("apply", {"delete"}, 3)
+    assert [subject[: len(deleted)] for subject in stopped.commits] == [deleted]
+    with pytest.raises(Incomplete, match="3 files would be deleted"):
+        apply(ApplyRequest(workspace=drifted, commit=True))
+    with pytest.raises(Refused), writing(drifted, "line update"):
+        pass
+    assert (recipes(), log()) == (before - gone, ["By hand"]), "nothing is finished unasked"
+    asked: list[list[str]] = []
+
+    def agree(report: ChangeReport) -> bool:
+        asked.append(sorted(report.deleted))
+        return True
+
+    apply(ApplyRequest(workspace=drifted, commit=True), confirm=agree)
+    assert asked == [sorted(stopped.files)]
+    assert log()[-2].startswith(deleted)
+    assert plan(PlanRequest(workspace=drifted)).stopped is None
+
+
+def test_what_a_killed_apply_leaves_to_delete_is_not_committed_unless_it_was_to_commit(
+    drifted: Path,
+) -> None:
+    adopt = ApplyRequest(workspace=drifted, adopt=("all",), yes=True)
+    killed_at("os.remove", "/.flox/pkgs/pytorch", 2, lambda: apply(adopt))
+    with pytest.raises(Refused, match=r"the deletion of build-pytorch/.*\.nix is not committed"):
+        apply(ApplyRequest(workspace=drifted, commit=True, yes=True))
+    assert git(drifted / "build-pytorch", "log", "--format=%s").splitlines() == ["By hand"]
 
 
 def test_a_set_with_a_file_outside_of_the_workspace_is_refused(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def stopped(root: Path, files: dict[str, tuple[str | None, str | None]], *steps:
 
 
 def recovered(root: Path) -> str:
-    with writing(root, "next") as writer:
+    with writing(root, "test") as writer:
         return writer.recovered
 
 

@@ -36,7 +36,8 @@ from torchsmith.catalog import Package
 from torchsmith.core.problem import CannotRead, Invalid, MissingRequirement, Problem, TooLarge
 from torchsmith.core.text import printable
 
-LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(dylib|dll|pyd)$")
+LIBRARY = re.compile(r"\.so(\.\d+)*$|\.dylib$")
+FOR_WINDOWS = tuple(f"-{tag}.whl" for tag in ("win_amd64", "win_arm64", "win32"))
 # GPU code in files of its own.
 GPU_FILES = re.compile(r"\.(cubin|fatbin|co|hsaco|hipfb|metallib)$")
 TEXTS = re.compile(r"(^|/)([^/]+/version\.py|[^/]+\.dist-info/(WHEEL|METADATA))$")
@@ -99,6 +100,10 @@ def open_contents(path: Path, owners: Owners) -> Iterator[Contents]:
         raise CannotRead(f"cannot read {printable(f'{path}{place}')}: {error.strerror}") from error
     if stat.S_ISDIR(status.st_mode):
         yield _folder(path, owners)
+    elif path.name.endswith(FOR_WINDOWS):
+        raise Invalid(
+            f"{printable(str(path))} is a wheel for Windows, whose libraries are not read", hint=EXPECTED
+        )
     elif path.suffix in (".whl", ".zip"):
         with _open_zip(path) as archive:
             yield _wheel(path, archive, status.st_size, owners)

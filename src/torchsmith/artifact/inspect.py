@@ -26,8 +26,7 @@ from torchsmith.artifact.identity import (
 from torchsmith.artifact.known import Owners, Role, is_bundled, is_third_party, known
 from torchsmith.artifact.macho import is_macho, read_macho
 from torchsmith.artifact.metallib import METALLIB, metallib
-from torchsmith.artifact.pe import is_pe, read_pe
-from torchsmith.artifact.readers import containers_of, containers_of_file, containers_of_pe
+from torchsmith.artifact.readers import containers_of, containers_of_file
 from torchsmith.artifact.recorded import RecordedLine, recorded_lines
 from torchsmith.artifact.source import EXPECTED, Damaged, Seen, unseen
 from torchsmith.catalog import Catalog, Package, builtin_catalog
@@ -37,7 +36,6 @@ from torchsmith.core.text import counted, shell_word
 Progress = Callable[[str, int, int], None]  # the current file, bytes done, bytes in all
 LinkState = Literal["present", "system", "elsewhere"]
 STORE_PATH = re.compile(r"/store/[0-9a-z]{32}-")  # of Nix, wherever its store is
-WINDOWS = "Windows"
 BY_TARGET = (".co", ".hsaco")  # files of which a library loads those for the GPU that it finds
 
 
@@ -51,7 +49,7 @@ class Library:
     package: Package | None = None  # its owner, by its place and its name
     place: Path | None = None  # where it is on disk
     machine: ElfMachine | None = None
-    system: str = ""  # Windows, or the oldest macOS that it runs on; empty: Linux
+    system: str = ""  # the oldest macOS that it runs on; empty: Linux
     links: Links = field(default_factory=Links)
     containers: list[Container] = field(default_factory=list)
     cpu: CpuCode | None = None
@@ -275,13 +273,6 @@ def _inspect_library(
             if is_macho(source):
                 library.machine, library.system = read_macho(source)
                 library.containers = list(scan(source, {METALLIB: metallib}))
-                return
-            if is_pe(source):
-                library.system = WINDOWS
-                library.machine, sections = read_pe(source)
-                library.containers = list(containers_of_pe(source, sections))
-                if library.role == "unknown" and library.containers:
-                    library.role = "own"
                 return
             elf = read_elf(source)
             library.machine = elf.machine

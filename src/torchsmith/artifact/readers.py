@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 from torchsmith.artifact import bundle, fatbin
 from torchsmith.artifact.container import MOST_ENTRIES, UNNAMED, Container, Reader, read_at, scan, walk
-from torchsmith.artifact.elf import Elf, Section, links_of
+from torchsmith.artifact.elf import Elf, links_of
 from torchsmith.artifact.metallib import metallib
-from torchsmith.artifact.pe import NAME
 from torchsmith.artifact.source import Damaged, FileSlice
 
 SECTIONS: dict[str, Reader] = {
@@ -33,23 +31,12 @@ def is_read(places: Collection[str]) -> bool:
 
 
 def containers_of(elf: Elf) -> Iterator[Container]:
-    """Every container of a library. Raises Damaged if headers contradict each other."""
+    """Every container of a library; without a section for them, they may be anywhere in it. Raises Damaged if
+    headers contradict each other."""
     sections = [section for name in SECTIONS for section in elf.named(name)]
-    return _containers(elf.source, sections, scanned=not _names_its_parts(elf))
-
-
-def containers_of_pe(source: FileSlice, sections: Iterable[Section]) -> Iterator[Container]:
-    """Every container of a library of Windows, which cuts the names of sections off. Raises Damaged."""
-    names = {name[:NAME]: name for name in SECTIONS}
-    holding = [replace(section, name=names[section.name]) for section in sections if section.name in names]
-    return _containers(source, holding, scanned=True)
-
-
-def _containers(source: FileSlice, sections: Sequence[Section], *, scanned: bool) -> Iterator[Container]:
-    """The containers in some sections; without any, those of the whole file if it is to be `scanned`."""
     left = MOST_ENTRIES
-    containers = chain.from_iterable(walk(source, part, SECTIONS[part.name]) for part in sections)
-    for container in scan(source, MAGICS) if scanned and not sections else containers:
+    containers = chain.from_iterable(walk(elf.source, part, SECTIONS[part.name]) for part in sections)
+    for container in containers if sections or _names_its_parts(elf) else scan(elf.source, MAGICS):
         left -= len(container.entries) + 1
         if left < 0:
             raise Damaged(f"more than {MOST_ENTRIES} pieces of GPU code")

@@ -82,7 +82,7 @@ class Report:
     libraries: dict[str, int]
     gpu_by_library: dict[str, list[str]]  # kinds and targets
     needs: tuple[Need, ...]
-    system: str = ""  # Windows, or the oldest macOS that its libraries run on; empty: Linux
+    system: str = ""  # the oldest macOS that its libraries run on; empty: Linux
     releases: dict[str, str] = field(default_factory=dict)  # of CUDA and other backends, by their titles
     recorded: tuple[RecordedRow, ...] = ()  # the compiler's command lines; none: it does not record its flags
     unrecorded_only: bool = False  # verified, if it recorded its flags: nothing else is wrong or not judged

@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 SEARCHED_BYTES = 4 << 20  # at a time
 MOST_RATIO = 200  # deflate reaches 1032 on zeros; real libraries stay below 20
 STORE = "/nix/store"
-EXPECTED = "name a result link, a store path, a wheel, a site-packages folder or a .so"
+EXPECTED = "name a result link, a store path, a wheel for Linux or macOS, a site-packages folder or a .so"
 MOST_LINKS = 40  # on the way to a file, as Linux counts them
 
 

@@ -23,7 +23,7 @@ from torchsmith.artifact.gpu import (
     waste,
 )
 from torchsmith.artifact.identity import PythonBuild, StatedToolkit
-from torchsmith.artifact.inspect import WINDOWS, Inspection
+from torchsmith.artifact.inspect import Inspection
 from torchsmith.artifact.known import known
 from torchsmith.artifact.readers import is_read
 from torchsmith.catalog import Catalog, Gpu, Line
@@ -109,11 +109,7 @@ def _intact(build: Inspection) -> Iterator[Check]:
         yield Check("intact", faults[MOST_FAULTS][0], f"and {len(faults) - MOST_FAULTS} more")
     for text in build.remarks:
         yield Check("contents", "unjudged", text)
-    if windows := [library.name for library in build.libraries if library.system == WINDOWS]:
-        libraries = counted(len(windows), "library", "libraries")
-        text = f"{libraries} for Windows, of which verify reads the GPU code, and no CPU code or links"
-        yield Check("contents", "unjudged", text)
-    machines = {library.machine for library in build.own if library.machine and library.name not in windows}
+    machines = {library.machine for library in build.own if library.machine}
     if len(machines) > 1:
         foreign = min(machines, key=lambda machine: sum(library.machine == machine for library in build.own))
         names = [library.name for library in build.own if library.machine == foreign]
@@ -165,8 +161,6 @@ def _whole(build: Inspection, variant: Variant | None) -> Iterator[Check]:
     torch = next((package for package in build.versions if package.is_torch), None)
     if build.kind == "library" or torch is None or (variant and not variant.package.is_torch):
         return
-    if any(library.system == WINDOWS for library in build.libraries):
-        return  # other libraries, which are not read for links
     stems = [_stem(library.name) for library in build.libraries]
     missing = [
         name for name in known().names.required if not any(f"/{stem}".endswith(f"/{name}") for stem in stems)

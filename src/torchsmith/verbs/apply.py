@@ -47,7 +47,7 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
     Incomplete if files would be deleted and the request does not say `yes`, Refused if `confirm` does not
     agree."""
     from torchsmith.workspace import git
-    from torchsmith.workspace.journal import writing
+    from torchsmith.workspace.journal import stopped_run, writing
     from torchsmith.workspace.write import commit_changes, require_clean, write_changes
 
     if request.commit and not request.git:
@@ -59,14 +59,13 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
     if request.git:
         git.require_git()
     home = open_workspace(request.workspace, request.profile, recover=True).home
+    _require_agreement(ChangeReport(home, False, (), stopped=stopped_run(home)), request, confirm)
     with writing(home, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
         plan, report = request.planned()
         if request.commit and not request.allow_dirty:
             require_clean(writer.root, plan.repos)
-        deletes = any(change.kind == "delete" for change in report.pending)
-        if deletes and not request.yes and not (confirm or _not_agreed)(report):
-            raise Refused("nothing was written")
+        _require_agreement(report, request, confirm)
         if request.commit:
             commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)
         else:
@@ -106,9 +105,15 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     next_build(workspace=request.workspace)
 
 
+def _require_agreement(report: ChangeReport, request: ApplyRequest, confirm: Confirm | None) -> None:
+    """Raise a Problem if files would be deleted, and neither the request nor `confirm` agrees."""
+    if report.deleted and not request.yes and not (confirm or _not_agreed)(report):
+        raise Refused("nothing was written")
+
+
 def _not_agreed(report: ChangeReport) -> bool:
     """Raise Incomplete: there is no terminal to ask on."""
-    deleted = [change.path for change in report.pending if change.kind == "delete"]
+    deleted = report.deleted
     raise Incomplete(
         f"{counted(len(deleted), 'file')} would be deleted, such as {deleted[0]}: nothing was written",
         hint="--yes deletes without asking; --dry-run lists what would be done",
@@ -122,7 +127,6 @@ def _may_delete(report: ChangeReport, request: ApplyRequest) -> bool:
     print_changes(report, write_stderr, skipped=not request.adopts_paths)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return _not_agreed(report)
-    count = sum(change.kind == "delete" for change in report.pending)
-    sys.stderr.write(f"Delete {counted(count, 'file')}? [y/N] ")
+    sys.stderr.write(f"Delete {counted(len(report.deleted), 'file')}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
 
 import msgspec
 
@@ -26,7 +26,7 @@ from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
-from torchsmith.workspace.journal import Commit
+from torchsmith.workspace.journal import Commit, StoppedRun, stopped_run
 
 if TYPE_CHECKING:
     from torchsmith.edit.plan import WorkspacePlan
@@ -82,13 +82,20 @@ class PlanRequest(Request):
     def planned(self) -> tuple[WorkspacePlan, ChangeReport]:
         """The plan of the workspace, and the report of it."""
         from torchsmith.edit.plan import plan_workspace
-        from torchsmith.workspace.write import not_taken_by_git
+        from torchsmith.workspace.write import not_taken_by_git, uncommitted
 
         plan = plan_workspace(
             self.workspace, self.profile, only=self.only, adopt=self.adopt, pages=self.pages
         )
-        ignored = tuple(not_taken_by_git(plan.workspace.home, plan.repos, plan.changes))
-        return plan, ChangeReport(plan.workspace.home, False, plan.changes, ignored=ignored)
+        home = plan.workspace.home
+        return plan, ChangeReport(
+            home,
+            False,
+            plan.changes,
+            ignored=tuple(not_taken_by_git(home, plan.repos, plan.changes)),
+            uncommitted=[file.path for repo in plan.repos for file in uncommitted(plan.workspace, repo)],
+            stopped=stopped_run(home),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +120,20 @@ class ChangeReport(msgspec.Struct, frozen=True):
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
     ignored: Sequence[str] = ()  # wanted files that git ignores
+    uncommitted: Sequence[str] = ()  # files that are as wanted, which --commit commits too
+    stopped: StoppedRun | None = None  # what apply finishes first
 
     @property
     def pending(self) -> list[Change]:
         """The changes that were made, or would be."""
         return [change for change in self.changes if change.pending]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The files that would be deleted, also by finishing a stopped run."""
+        stopped = self.stopped.files if self.stopped else {}
+        left = [path for path, kind in stopped.items() if kind == "delete"]
+        return left + [change.path for change in self.pending if change.kind == "delete"]
 
     @property
     def skipped(self) -> list[Change]:
@@ -136,7 +152,8 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
 
     Recipes that torchsmith does not manage are checked as [bold]audit[/bold] checks them: they stay if
     torchsmith.toml asks for them and they have no error. Nothing is written; [bold]apply[/bold] writes. With
-    [bold]--check[/bold] the exit code is 1 when a file should change, or git ignores one.
+    [bold]--check[/bold] the exit code is 1 when a file should change, or git ignores one. What a stopped
+    [bold]apply[/bold] has left is shown first.
     """
     report = plan(request)
     if print_report(report, view, request):
@@ -150,11 +167,11 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
 
 def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> None:
     """Suggest what to do after a plan; with `check`, exit 1 if a file should change."""
-    if not check and report.pending:
+    if not check and (report.pending or report.stopped):
         next_step("apply", *request.words, workspace=request.workspace)
     elif not check:
         suggest_adoption(report, request)
-    exit_if(check and (report.pending or report.skipped or report.ignored))
+    exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 
 def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) -> None:
@@ -197,6 +214,8 @@ def print_changes(
     more = len(shown) < len(report.changes)
     single = {change.errors[0] for change in shown if len(change.errors) == 1}
     hidden = frozenset() if verbose else single  # they are listed with the files that have no other
+    if report.stopped:
+        _print_stopped(report.stopped, line, stream)
     for phase in PHASES:
         changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
         if changes:
@@ -224,8 +243,20 @@ def print_changes(
         line(f"now git repositories: {', '.join(report.new_repos)}")
     for commit in report.commits:
         line(f"committed {commit.revision} {commit.message}")
-    line(_summary(report))
+    if report.uncommitted and not report.written:
+        line(f"as wanted and not committed, which --commit does: {some_of(report.uncommitted)}")
+    if report.changes:
+        line(_summary(report))
     return more
+
+
+def _print_stopped(stopped: StoppedRun, line: Printer, stream: TextIO) -> None:
+    """Print what a stopped run has left."""
+    line(f"Left by a stopped {stopped.verb}; torchsmith apply finishes it first", "bold")
+    for kind, names in grouped((kind, path) for path, kind in stopped.files.items()).items():
+        line(paint(f"  {kind:8}", STYLES[kind], stream) + printable(some_of(names)))
+    for subject in stopped.commits:
+        line(f"  commit  {subject}")
 
 
 def _summary(report: ChangeReport) -> str:

@@ -26,7 +26,7 @@ from torchsmith.core.problem import CannotWrite, Failed, Refused
 from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
-from torchsmith.workspace.change import COPY, Change
+from torchsmith.workspace.change import COPY, Change, ChangeKind
 
 FILE = "journal.json"
 UNREADABLE = "?"  # in place of a digest: it counts as changed
@@ -58,6 +58,15 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = False
     files: dict[str, FileStep]
     steps: list[GitStep] = []
+
+
+class StoppedRun(msgspec.Struct, frozen=True):
+    """A set that a run had decided on when it was stopped, or that one is at work on: the files, and the
+    subjects of the commits. `apply` finishes it first."""
+
+    verb: str
+    files: dict[str, ChangeKind]
+    commits: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +211,19 @@ class Writer:
 
     def recover(self) -> None:
         """Finish or undo what a stopped run left; files that changed since then stay as they are. Raises
-        Failed for a journal that cannot be read."""
-        try:
-            journal = msgspec.json.decode(read_bytes(self._file, links=False), type=Journal)
-        except FileNotFoundError:
+        Refused if commits of another verb are left, Failed for a journal that cannot be read."""
+        journal = _journal(self._file)
+        if journal is None:
             return
-        except (OSError, msgspec.MsgspecError) as error:
-            raise Failed(f"{self._file} cannot be read: {error}", hint="move it away") from error
         if journal.folder != self.root.stat().st_ino:
             self._file.unlink(missing_ok=True)
             self.recovered = f"a stopped {journal.verb} was not finished: this is another folder since then"
         elif not journal.decided:
             self._sweep(journal)
             self.recovered = f"a stopped {journal.verb} had changed nothing yet; its drafts were removed"
+        elif any(step.message for step in journal.steps) and self.verb != journal.verb:
+            hint = f"torchsmith plan shows what is left of it, torchsmith {journal.verb} finishes it"
+            raise Refused(f"{journal.verb} was stopped before its commits in {self.root}", hint=hint)
         else:
             changed = {path for path, step in journal.files.items() if self._changed_since(path, step)}
             for path in changed:
@@ -268,6 +277,30 @@ def writing(root: Path, verb: str, wait_seconds: float | None = None) -> Iterato
 def stopped_halfway(root: Path) -> bool:
     """Whether a stopped run, or one at work, has left a journal here."""
     return (state_folder(root) / FILE).exists()
+
+
+def stopped_run(root: Path) -> StoppedRun | None:
+    """The set that a stopped run, or one at work, has not finished. Raises Failed for a journal that cannot
+    be read."""
+    journal = _journal(state_folder(root) / FILE)
+    if journal is None or not journal.decided or journal.folder != root.stat().st_ino:
+        return None
+    kinds: dict[str, ChangeKind] = {
+        path: "delete" if not step.after else "rewrite" if step.before else "create"
+        for path, step in journal.files.items()
+    }
+    commits = [step.message.splitlines()[0] for step in journal.steps if step.message]
+    return StoppedRun(journal.verb, kinds, commits)
+
+
+def _journal(file: Path) -> Journal | None:
+    """What a journal says, if there is one. Raises Failed if it cannot be read."""
+    try:
+        return msgspec.json.decode(read_bytes(file, links=False), type=Journal)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Failed(f"{file} cannot be read: {error}", hint="move it away") from error
 
 
 def finish_stopped(root: Path, verb: str) -> str:

@@ -13,7 +13,6 @@ from torchsmith.core.process import find
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
-from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import copies, phase_of
@@ -25,7 +24,6 @@ FOR: dict[Phase, str] = {
     "macOS": " for macOS",
     "CPU only": " for CPUs",
 }
-DELETED_IN = (f"{PKGS}/", "docs/")  # the folders in which files are deleted
 
 
 def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
@@ -64,7 +62,7 @@ def commit_changes(
     *,
     per_file: bool,
 ) -> None:
-    """Write changes with one commit for each phase or file, and commit what an earlier run wrote."""
+    """Write changes with one commit for each phase or file, with the wanted files that are not committed."""
     root = writer.root
     pending = [change for change in changes if change.pending]
     for folder in (root / repo.name for repo in repos if pending):
@@ -72,7 +70,7 @@ def commit_changes(
         git.require_branch(folder if folder.is_dir() else root)
     for repo in repos:
         mine = [change for change in pending if change.path.startswith(f"{repo.name}/")]
-        mine += _uncommitted(workspace, repo)
+        mine += uncommitted(workspace, repo)
         by_phase = grouped((change.phase, change) for change in mine)
         batches = [by_phase[phase] for phase in PHASES if phase in by_phase]
         for batch in [[change] for change in mine] if per_file else batches:
@@ -83,16 +81,17 @@ def commit_changes(
 
 
 def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
-    """Raise Refused if a repository has uncommitted changes. Files that are as wanted do not count, nor do
-    copies that torchsmith made."""
+    """Raise Refused if a repository has changes that are not committed, such as a deleted file. Files that
+    are as wanted do not count, nor do copies that torchsmith made."""
     wanted = {file.path: file.text for repo in repos for file in repo.files}
     for repo in repos:
         for path in _status(root / repo.name):
             full = f"{repo.name}/{path}"
             mine = full in wanted and text_or_none(root / full) == wanted[full]
-            if not mine and not COPY.search(path) and (full in wanted or (root / full).exists()):
+            if not mine and not COPY.search(path):
+                what = "" if (root / full).exists() else "the deletion of "
                 hint = "commit or stash it first, or pass --allow-dirty"
-                raise Refused(f"{full} is not committed", hint=hint)
+                raise Refused(f"{what}{full} is not committed", hint=hint)
 
 
 def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change]) -> Iterator[GitStep]:
@@ -118,8 +117,8 @@ def not_taken_by_git(root: Path, repos: Iterable[WantedRepo], changes: Sequence[
             yield from (prefix + path for path in git.ignored(folder, inner))
 
 
-def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
-    """Files that are as wanted, or deleted as wanted, and not committed."""
+def uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
+    """The files of a repository that are as wanted, and not committed."""
     root, wanted = workspace.home, {file.path: file for file in repo.files}
     for inner, letters in _status(root / repo.name).items():
         path = f"{repo.name}/{inner}"
@@ -128,8 +127,6 @@ def _uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
             kind: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
             change = Change(kind, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
             yield replace(change, phase=phase_of(change, workspace.catalog))
-        elif file is None and not (root / path).exists() and inner.startswith(DELETED_IN):
-            yield Change("delete", path, "deleted, and not committed yet", owner="ours", phase="clean up")
 
 
 def _status(folder: Path) -> dict[str, str]:
