@@ -27,7 +27,7 @@ from torchsmith.artifact.readers import containers_of
 from torchsmith.artifact.recorded import recorded_lines
 from torchsmith.artifact.source import EXPECTED, Damaged, FileSlice, open_file
 from torchsmith.catalog import builtin_catalog
-from torchsmith.core.problem import Exit, Invalid
+from torchsmith.core.problem import CannotRead, Exit, Invalid
 
 GOOD = elves.gpu_library(
     elves.container(elves.entry(90), elves.entry(120)), elves.container(elves.entry(120))
@@ -220,7 +220,7 @@ def test_links_between_paths_of_a_store_elsewhere_stay_in_it(tmp_path: Path) -> 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "libtorch.so"
     os.mkfifo(pipe)
-    with pytest.raises(Invalid), open_file(pipe):
+    with pytest.raises(CannotRead), open_file(pipe):
         pass
 
 

@@ -551,7 +551,7 @@ def test_a_wheel_of_any_package_is_listed(tmp_path: Path) -> None:
     report = verify(path, None, CATALOG)
     assert report.ok
     assert report.versions == {"bitsandbytes": "0.50.2"}
-    assert report.cuda == "12, 13"
+    assert report.releases["CUDA"] == "12, 13"
     assert [(str(row.target), row.containers) for row in report.gpu] == [("120", 2)]
     assert native(report) == ["sm120"]
     with pytest.raises(Problem) as caught:

@@ -12,7 +12,7 @@ import pytest
 from tests.building.conftest import Place, title
 from tests.cli.conftest import Call
 from torchsmith.building.backends import FloxBackend
-from torchsmith.building.events import Event, JobSteps, Tick
+from torchsmith.building.events import Event, JobSteps
 from torchsmith.building.job import Job
 from torchsmith.record import open_record
 
@@ -48,7 +48,7 @@ def job(name: str = "mine") -> Job:
 
 
 def test_a_build_is_told_by_its_links(backend: FloxBackend, tmp_path: Path) -> None:
-    events: list[Event | Tick] = []
+    events: list[Event] = []
     outcome = backend.build(job(), 4, tmp_path / "log", events.append)
     assert outcome.ok
     assert Path(outcome.outputs[0]).name.endswith("mine") or REAL

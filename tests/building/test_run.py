@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from torchsmith.building.events import Event, JobRetried, Tick
+from torchsmith.building.events import Event, JobRetried
 from torchsmith.building.job import Job, OnEvent, Outcome
 from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
 from torchsmith.building.post_build import Copier, PostBuild, Verifier
@@ -83,10 +84,10 @@ def go(
     copier: Copier | None = None,
     look: Verifier | None = None,
     on_event: OnEvent = lambda _: None,
-) -> tuple[BuildReport, Record, list[Event | Tick]]:
-    record, events = open_record(tmp_path), list[Event | Tick]()
+) -> tuple[BuildReport, Record, list[Event]]:
+    record, events = open_record(tmp_path), list[Event]()
 
-    def heard(event: Event | Tick) -> None:
+    def heard(event: Event) -> None:
         events.append(event)
         on_event(event)
 
@@ -166,18 +167,14 @@ def test_what_needs_a_failed_job_is_not_tried_and_the_rest_is(tmp_path: Path) ->
 
 
 def test_an_interrupt_does_not_wait_for_a_look_at_a_build(tmp_path: Path) -> None:
-    begun, over, ended = threading.Event(), threading.Event(), list[str]()
+    over, ended = threading.Event(), list[str]()
 
     def look(name: str, output: str) -> None:
-        begun.set()
+        _thread.interrupt_main()
         over.wait(60)
         ended.append(name)
 
-    def on_event(event: Event | Tick) -> None:
-        if isinstance(event, Tick) and begun.is_set():
-            raise KeyboardInterrupt
-
-    finished, _, _ = go([job("a")], tmp_path, Scripted(), look=look, on_event=on_event)
+    finished, _, _ = go([job("a")], tmp_path, Scripted(), look=look)
     assert (finished.state, ended) == ("stopped", [])
     over.set()
 
@@ -270,7 +267,7 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(
     minutes = count(60.0, 60.0)  # a minute passes between two looks at the clock
     for module in ("run", "retries"):
         monkeypatch.setattr(f"torchsmith.building.{module}.monotonic", lambda: next(minutes))
-    record, events = open_record(tmp_path), list[Event | Tick]()
+    record, events = open_record(tmp_path), list[Event]()
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
     number = record.start_run("scripted", [])
     run = Run(
@@ -303,7 +300,7 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
 
 
 def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
-    record, events = open_record(tmp_path), list[Event | Tick]()
+    record, events = open_record(tmp_path), list[Event]()
     backend = Scripted()
     costs = {name: Expected(60, 1, 1, 1, "a guess") for name in "ab"}
     run = Run(

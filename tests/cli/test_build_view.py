@@ -1,4 +1,4 @@
-"""A run on a terminal of eighty columns: GPU and instruction set visible, failures at once."""
+"""What a run prints: its plan, and a line for each thing that happens."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from torchsmith.building.events import JobBuilding, JobEnded, JobRetried, JobStarted, JobSteps, RunStarted
+from torchsmith.building.events import JobRetried, JobSteps, RunStarted
 from torchsmith.building.farm import Builder, require_able
 from torchsmith.building.job import Job
 from torchsmith.building.plan import BuildPlan, Share
-from torchsmith.cli.build_screen import LiveView, PlainView, Remaining, moment
+from torchsmith.cli.build_screen import BuildLog
 from torchsmith.cli.console import Foot, table
 from torchsmith.cli.reporter import cut
 from torchsmith.core.problem import Problem
@@ -34,37 +34,8 @@ def plan(*jobs: Job) -> BuildPlan:
     return BuildPlan(jobs, {job.key: expected for job in jobs}, Share(1, 1, 1.0), largest_gb=1.0)
 
 
-def shown(view: LiveView) -> str:
-    return "\n".join(view.lines())
-
-
-def test_gpu_and_isa_stay_visible_and_failures_count_at_once() -> None:
-    view = LiveView(Foot(), plan(job(NAME), job("b")), slots=2)
-    view.show(JobStarted(job=NAME, name=NAME, expected=3600.0))
-    view.show(JobBuilding(job=NAME, derivation="torch", builder="ssh://builder@arm1.example.org"))
-    assert "0/" not in shown(view), "no steps are known yet"
-    view.show(JobSteps(job=NAME, done=3911, total=7093))
-    text = shown(view)
-    assert "cuda13_0-sm120-avx512vnni" in text
-    assert all(len(line) < 80 for line in text.splitlines()[:-1])  # the last is cut as it is drawn
-    view.show(JobEnded(job="b", name="b", state="failed", detail="no"))
-    assert "1 failed" in " ".join(shown(view).split())
-
-
-def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LiveView(Foot(), plan(job(NAME)))
-    view.show(JobStarted(job=NAME, name=NAME, attempt=1))
-    view.show(JobRetried(job=NAME, name=NAME, detail="the remote builder went away", attempt=2, seconds=61.0))
-    assert "attempt 2 in 1 min 01 s" in capsys.readouterr().err
-    assert "1 min" in shown(view)
-    assert "sm120-avx512vnni" in shown(view)
-    assert all(len(line) < 80 for line in shown(view).splitlines()[:-1])
-    view.show(JobStarted(job=NAME, name=NAME, attempt=2))
-    assert "1 min" not in shown(view)
-
-
 def test_a_log_has_a_line_for_every_tenth_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainView({NAME: NAME})
+    view = BuildLog({NAME: NAME})
     for done in range(0, 31, 2):
         view.show(JobSteps(job=NAME, done=done, total=30))
     lines = capsys.readouterr().err.splitlines()
@@ -72,19 +43,16 @@ def test_a_log_has_a_line_for_every_tenth_of_a_job(capsys: pytest.CaptureFixture
     assert [int(found[1]) for found in steps if found] == [4, 6, 10, 12, 16, 18, 22, 24, 28, 30]
 
 
-def test_what_is_left_is_what_was_expected_corrected_by_steps_and_spread_over_slots() -> None:
-    remaining = Remaining({"a": 100.0, "b": 100.0, "c": 100.0}, slots=2)
-    assert remaining.rest({}) == 150.0
-    assert remaining.of("a", elapsed=50.0, done=50, total=100) == 50.0
-    assert remaining.of("a", elapsed=50.0, done=1, total=100) == 50.0
-    assert remaining.rest({"b": (10.0, 10, 1000)}) == 145.0
-    assert remaining.rest({"b": (10.0, 10, 20)}) == 105.0
+def test_a_job_that_rests_before_its_next_attempt_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    view = BuildLog({NAME: NAME})
+    view.show(JobRetried(job=NAME, name=NAME, detail="the remote builder went away", attempt=2, seconds=61.0))
+    view.show(JobRetried(job=NAME, name=NAME, detail="not enough memory", attempt=3, cores=2))
+    waits, fewer = capsys.readouterr().err.splitlines()
+    assert "attempt 2 in 1 min 01 s" in waits
+    assert "again with 2 cores" in fewer
 
 
-def test_the_expected_end_names_its_day() -> None:
-    now = 1_800_000_000.0
-    assert len(moment(0.0, now)) == 5
-    assert len(moment(48 * 3600.0, now).split()) == 4
+def test_a_name_is_cut_from_the_left() -> None:
     assert cut("abcdef", 4) == "…def"
     assert cut("abc", 4) == "abc"
 
@@ -121,17 +89,16 @@ def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> 
     assert "torchsmith build '!avx512'" in caught.value.hint
 
 
-def test_lines_at_the_foot_are_drawn_again_below_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_at_the_foot_is_drawn_in_place_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "20")
     with Foot() as foot:
-        foot.draw("one", "two")
-        foot.above("this stays")
-        foot.draw("three", "a line that is longer than the terminal")
-        assert screen.lines() == ["this stays", "three", "a line that is long"]
-    assert screen.lines() == ["this stays"]
+        foot.draw("one")
+        foot.draw("a line that is longer than the terminal")
+        assert screen.lines() == ["a line that is long"]
+    assert screen.lines() == []
 
 
 class Screen(io.StringIO):
@@ -163,8 +130,8 @@ def test_a_table_breaks_the_columns_that_may_be_broken(
 
 
 def test_one_job_is_singular() -> None:
-    view = PlainView({})
-    started = [view._text(RunStarted(counts={"waiting": count})) for count in (0, 1, 2)]
+    view = BuildLog({})
+    started = [view._line(RunStarted(counts={"waiting": count}))[0] for count in (0, 1, 2)]
     assert started == ["", "1 job", "2 jobs"]
     assert counted(1, "hash", "hashes") == "1 hash"
     assert counted(0, "hash", "hashes") == "0 hashes"

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from torchsmith.building.by_name import workspace_record
-from torchsmith.building.events import Event, Tick
+from torchsmith.building.events import Event
 from torchsmith.building.plan import Resources
 from torchsmith.building.start import BuildSpec, prepare
 
@@ -33,9 +33,8 @@ def build(root: Path, told: Path) -> Cost:
     """What `torchsmith build --jobs 0` does."""
     with told.open("wb") as file, workspace_record(root) as (workspace, record):
 
-        def on_event(event: Event | Tick) -> None:
-            if not isinstance(event, Tick):
-                file.write(msgspec.json.encode(event) + b"\n")
+        def on_event(event: Event) -> None:
+            file.write(msgspec.json.encode(event) + b"\n")
 
         request = BuildSpec(resources=Resources(jobs=0))
         ready = prepare(request, workspace, record)

@@ -28,7 +28,6 @@ from torchsmith.artifact.source import (
     Seen,
     above_store,
     open_file,
-    open_regular,
     resolve_below,
     unseen,
 )
@@ -256,7 +255,7 @@ class _Bounded(io.FileIO):
 @contextmanager
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """An open wheel. Raises Damaged."""
-    with _Bounded(open_regular(path)) as file:
+    with open_file(path) as source, _Bounded(source.handle, closefd=False) as file:
         beginning = os.pread(file.fileno(), MAGIC_BYTES, 0)
         if beginning.isascii() and not beginning.startswith(b"PK") and b"\0" not in beginning:
             what = "it is text" if beginning.strip() else "it is empty"

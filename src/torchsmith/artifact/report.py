@@ -70,7 +70,6 @@ class Report:
     checks: tuple[Check, ...]
     machine: str
     versions: dict[str, str]
-    cuda: str
     python: str
     blas: str
     magma: str
@@ -140,7 +139,6 @@ def report_of(
         machine=build.machine or "",
         system=", ".join(sorted({library.system for library in build.own if library.system})),
         versions={str(package): version for package, version in build.versions.items()} | build.foreign,
-        cuda=_releases(build, "cuda"),
         releases={
             backend.title: stated
             for name, backend in catalog.backends.items()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.core.problem import CannotRead, Exit, Invalid, Problem
+from torchsmith.core.files import open_regular
+from torchsmith.core.problem import CannotRead, Exit, Problem
 from torchsmith.core.text import printable
 
 CHUNK = 1 << 20
@@ -82,24 +82,14 @@ def _places(block: bytes, text: bytes) -> Iterator[int]:
 
 @contextmanager
 def open_file(path: Path, seen: Seen = unseen) -> Iterator[FileSlice]:
-    """A regular file as a source; a pipe, a device or a folder is refused without reading it."""
-    handle = open_regular(path)
+    """A regular file as a source; a pipe, a device or a folder is refused without reading it. Raises
+    CannotRead."""
     try:
-        yield FileSlice(handle, 0, os.fstat(handle).st_size, seen)
-    finally:
-        os.close(handle)
-
-
-def open_regular(path: Path) -> int:
-    """The handle of a regular file. Raises CannotRead, and Invalid for anything else, which may never end."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = open_regular(path)
     except OSError as error:
         raise CannotRead(f"cannot read {printable(str(path))}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise Invalid(f"{printable(str(path))} is not a regular file", hint=EXPECTED)
-    return handle
+    with file:
+        yield FileSlice(file.fileno(), 0, os.fstat(file.fileno()).st_size, seen)
 
 
 def above_store(path: Path) -> Path | None:

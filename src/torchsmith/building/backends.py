@@ -58,8 +58,6 @@ class NixBackend:
 
     def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
         """Run Nix to its end, write the log and report phases and steps."""
-        for folder in (self.results, self.roots):
-            folder.mkdir(parents=True, exist_ok=True)
         reader, events = LogReader(), _JobEvents(job, on_event, self._unreachable)
         env = self.nix.environment()
         env["NIX_SSHOPTS"] = f"{env.get('NIX_SSHOPTS', '')} {KEEP_ALIVE}".strip()

@@ -112,7 +112,3 @@ Event = (
     | RunNote
     | RunEnded
 )
-
-
-class Tick:
-    """Nothing happened for a moment: a screen may be drawn anew. Not part of `--json`."""

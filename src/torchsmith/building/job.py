@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypedDict
 
-from torchsmith.building.events import Event, Tick
+from torchsmith.building.events import Event
 from torchsmith.record import Work
 
-OnEvent = Callable[[Event | Tick], None]
+OnEvent = Callable[[Event], None]
 
 
 class JobName(TypedDict):

@@ -33,7 +33,6 @@ def fetch_present(
         if name in plan.fetched:
             on_event(RunNote(name=name, detail="fetched from a binary cache"))
         root = results / name
-        root.parent.mkdir(parents=True, exist_ok=True)
         done = nix.run(realise_command(nix, [derivation], options, root=root))
         if done.ok:
             outputs = outputs_of(graph.derivations[derivation])

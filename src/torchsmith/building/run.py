@@ -20,7 +20,6 @@ from torchsmith.building.events import (
     RecipeVerified,
     RunEnded,
     RunStarted,
-    Tick,
 )
 from torchsmith.building.job import Backend, Job, Outcome
 from torchsmith.building.post_build import PostBuild, PostBuildResult
@@ -35,7 +34,7 @@ from torchsmith.record import Attempt, JobState, RunState
 from torchsmith.repair.diagnose import Diagnosis, diagnose_log
 
 TICK_SECONDS = 0.2
-Message = Event | Tick | PostBuildResult | Exception | tuple[Job, Outcome | BaseException]
+Message = Event | PostBuildResult | Exception | tuple[Job, Outcome | BaseException]
 
 
 @dataclass
@@ -110,7 +109,7 @@ class Run:
             try:
                 message = self._messages.get(timeout=TICK_SECONDS)
             except queue.Empty:
-                message = Tick()
+                continue
             if isinstance(message, PostBuildResult):
                 self._post_build_ended(message)
             elif isinstance(message, Exception):

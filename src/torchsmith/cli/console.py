@@ -131,8 +131,8 @@ def columns(
     right: Container[int] = (),
     broken: Container[int] | None = None,
 ) -> None:
-    """Print rows in columns; see `laid_out`."""
-    for line in laid_out(rows, styles, room=width(), right=right, broken=broken):
+    """Print rows in columns; see `_laid_out`."""
+    for line in _laid_out(rows, styles, room=width(), right=right, broken=broken):
         write(line, wrap=False)
 
 
@@ -151,14 +151,13 @@ def table(
     )
 
 
-def laid_out(
+def _laid_out(
     rows: Sequence[Sequence[Painted]],
     styles: Sequence[str] = (),
     *,
     room: int | None = None,
     right: Container[int] = (),
     broken: Container[int] | None = None,
-    stream: TextIO | None = None,
 ) -> list[str]:
     """Return rows in columns as lines. If they need more than `room`, the columns `broken`, or else the last
     one, are broken between words; those in `right` are aligned right."""
@@ -187,20 +186,20 @@ def laid_out(
             for at, (part, (_, style)) in enumerate(zip(parts, row, strict=True)):
                 text = part[number] if number < len(part) else ""
                 space = " " * (widths[at] - len(text))
-                painted = paint(text, style, stream)
+                painted = paint(text, style)
                 line += (space + painted if at in right else painted + space) + " " * COLUMN_GAP
             lines.append(line.rstrip(" "))
     return lines
 
 
 class Foot:
-    """Lines at the bottom of a terminal that are redrawn; without a terminal nothing is printed."""
+    """A line at the bottom of a terminal that is redrawn; without a terminal nothing is printed."""
 
     def __init__(self) -> None:
         self.room = width(sys.stderr) or DEFAULT_WIDTH
         self._watched = sys.stderr.isatty()
-        self._lines: list[str] = []
-        self._drawn = 0.0
+        self._drawn = False
+        self._drawn_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -212,30 +211,21 @@ class Foot:
     @property
     def due(self) -> bool:
         """Whether the last drawing is long enough ago for another."""
-        return self._watched and time.monotonic() - self._drawn > REDRAW_SECONDS
+        return self._watched and time.monotonic() - self._drawn_at > REDRAW_SECONDS
 
-    def draw(self, *lines: str) -> None:
-        """Draw these lines in place of the last ones."""
+    def draw(self, line: str) -> None:
+        """Draw this line in place of the last one."""
         if self._watched:
             self._erase()
-            self._lines, self._drawn = list(lines), time.monotonic()
-            for line in lines:
-                fits = _display_width(line) < self.room  # a line that the terminal broke could not be erased
-                write_stderr(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
+            self._drawn, self._drawn_at = True, time.monotonic()
+            fits = _display_width(line) < self.room  # a line that the terminal broke could not be erased
+            write_stderr(line if fits else PAINTED.sub("", line)[: self.room - 1], wrap=False)
             sys.stderr.flush()
 
-    def above(self, line: str) -> None:
-        """Print a permanent line above those at the bottom."""
-        lines = self._lines
-        self._erase()
-        write_stderr(line, wrap=False)
-        if lines:
-            self.draw(*lines)
-
     def _erase(self) -> None:
-        if self._lines:
-            sys.stderr.write(f"\x1b[{len(self._lines)}A\x1b[J")
-            self._lines = []
+        if self._drawn:
+            sys.stderr.write("\x1b[1A\x1b[J")
+            self._drawn = False
 
 
 def print_json(document: object, *, sort: bool = False, line: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchsmith.cli.console import Foot, paint, write_stderr
 
 if TYPE_CHECKING:
-    from torchsmith.building.events import Event, Tick
+    from torchsmith.building.events import Event
     from torchsmith.building.plan import BuildPlan
 
 BAR_COLUMNS = 30
@@ -36,10 +36,10 @@ class Reporter:
         unit is MB."""
         return nullcontext(lambda name, done, total: None)
 
-    def planned(self, plan: BuildPlan, slots: int) -> None:
-        """A build is about to start, with so many jobs at once."""
+    def planned(self, plan: BuildPlan) -> None:
+        """A build is about to start."""
 
-    def event(self, event: Event | Tick) -> None:
+    def event(self, event: Event) -> None:
         """Something happened in a build."""
 
 

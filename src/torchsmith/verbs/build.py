@@ -107,7 +107,7 @@ def build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildReport:
 
 def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
     """Run a plan. Raises its problem if it has one."""
-    reporter.planned(ready.plan, ready.limits().total)
+    reporter.planned(ready.plan)
     if ready.plan.problem is not None:
         raise ready.plan.problem
     return ready.run(reporter.event)
@@ -158,8 +158,7 @@ def run(
         _print_dry_run(request, as_json=json)
         return
     JSON_LINES.set(json)
-    with BuildTerminal(as_json=json, print_plan=partial(print_plan, line=write_stderr)) as terminal:
-        report = build(request, terminal)
+    report = build(request, BuildTerminal(as_json=json, print_plan=partial(print_plan, line=write_stderr)))
     if not json:
         print_end(report, request)
     if report.state == "stopped":

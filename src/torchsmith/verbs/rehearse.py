@@ -169,11 +169,7 @@ def run(*, request: RehearseRequest, json: JsonOption = False) -> None:
     the name, and the time of the whole build is estimated for [bold]build --dry-run[/bold]. The exit code is
     1 when something fails or does not match the name, 3 when only downloads failed.
     """
-    if json:
-        report = rehearse(request, Terminal())
-    else:
-        with BuildTerminal() as terminal:
-            report = rehearse(request, terminal)
+    report = rehearse(request, Terminal() if json else BuildTerminal())
     answer(report, _print, as_json=json)
     if report.stopped:
         raise KeyboardInterrupt
