@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from torchsmith.catalog import Catalog, builtin_catalog
-from torchsmith.catalog.check import PATTERNS, REFERENCES, faults_of
+from torchsmith.catalog.check import BY_NAME, PATTERNS, REFERENCES, faults_of
 from torchsmith.catalog.load import Layer
 from torchsmith.catalog.names import hardware_hint
 
@@ -60,7 +60,8 @@ def test_a_name_that_refers_to_nothing_is_a_fault(file: str, field: str, known: 
     table = getattr(catalog, file)
     name, entry = next((name, entry) for name, entry in table.items() if getattr(entry, field))
     old = getattr(entry, field)
-    new = "nothing" if isinstance(old, str) else {"x": "nothing"} if isinstance(old, dict) else ("nothing",)
+    table_of = {"nothing": "x"} if field in BY_NAME else {"x": "nothing"}
+    new = "nothing" if isinstance(old, str) else table_of if isinstance(old, dict) else ("nothing",)
     catalog.__dict__[file] = {**table, name: msgspec.structs.replace(entry, **{field: new})}
     places = [
         (fault.file, fault.path) for fault in faults_of(catalog) if f"unknown {what} nothing" in fault.text

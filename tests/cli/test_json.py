@@ -112,7 +112,7 @@ def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(
     def full(path: Path, text: str) -> None:
         raise CannotWrite(f"cannot write {path}: {os.strerror(errno.ENOSPC)}")
 
-    monkeypatch.setattr("torchsmith.host.matrix_file.write_atomic", full)
+    monkeypatch.setattr("torchsmith.verbs.cover.write_atomic", full)
     result = call("cover", "sample", "--json", "--write", str(tmp_path / "below.toml"))
     assert (result.code, result.error) == (3, "cannot-write")
     assert json.loads(result.out)["plan"]

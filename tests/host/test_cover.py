@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.machines import stated
-from torchsmith.core.problem import Invalid, NotKnown, Problem
+from torchsmith.core.problem import Invalid, NotKnown
 from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
-from torchsmith.host.matrix_file import write_matrix
 from torchsmith.host.pick import pick
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel
 from torchsmith.matrix import Cell
 from torchsmith.matrix.text import matrix_text
-from torchsmith.workspace.load import open_workspace, read_as
+from torchsmith.verbs.cover import write_plan
+from torchsmith.workspace.load import open_workspace
 
 WIDE = open_workspace(None, "wide")
 CATALOG = WIDE.catalog
@@ -232,7 +232,7 @@ def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None
     plan = asked.fewest()
     file = tmp_path / "torchsmith.toml"
     chosen = [asked.names[name] for name in plan.variants]
-    write_matrix(file, asked.with_companions(chosen), "Chosen for a test.", read_as)
+    write_plan(file, asked.with_companions(chosen), "Chosen for a test.")
     names = {cell.name for cell in open_workspace(file).matrix.cells}
     assert names == {
         cell.variant.of(package).name
@@ -240,14 +240,12 @@ def test_the_plan_becomes_a_matrix_that_torchsmith_reads(tmp_path: Path) -> None
         for package in CATALOG.packages.values()
         if package.default
     }
-    with pytest.raises(Problem, match=str(file)):
-        write_matrix(file, chosen, "again", read_as)
 
 
 def test_a_file_that_torchsmith_would_refuse_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "torchsmith.toml"
     with pytest.raises(Invalid):
-        write_matrix(file, [Cell(TORCH[0].variant, "9.9")], "Of a line that is not known there.", read_as)
+        write_plan(file, [Cell(TORCH[0].variant, "9.9")], "Of a line that is not known there.")
     assert not file.exists()
 
 

@@ -32,9 +32,12 @@ REFERENCES = (
     ("pins", "cudas", "cuda", "CUDA"),
     ("pins", "pythons", "pythons", "Python"),
     ("wheels", "gfx", "gfx", "target"),
+    ("wheels", "gpu_macos", "wheel_releases", "release"),
+    ("wheels", "read", "wheel_releases", "release"),
     ("wheels", "releases", "wheel_releases", "release"),
     ("workloads", "isas", "isas", "instruction set"),
 )
+BY_NAME = ("gpu_macos", "read")  # tables whose keys are the names
 # Fields whose values are patterns.
 PATTERNS = (
     ("cpus", "products"),
@@ -121,10 +124,9 @@ def _values(catalog: Catalog, file: str, field: str) -> Iterator[tuple[str, list
     """A field of each entry of a file, as a list."""
     for key, entry in getattr(catalog, file).items():
         value = getattr(entry, field)
-        values = (
-            value.values() if isinstance(value, Mapping) else (value,) if isinstance(value, str) else value
-        )
-        yield str(key), [one for one in values or () if one != ""]
+        if isinstance(value, Mapping) and field not in BY_NAME:
+            value = value.values()
+        yield str(key), [one for one in ((value,) if isinstance(value, str) else value or ()) if one != ""]
 
 
 def _attr_faults(catalog: Catalog) -> Iterator[Fault]:

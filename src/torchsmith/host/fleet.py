@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from torchsmith.catalog import Catalog
@@ -81,63 +81,47 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     lines = text.splitlines()
     delimiter = max(",;\t", key=lines[0].count)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    columns = {word: field for field, titles in COLUMNS.items() for word in titles}
+    kinds: list[MachineKind] = []
+    unread: list[Unread] = []
     try:
         header = [cell.strip().lower() for cell in next(rows)]
-        reader = _RowReader(catalog, name, header)
+        known = {columns[word] for word in header if word in columns}
+        unused = tuple(word for word in header if word and word not in columns)
+        if not known & {"cpu", "isa", "features", "gpu", "sm"}:
+            hint = f"columns that describe machines: {COLUMN_NAMES}"
+            raise Empty(f"{name} describes no machine", hint=hint)
         for row in rows:
-            values = dict(zip(header, (cell.strip() for cell in row), strict=False))
-            if any(values.values()):
-                reader.add(values, f"row {rows.line_num}", Where(name, rows.line_num))
+            values = {key: cell.strip() for key, cell in zip(header, row, strict=False) if cell.strip()}
+            fields = {columns[key]: value for key, value in reversed(values.items()) if key in columns}
+            fields |= {"gpu": fields.get("gpu", "none")} if known & {"gpu", "sm"} else {}
+            rest = "\n".join(f"{key}: {values[key]}" for key in unused if key in values)
+            try:
+                kinds += [_kind(fields, rest, f"row {rows.line_num}", catalog)] if values else []
+            except Problem as problem:
+                hint = re.sub(r"--(cpu|isa|features|gpu|driver|system)\b", r"column \1", problem.hint)
+                text = problem.message + (f" ({hint})" if hint else "")
+                unread.append(Unread(Where(name, rows.line_num), text))
     except csv.Error as error:
         hint = "quotes come in pairs, and a quote within quotes is doubled"
         raise Invalid(f"not valid CSV: {error}", hint=hint, where=Where(name, rows.line_num)) from error
-    return reader.fleet()
+    return Fleet(tuple(kinds), tuple(unread), unused)
 
 
-class _RowReader:
-    """Rows one by one; equal descriptions are read once, whatever the size of the fleet."""
+def _kind(fields: dict[str, str], rest: str, title: str, catalog: Catalog) -> MachineKind:
+    """The machines of a row by its known columns; `rest` are the others, in which a GPU may be named."""
+    count = _number(fields.pop("count", "1"), "count")
+    weight = _number(fields.pop("weight", "1"), "weight")
+    if count != int(count):
+        raise Invalid(f"count {count:g} is not a whole number")
+    name = fields.pop("name", title)
+    return MachineKind(name, _described(tuple(sorted(fields.items())), rest, catalog), int(count), weight)
 
-    def __init__(self, catalog: Catalog, name: str, header: Sequence[str]) -> None:
-        self.catalog = catalog
-        self.column = {word: field for field, titles in COLUMNS.items() for word in titles}
-        self.unused = tuple(word for word in header if word and word not in self.column)
-        self.known = {self.column[word] for word in header if word in self.column}
-        if not self.known & {"cpu", "isa", "features", "gpu", "sm"}:
-            hint = f"columns that describe machines: {COLUMN_NAMES}"
-            raise Empty(f"{name} describes no machine", hint=hint)
-        self.kinds: list[MachineKind] = []
-        self.unread: list[Unread] = []
-        self.seen: dict[tuple[object, ...], HostFacts] = {}
 
-    def add(self, row: Mapping[str, str], title: str, where: Where) -> None:
-        try:
-            self.kinds.append(self._kind(row, title))
-        except Problem as problem:
-            hint = re.sub(r"--(cpu|isa|features|gpu|driver|system)\b", r"column \1", problem.hint or "")
-            self.unread.append(Unread(where, problem.message + (f" ({hint})" if hint else "")))
-
-    def _kind(self, row: Mapping[str, str], title: str) -> MachineKind:
-        fields: dict[str, str] = {}
-        for key, value in row.items():
-            if value and key in self.column:
-                fields.setdefault(self.column[key], value)
-        count = _number(fields.pop("count", "1"), "count")
-        weight = _number(fields.pop("weight", "1"), "weight")
-        if count != int(count):
-            raise Invalid(f"count {count:g} is not a whole number")
-        name = fields.pop("name", title)
-        if self.known & {"gpu", "sm"}:
-            fields.setdefault("gpu", "none")
-        unused = "\n".join(f"{key}: {value}" for key, value in row.items() if value and key in self.unused)
-        described = (*fields.items(), unused)
-        if described not in self.seen:
-            facts = stated_facts(self.catalog, "the inventory", **fields)
-            # A GPU in a column that is not known is not taken for none.
-            self.seen[described] = scan(unused, "the inventory", self.catalog, facts) if unused else facts
-        return MachineKind(name, self.seen[described], int(count), weight)
-
-    def fleet(self) -> Fleet:
-        return Fleet(tuple(self.kinds), tuple(self.unread), self.unused)
+@lru_cache(4096)  # equal descriptions are read once, whatever the size of the fleet
+def _described(fields: tuple[tuple[str, str], ...], rest: str, catalog: Catalog) -> HostFacts:
+    facts = stated_facts(catalog, "the inventory", **dict(fields))
+    return scan(rest, "the inventory", catalog, facts) if rest else facts
 
 
 def _number(word: str, what: str) -> float:

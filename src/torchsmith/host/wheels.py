@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
 
 import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
-from torchsmith.catalog.facts import CudaToolkit, Wheel, WheelIndex
+from torchsmith.catalog.facts import CudaToolkit, Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name
-from torchsmith.catalog.ranges import is_release, version_key
+from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
     Runs,
     RunsNot,
@@ -25,19 +25,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.matrix.select import Selector, Term, cuda_words
-
-# What a machine most likely is, of which nothing is known or that it is a Mac.
-LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
-
-
-class WheelWish(msgspec.Struct, frozen=True):
-    """What a wheel must be besides running on the machine; empty: anything."""
-
-    python: PythonVersion | None = None
-    torch: str = ""  # a release, or the beginning of one: 2.12
-    packages: tuple[str, ...] = ()  # to install beside torch
-    selector: Selector = Selector(())  # of which the words about CUDA count
+from torchsmith.host.wheel_needs import WheelWish, conditions, releases, suitable, versions_beside
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -136,14 +124,9 @@ class _Offer(msgspec.Struct, frozen=True):
         )
 
 
-def _versions(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
-    """The releases that belong to a torch: those that the wheels on the Python index ask for."""
-    return next((line.versions for line in catalog.releases if line.torch == wheel.torch), {})
-
-
 def _install(wheel: Wheel, wish: WheelWish, catalog: Catalog) -> str:
     """The arguments of pip: the wheel, and the packages beside it."""
-    torch, versions = f"torch=={wheel.torch}", _versions(wheel, catalog)
+    torch, versions = f"torch=={wheel.torch}", versions_beside(wheel, catalog)
     pairs = [f" {name}=={versions[name]}" for name in wish.packages]
     return wheel.install.replace(torch, f"{torch}{''.join(pairs)}", 1)
 
@@ -155,13 +138,8 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    likely = LIKELY.get(host.system)
-    assumed = [f"the machine is {likely}"] if likely else []
     candidates = [
-        _Offer(wheel, (*assumed, *conditions))
-        for wheel in catalog.published_wheels.values()
-        if wheel.index.system == (likely or host.system)
-        and (conditions := _conditions(wheel, host, wish, catalog)) is not None
+        _Offer(wheel, tuple(conditions(wheel, host, wish))) for wheel in suitable(host, wish, catalog)
     ]
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
@@ -182,91 +160,6 @@ def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bo
     if idle and not all(wheel.uses_no_gpu for wheel in wheels):
         return False
     return own or any(wheel.idle and not wheel.other for wheel in wheels)
-
-
-def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
-    """The fewest facts of a machine and of a wish that together leave no wheel; empty if none runs on it
-    anyway."""
-    least = {wheel.release.glibc for wheel in catalog.published_wheels.values()}
-    gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
-    libc = f"glibc {host.glibc}" if host.glibc[:1].isdigit() else host.glibc
-    asked = [term for term in wish.selector.terms if term.axis == "cuda"]
-    texts: dict[str, str] = {
-        "system": f"for {host.system}",
-        "torch": f"of torch {wish.torch}",
-        "selector": f"for {_title_of(asked, catalog)} on {gpus or 'a machine without a GPU'}",
-        "packages": f"known to go with {' and '.join(wish.packages)}",
-        "python": f"for Python {wish.python}",
-        "driver": f"for driver {host.driver}",
-        "glibc": f"for {libc} (they need glibc {max(least, key=version_key)})",
-        "macos": f"for macOS {host.macos}",
-        "features": "for this CPU",
-    }
-    unknown = {"system": None, "driver": None, "glibc": "", "macos": "", "features": None}
-
-    def runs(kept: Sequence[str]) -> bool:
-        """Whether a wheel runs if only these facts count."""
-        fewer = {name: getattr(wish, name) for name in wish.__struct_fields__ if name in kept}
-        less = {name: value for name, value in unknown.items() if name not in kept}
-        return bool(wheels_for(msgspec.structs.replace(host, **less), catalog, WheelWish(**fewer)))
-
-    reasons = (kept for count in range(1, len(texts) + 1) for kept in combinations(texts, count))
-    kept = next((kept for kept in reasons if not runs(kept)), ()) if runs(()) else ()
-    whose = "" if "torch" in kept else f" of {_releases(host, WheelWish(), catalog)}"
-    return f"none{whose} is {' and '.join(texts[name] for name in kept)}" if kept else ""
-
-
-def _releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:
-    """The releases of which a statement about all wheels for a system is known to hold."""
-    oldest: dict[str, str] = {}
-    for wheel in catalog.published_wheels.values():
-        system = wheel.index.system
-        oldest[system] = min(wheel.torch, oldest.get(system, wheel.torch), key=version_key)
-    system = LIKELY.get(host.system) or host.system or ""
-    since = oldest.get(system) or max(oldest.values(), key=version_key)
-    return f"torch {wish.torch or since.removesuffix('.0') + ' or newer'}"
-
-
-def _title_of(terms: Iterable[Term], catalog: Catalog) -> str:
-    """The CUDA releases that the words of a selector ask for."""
-    titles = {word: f"CUDA {cuda}" for cuda in catalog.cuda for word in cuda_words(cuda)}
-    return " or ".join(titles.get(term.pattern, term.pattern) for term in terms)
-
-
-def _conditions(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> list[str] | None:
-    """What must be true of the machine besides its GPUs; None if the wheel does not run on it."""
-    if wish.python is not None and wish.python not in wheel.pythons:
-        return None
-    if wish.torch and not is_release(wheel.torch, wish.torch):
-        return None
-    if wish.selector.terms and not wish.selector.keeps("cuda", _words(wheel.index)):
-        return None
-    if wish.packages and not _versions(wheel, catalog).keys() >= {*wish.packages}:
-        return None
-    system, release = wheel.index.system, wheel.release
-    if system.endswith("-linux") and host.glibc and version_key(host.glibc) < version_key(release.glibc):
-        return None
-    macos = release.least_macos(wish.python) if system == "aarch64-darwin" else ""
-    gpu_macos = wheel.index.gpu_macos.get(wheel.torch, macos)
-    if macos and host.macos and version_key(host.macos) < version_key(macos):
-        return None
-    missing = set(release.needs.get(system, ())) - (host.features or set())
-    if missing and host.features is not None and not host.cut:
-        return None
-    pythons = () if wish.python else wheel.index.pythons
-    return [
-        *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
-        *([f"the machine has macOS {gpu_macos} or newer"] if macos and not host.macos else []),
-        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
-    ]
-
-
-def _words(index: WheelIndex) -> tuple[str, ...]:
-    """What selectors may call the CUDA release of an index, or what else its wheels are for."""
-    if index.cuda:
-        return "gpu", *cuda_words(index.cuda)
-    other = "rocm" if index.rocm else index.gpu.lower()
-    return ("gpu", other, f"{other}{index.rocm}") if other else ("cpu",)
 
 
 def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catalog) -> Iterator[_Offer]:
@@ -477,7 +370,7 @@ def _on_cpu(
     if not idle:
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
-    whose = _releases(host, wish, catalog)
+    whose = releases(host, wish, catalog)
     why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
     if host.driver and needed and driver_reaches(host.driver, needed) is False:
         why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"

@@ -16,13 +16,14 @@ from torchsmith.cli.console import write as say
 from torchsmith.cli.machine_options import PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.problem import Invalid, MissingRequirement, by_name
+from torchsmith.core.files import check_writable, write_atomic
+from torchsmith.core.problem import Empty, Exists, Invalid, MissingRequirement, Problem, by_name
 from torchsmith.core.text import counted
 from torchsmith.host.commands import build_commands, detect_environment
 from torchsmith.host.cover import Cover, CoverPlan, Served
 from torchsmith.host.fleet import Unread, read_fleet
-from torchsmith.host.matrix_file import check_free, write_matrix
 from torchsmith.matrix import Cell, Variant
+from torchsmith.matrix.text import matrix_text
 from torchsmith.workspace.load import open_workspace, read_as
 
 EXAMPLE = "torchsmith cover sample --curve 8"
@@ -88,26 +89,32 @@ class CoverReport(msgspec.Struct, frozen=True, kw_only=True):
 def cover(request: CoverRequest) -> CoverReport:
     """Return the fewest variants that serve every machine, or the best `best` of them, with the proof.
     Raises MissingRequirement, before anything is read, if the solver is not installed."""
+    return _solve(request)[0]
+
+
+def _solve(request: CoverRequest) -> tuple[CoverReport, list[Cell]]:
+    """Return the report, and the cells to build, companions included."""
     if request.best < 0:
         raise Invalid("the best plan has at least one build")
     if find_spec("highspy") is None:
         hint = "pip install highspy; or pipx inject torchsmith highspy; or uv tool install --with highspy ."
         raise MissingRequirement("cover needs the solver highspy", hint=hint)
     opened = open_workspace(request.workspace, request.profile, default_profile="every")
-    catalog, cells = opened.catalog, opened.select(request.selectors).cells
+    catalog = opened.catalog
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
-    model = Cover(fleet, cells, catalog, workload, request.must, request.package)
+    candidates = opened.select(request.selectors).cells
+    model = Cover(fleet, candidates, catalog, workload, request.must, request.package)
     plan = model.best(request.best) if request.best else model.fewest()
     served = model.served(plan)
-    chosen = [model.names[name] for name in plan.variants]
+    cells = model.with_companions(model.names[name] for name in plan.variants)
     missing = tuple(dict.fromkeys(row.create for row in served if row.create))
     here = detect_environment(opened.root, opened.settings.org)
 
     def with_assumption(text: str) -> int:
         return model.machines(served, lambda gpus: any(text in gpu.assumptions for gpu in gpus))
 
-    return CoverReport(
+    report = CoverReport(
         machines=fleet.machines,
         entries=len(fleet.kinds),
         different=len(model.groups),
@@ -122,13 +129,14 @@ def cover(request: CoverRequest) -> CoverReport:
         unknown_gpus=model.machines(
             served, lambda gpus: any(gpu.variant is not None and gpu.gpus is None for gpu in gpus)
         ),
-        builds={cell.name: cell.line for cell in model.with_companions(chosen)},
+        builds={cell.name: cell.line for cell in cells},
         packages=[package.name for package in model.packages],
         create=build_commands([Variant.parse(missing[0], catalog)], here, also=missing[1:], included=False)
         if missing
         else {},
         curve=model.curve(request.curve) if request.curve else (),
     )
+    return report, cells
 
 
 def _use(name: str, served: Sequence[Served], model: Cover) -> VariantUse:
@@ -152,14 +160,16 @@ def run(
     if a machine is not served or an entry of the inventory could not be read.
     """
     if write is not None:
-        check_free(write, replace=force)
-    report = cover(request)
+        if write.exists() and not force:
+            raise Exists(f"{write} exists already", hint="--force replaces it")
+        check_writable(write)
+    report, cells = _solve(request)
     if json:
         print_json(report)
     else:
         _print_report(report, limited=request.best > 0)
     if write is not None:
-        _write_plan(write, report, request, replace=force)
+        write_plan(write, cells, f"Chosen by torchsmith cover for {request.fleet.name}.")
     if not json and write is not None:
         warn(f"written: {write}")
         next_step("apply", workspace=write.parent if write.name == "torchsmith.toml" else write)
@@ -168,12 +178,22 @@ def run(
     exit_if(not report.ok)
 
 
-def _write_plan(path: Path, report: CoverReport, request: CoverRequest, *, replace: bool) -> None:
-    """Write a plan as a torchsmith.toml. Raises a Problem if it would be read as anything else."""
-    catalog = open_workspace(request.workspace, request.profile, default_profile="every").catalog
-    cells = [Cell(Variant.parse(name, catalog), line) for name, line in report.builds.items()]
-    about = f"Chosen by torchsmith cover for {request.fleet.name}."
-    write_matrix(path, cells, about, read_as, replace=replace)
+def write_plan(path: Path, cells: Sequence[Cell], about: str) -> None:
+    """Write a plan as a torchsmith.toml. Raises a Problem if it would be read as other builds."""
+    if not cells:
+        raise Empty("there is no build to write: nothing was chosen")
+    text = matrix_text(cells, about)
+    try:
+        read = {(cell.name, cell.line) for cell in read_as(path, text).cells}
+        why = "" if read == {(cell.name, cell.line) for cell in cells} else "it would be read as other builds"
+    except Problem as problem:
+        why = problem.message
+    if why:
+        raise Invalid(
+            f"not written: torchsmith would not read {path} as these builds: {why}",
+            hint="write it beside the catalog folder of the workspace, or add the builds to its include",
+        )
+    write_atomic(path, text)
 
 
 def _print_report(report: CoverReport, *, limited: bool) -> None:

@@ -37,7 +37,8 @@ from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
 from torchsmith.host.stated import names_gpus
-from torchsmith.host.wheels import WheelOffer, WheelWish, wheels_for, why_no_wheel
+from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
+from torchsmith.host.wheels import WheelOffer, wheels_for
 from torchsmith.matrix import Cell
 from torchsmith.matrix.select import Selector, is_of_axes, joined
 from torchsmith.workspace.load import Workspace, open_workspace

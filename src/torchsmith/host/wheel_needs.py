@@ -1,0 +1,133 @@
+"""What a machine and a person ask of PyTorch's wheels besides GPU code, and why no wheel has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import msgspec
+
+from torchsmith.catalog import Catalog, PythonVersion
+from torchsmith.catalog.facts import Wheel, WheelIndex
+from torchsmith.catalog.ranges import is_release, version_key
+from torchsmith.host.resolve import Capability
+from torchsmith.matrix.select import Selector, cuda_words
+
+# What a machine most likely is, of which nothing is known or that it is a Mac.
+LIKELY = {None: "x86_64-linux", "any-darwin": "aarch64-darwin"}
+Requirement = tuple[str, Callable[[Wheel], bool]]  # what a wheel must be, in words, and whether one is
+
+
+class WheelWish(msgspec.Struct, frozen=True):
+    """What a wheel must be besides running on the machine; empty: anything."""
+
+    python: PythonVersion | None = None
+    torch: str = ""  # a release, or the beginning of one: 2.12
+    packages: tuple[str, ...] = ()  # to install beside torch
+    selector: Selector = Selector(())  # of which the words about CUDA count
+
+
+def suitable(host: Capability, wish: WheelWish, catalog: Catalog) -> list[Wheel]:
+    """The wheels that a machine runs and that are as wished, whatever their GPU code; the newest first."""
+    requirements = [meets for _, meets in (*_wished(host, wish, catalog), *_stated(host, wish))]
+    return [
+        wheel for wheel in catalog.published_wheels.values() if all(meets(wheel) for meets in requirements)
+    ]
+
+
+def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
+    """The first requirement that no wheel meets which meets those before it; empty if there is none."""
+    wheels = [*catalog.published_wheels.values()]
+    wished = [*_wished(host, wish, catalog)]
+    for place, (text, meets) in enumerate((*wished, *_stated(host, wish))):
+        wheels = [wheel for wheel in wheels if meets(wheel)]
+        if not wheels:
+            return " ".join(["none", *(text for text, _ in wished[:place]), "is", text])
+    if not wish.selector.asks("cuda"):
+        return ""
+    gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    driver = f" with driver {host.driver}" if host.driver else ""
+    none = " ".join(["none", *(text for text, _ in wished)])
+    return f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
+
+
+def _wished(host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[Requirement]:
+    """Yield what a person asks for, and the system."""
+    system = LIKELY.get(host.system) or host.system
+    yield (
+        f"of {releases(host, wish, catalog)}",
+        lambda wheel: not wish.torch or is_release(wheel.torch, wish.torch),
+    )
+    yield f"for {system}", lambda wheel: wheel.index.system == system
+    if wish.selector.asks("cuda"):
+        titles = {word: f"CUDA {cuda}" for cuda in catalog.cuda for word in cuda_words(cuda)}
+        asked = (term.pattern for term in wish.selector.terms if term.axis == "cuda")
+        text = f"for {' or '.join(titles.get(word, word) for word in asked)}"
+        yield text, lambda wheel: wish.selector.keeps("cuda", _words(wheel.index))
+    if wish.packages:
+        packages = {*wish.packages}
+        text = f"known to go with {', '.join(wish.packages)}"
+        yield text, lambda wheel: packages <= versions_beside(wheel, catalog).keys()
+    if wish.python:
+        yield f"for Python {wish.python}", lambda wheel: wish.python in wheel.pythons
+
+
+def _stated(host: Capability, wish: WheelWish) -> Iterator[Requirement]:
+    """Yield what the facts of a machine ask for; an unknown one asks for nothing."""
+    if host.glibc and not (host.system or "").endswith(("-darwin", "-windows")):
+        libc, own = f"glibc {host.glibc}", version_key(host.glibc)
+        text = f"for {libc if own else host.glibc}"
+        yield text, lambda wheel: own >= version_key(wheel.release.glibc)
+    if host.macos:
+        macos = version_key(host.macos)
+        yield f"for macOS {host.macos}", lambda wheel: macos >= version_key(_least_macos(wheel, wish))
+    if host.features is not None and not host.cut:
+        features = host.features
+        yield "for this CPU", lambda wheel: features.issuperset(_cpu_needs(wheel))
+
+
+def conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str]:
+    """What is not known of a machine and must be true, besides what its GPUs need."""
+    likely = LIKELY.get(host.system)
+    missing = {*_cpu_needs(wheel)} - (host.features or set())
+    pythons = () if wish.python else wheel.index.pythons
+    macos = wheel.index.gpu_macos.get(wheel.torch) or _least_macos(wheel, wish)
+    return [
+        *([f"the machine is {likely}"] if likely else []),
+        *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
+        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
+        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
+    ]
+
+
+def releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:
+    """The releases of which a statement about all wheels for a system is known to hold."""
+    if wish.torch:
+        return f"torch {wish.torch}"
+    wheels = catalog.published_wheels.values()
+    system = LIKELY.get(host.system) or host.system
+    own = [wheel.torch for wheel in wheels if wheel.index.system == system]
+    oldest = min(own or [wheel.torch for wheel in wheels], key=version_key)
+    return f"torch {oldest.removesuffix('.0')} or newer"
+
+
+def versions_beside(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
+    """The releases of packages that belong to a torch: those that the wheels on the Python index ask for."""
+    return next((line.versions for line in catalog.releases if line.torch == wheel.torch), {})
+
+
+def _least_macos(wheel: Wheel, wish: WheelWish) -> str:
+    """The oldest macOS that a wheel is for; empty for other systems."""
+    return wheel.release.least_macos(wish.python) if wheel.index.system == "aarch64-darwin" else ""
+
+
+def _cpu_needs(wheel: Wheel) -> Collection[str]:
+    """The features of a CPU that a wheel needs."""
+    return wheel.release.needs.get(wheel.index.system, ())
+
+
+def _words(index: WheelIndex) -> tuple[str, ...]:
+    """What selectors may call the CUDA release of an index, or what else its wheels are for."""
+    if index.cuda:
+        return "gpu", *cuda_words(index.cuda)
+    other = "rocm" if index.rocm else index.gpu.lower()
+    return ("gpu", other, f"{other}{index.rocm}") if other else ("cpu",)
