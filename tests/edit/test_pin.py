@@ -14,7 +14,7 @@ from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import CannotBuild, Problem
 from torchsmith.edit.pin import Move, propose
 from torchsmith.edit.proposal import Proposal, require_own, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -227,3 +227,9 @@ def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Pat
     assert texts(workspace) == before
     assert call("line", "remove", "2.10", "-w", workspace, "--adopt").code == 0
     assert NEW not in file.read_text()
+
+
+def test_a_line_does_not_move_to_a_nixpkgs_that_it_cannot_be_built_from(workspace: Path) -> None:
+    (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"').replace("3.12", "3.13"))
+    with pytest.raises(CannotBuild, match="2.8 on "):
+        propose(workspace, Move("2.8", rev=OLD))

@@ -179,7 +179,7 @@ def test_repositories_that_cannot_be_one_workspace_are_refused(tmp_path: Path) -
     name = "pytorch-python313-cuda12_9-sm90-avx2"
     here, twice = repository(tmp_path / "a/one", name), repository(tmp_path / "a/two", name)
     apart = repository(tmp_path / "b/three", name)
-    for repos in ([here, apart], [here, twice], [here / "x"]):
+    for repos in ([here, apart], [here, twice], [here / "x"], [here / ".flox/pkgs"]):
         with pytest.raises(Problem):
             derive_workspace(repos)
     write_derived(derive_workspace([here, tmp_path / "a"]))  # the folder that holds them is the workspace

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
+from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
@@ -68,13 +69,13 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
     }
 
 
-def pairs_of(texts: Sequence[str], **named: str) -> dict[str, str]:
-    """Releases by package, from NAME=VERSION or from options of their own."""
+def pairs_of(texts: Sequence[str]) -> dict[str, str]:
+    """Releases by package, from NAME=VERSION."""
     pairs = dict(word.partition("=")[::2] for word in texts)
     for name, version in pairs.items():
         if not name or not version:
             raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-    return {name: version for name, version in (named | pairs).items() if version}
+    return pairs
 
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
@@ -89,7 +90,11 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
-    proposal = proposed(opened, texts, edits, adopt=adopt)
+    try:
+        proposal = proposed(opened, texts, edits, adopt=adopt)
+    except Contradiction as problem:
+        why = problem.faults[0].message
+        raise CannotBuild(f"the line cannot be updated to that: {why}", hint="nothing was written") from None
     catalog = proposal.after.catalog
     return replace(proposal, to_learn=tuple(to_learn(catalog.lines[line.name], catalog, used)))
 
@@ -112,8 +117,6 @@ def _facts(
 ) -> dict[str, FactTable]:
     """The entries of the catalog for an update. A pin that the line has already gets its facts and hash; what
     it lacks stays where it is."""
-    if not (move.rev or move.torch):
-        raise Empty("nothing to update", hint="give --rev, --torch, or both")
     entry: FactTable = {}
     facts: dict[str, FactTable] = {"lines": {line.name: entry}}
     builds = line.every_build

@@ -63,7 +63,7 @@ def download(nix: Nix, rev: str, *, archive: str = ARCHIVE, sha256: str = "") ->
     command = nix.command("nix-prefetch-url", *options, *chosen, url)
     done = run(command, env=nix.environment(), ends_with_us=True)
     if not done.ok:
-        why = shorten(done.stderr).message
+        why = shorten(done.stderr).message.removeprefix(f"cannot download {url}: ").partition("; retrying")[0]
         raise MissingRequirement(f"{url} cannot be downloaded: {why}", hint=OFFLINE)
     digest, path = done.stdout.split()
     found = to_sri(digest)

@@ -41,6 +41,10 @@ class ApplyRequest(PlanRequest):
     yes: YesOption = False
     wait: WaitOption = 0.0
 
+    @property
+    def words(self) -> list[str]:
+        return super().words + ["--commit"] * self.commit + ["--per-file"] * self.per_file
+
 
 def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
@@ -95,7 +99,7 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     if request.dry_run:
         end_of_plan(report, request, check=view.check)
         return
-    suggest_adoption(report, request, *["--commit"] * request.commit)
+    suggest_adoption(report, request)
     broken = [change for change in report.changes if change.kind == "keep" and change.rules]
     kept = broken or [change for change in report.changes if change.warnings]
     if kept and not report.skipped:

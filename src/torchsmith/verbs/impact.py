@@ -89,7 +89,7 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
 
 def _print_effects(report: ImpactReport) -> None:
     for effect in report.effects:
-        if effect.kind != "identical":
+        if effect.kind not in ("identical", "still broken"):
             outcome = effect.cause.message if effect.cause else effect.after or effect.before
             write(f"{effect.kind:12} {effect.name}  {outcome}")
     hours = f"; about {report.hours:.0f} hours on 16 cores by the estimates" if report.hours >= 1 else ""

@@ -174,7 +174,7 @@ def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> N
     exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 
-def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) -> None:
+def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
     """Suggest to fix what was skipped if the audit can, then to take it over, with the number of files that
     this replaces and deletes."""
     if fixable := sum(change.fixable for change in report.skipped):
@@ -185,8 +185,8 @@ def suggest_adoption(report: ChangeReport, request: PlanRequest, *words: str) ->
         does = {"change": "replaces", "delete": "deletes"}
         counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
         why = f"{counts} of the files that torchsmith does not manage"
-        given = replace(request, adopt=("all",)).words
-        next_step("apply", *given, *words, workspace=request.workspace, why=why)
+        words = replace(request, adopt=("all",)).words
+        next_step("apply", *words, workspace=request.workspace, why=why)
 
 
 def print_report(report: ChangeReport, view: ChangeView, request: PlanRequest) -> bool:

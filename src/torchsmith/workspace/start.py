@@ -38,7 +38,15 @@ from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.recipe.template import TemplateValues, render, template
-from torchsmith.workspace.checkout import A_LINK, RecipeFile, Repository, UnusedRecipe, discover, libraries
+from torchsmith.workspace.checkout import (
+    A_LINK,
+    PKGS,
+    RecipeFile,
+    Repository,
+    UnusedRecipe,
+    discover,
+    libraries,
+)
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
@@ -167,6 +175,8 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     """Read repositories; raises a Problem if they are not side by side, or hold nothing that can be read. The
     folder that has them, and is the workspace, may be named after them."""
     repos = [repo for repo in repos if repo.is_file() or repo.resolve() != repos[0].resolve().parent]
+    for repo in (repo for repo in repos if PKGS in repo.resolve().as_posix()):
+        raise Invalid(f"{repo} is a part of a repository", hint="name the folder that has .flox")
     checkout = discover(repos, search=True) if all(repo.exists() for repo in repos) else None
     repositories = [
         repo for repo in (checkout.repositories if checkout else ()) if repo.recipes or repo.links
