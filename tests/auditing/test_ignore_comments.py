@@ -36,11 +36,36 @@ def test_a_comment_that_names_no_rule_is_an_error_and_silences_nothing(words: st
     assert ignoring(words, tmp_path) == ["TS012", "TS401"]
 
 
-@pytest.mark.parametrize("directive", ["ingore", "ignored", "Ignore"])
-def test_a_mistyped_comment_is_an_error(directive: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("directive", ["ingore", "ignored", "Ignore", "description", "lines"])
+def test_another_word_after_torchsmith_is_an_error(directive: str, tmp_path: Path) -> None:
     assert ignoring(" TS401", tmp_path, f"torchsmith: {directive}") == ["TS012", "TS401"]
-    assert ignoring(" TS401", tmp_path, "torchsmith:ignore") == ["TS012", "TS401"]
-    assert ignoring(" of this GPU", tmp_path, "torchsmith: description") == ["TS401"]
+
+
+def test_only_a_comment_that_begins_so_is_read(tmp_path: Path) -> None:
+    assert ignoring(" TS401", tmp_path, "torchsmith:ignore") == []
+    assert ignoring(" TS401", tmp_path, "as in torchsmith: ignore") == ["TS401"]
+    assert ignoring("TS401", tmp_path, "torchsmith: line 2.10 ") == ["TS401"]
+
+
+@pytest.mark.parametrize(
+    ("words", "unused"), [(" TS401", []), (" TS401, TS402: both", ["TS402"]), (" TS3", ["TS3"]), ("", [])]
+)
+def test_ids_that_silence_nothing_are_named(words: str, unused: list[str], tmp_path: Path) -> None:
+    old, new = 'gpuArchSM = "12.0"', f'# torchsmith: ignore{words}\n  gpuArchSM = "9.0"'
+    recipe = tmp_path / f"{NAME}.nix"
+    recipe.write_text(RIGHT[NAME].replace(old, new))
+    found = [one for one in audit((recipe,)).findings if one.rule == "TS013"]
+    assert [one.message.split()[0] for one in found] == unused
+    chosen = audit((recipe,), choice=RuleSelection(select=("TS013", "TS401"))).findings
+    assert not [one for one in chosen if one.rule == "TS013"]  # a rule that is not checked finds nothing
+
+
+def test_a_comment_in_the_file_of_a_wrapper_counts_there(tmp_path: Path) -> None:
+    text = RIGHT[NAME].replace('gpuArchSM = "12.0"', '# torchsmith: ignore TS902\n  gpuArchSM = "12.0"')
+    (tmp_path / "torch.nix").write_text(text)
+    (tmp_path / f"{NAME}.nix").write_text("# torchsmith: ignore TS902\n{ }:\nimport ./torch.nix { }\n")
+    places = [one.where for one in audit((tmp_path / f"{NAME}.nix",)).findings if one.rule == "TS013"]
+    assert [(Path(where.file).name, where.line) for where in places] == [(f"{NAME}.nix", 1)]
 
 
 def test_a_rule_that_is_gone_is_not_said_to_be_ignored(tmp_path: Path) -> None:

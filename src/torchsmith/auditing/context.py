@@ -4,7 +4,7 @@ its place."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Literal, NamedTuple
 
 from torchsmith.auditing.finding import Finding, Sure
 from torchsmith.auditing.repo import RecipeFacts
-from torchsmith.auditing.rule import Defect, Over, Rule, rules_over
+from torchsmith.auditing.rule import Defect, Over, Rule, all_rules
 from torchsmith.auditing.rules.reading import lacks_import
-from torchsmith.auditing.suppress import RuleSelection
+from torchsmith.auditing.suppress import Directive, RuleSelection, unmuted
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
+from torchsmith.core.text import grouped
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.recipe.header import read_header
 from torchsmith.recipe.read import Recipe, Span
@@ -66,9 +67,10 @@ class Context:
         line, choice = self.lines.get(recipe.name), self.choice
         return Subject(label, recipe, self.catalog, line, choice.line, choice.strict)
 
-    def rules(self, over: Over) -> Iterator[Rule]:
-        """The rules over one kind of thing that are chosen."""
-        return (rule for rule in rules_over(over) if self.choice.selects(rule.id))
+    @cached_property
+    def rules(self) -> Mapping[Over, list[Rule]]:
+        """The rules that are chosen, by the kind of thing that they are over."""
+        return grouped((rule.over, rule) for rule in all_rules() if self.choice.selects(rule.id))
 
     def concerns(self, recipe: Recipe) -> bool:
         """Whether its code is about torch or CUDA, by a name, by a string that is one, or by a file that is
@@ -81,7 +83,7 @@ class Context:
         """The findings of rules over a recipe; of those that hold of any file, if it is not named after a
         variant."""
         partly = lacks_import(subject)
-        for rule in self.rules("recipe"):
+        for rule in self.rules.get("recipe", ()):
             if rule.anywhere or subject.variant is not None:
                 for defect in rule.defects(subject):
                     if defect.at or not partly or rule.group in OF_NAMES:
@@ -89,10 +91,28 @@ class Context:
 
     def findings(self, over: Over, where: Where, *things: object) -> Iterator[Finding]:
         """Yield findings of rules over other things than recipes: at `where`, or in a file that they name."""
-        for rule in self.rules(over):
+        for rule in self.rules.get(over, ()):
             for defect in rule.check(*things):
                 at = _placed(defect.file or where.file, defect.at) if defect.file or defect.at else where
                 yield _finding(rule, defect, at, "")
+
+    def counted(self, findings: Sequence[Finding], subject: Subject) -> tuple[tuple[Finding, ...], int]:
+        """The findings of a recipe that count, also those about comments in it that silence nothing, and how
+        many are silenced."""
+        texts = {subject.label_of(recipe): recipe.text for recipe in subject.recipe.files}
+        left, silenced, unused = unmuted(findings, texts)
+        for file, comment, id in unused:
+            # What other recipes lead to may silence their findings, and a canonical text has other lines.
+            if file == subject.file and subject.recipe.syntax.exact and self._all_checked(comment, id):
+                left += tuple(self.findings("unused", Where(file), comment, id))
+        return left, silenced
+
+    def _all_checked(self, comment: Directive, id: str) -> bool:
+        """Whether all rules that a comment silences are checked by text; findings over derivations are of
+        the file as a whole."""
+        rules = [rule for rule in all_rules() if rule.id.startswith(id)]
+        deeper = comment.word == "ignore-file" and any(rule.over == "derivations" for rule in rules)
+        return not deeper and all(self.choice.selects(rule.id) for rule in rules)
 
     @cached_property
     def _writer(self) -> RecipeWriter:

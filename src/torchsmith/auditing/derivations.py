@@ -58,5 +58,7 @@ def check_derivations(
         )
         for finding in context.findings("derivations", Where(folder.label), evaluated):
             recipe = recipes.get(finding.where.file)
-            counted, silenced = unmuted([finding], recipe.text or "" if recipe else "")
+            counted, silenced, _ = unmuted(
+                [finding], {finding.where.file: recipe.text or "" if recipe else ""}
+            )
             yield FileFindings(counted, silenced=silenced)

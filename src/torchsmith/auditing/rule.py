@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchsmith.recipe.read import Recipe, Span
     from torchsmith.workspace.subject import Subject
 
-Over = Literal["recipe", "repo", "file", "unread", "derivations"]
+Over = Literal["recipe", "repo", "file", "unread", "unused", "derivations"]
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 MAX_CHARACTERS = 1_000_000  # of a file that is checked; recipes have some ten thousand
 CERTAIN, LIKELY, GUESS = Sure.CERTAIN, Sure.LIKELY, Sure.GUESS
@@ -164,9 +164,3 @@ def unknown_rule(word: str) -> NotKnown:
     ids = [rule.id for rule in all_rules()]
     known = f"rules are {ids[0]} to {ids[-1]}; torchsmith audit --explain {ids[0]} explains one"
     return NotKnown(f"no rule is called {word}", hint=did_you_mean(word.upper(), ids) or known)
-
-
-@cache
-def rules_over(over: Over) -> tuple[Rule, ...]:
-    """The rules over one kind of thing."""
-    return tuple(rule for rule in all_rules() if rule.over == over)

@@ -14,7 +14,7 @@ from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS, all_rules
-from torchsmith.auditing.suppress import RuleSelection, unmuted
+from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.files import read_text, text_or_none
 from torchsmith.core.problem import Invalid, Problem, Where
@@ -231,7 +231,7 @@ def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
         return FileFindings(())
     subject = context.subject(label, recipe)
     findings = [*context.findings("file", Where(label), path, recipe.text), *context.of_recipe(subject)]
-    counted, silenced = unmuted(findings, recipe.text)
+    counted, silenced = context.counted(findings, subject)
     return FileFindings(
         counted, silenced=silenced, concerns=True, defines=subject.defines, lasting=_exact(recipe)
     )
@@ -263,7 +263,7 @@ def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
     subject = context.subject(label, recipe)
     facts = facts_of(subject)
     findings = [*known, *context.of_recipe(subject)]
-    counted, silenced = unmuted(findings, recipe.text)
+    counted, silenced = context.counted(findings, subject)
     return FileFindings(counted, facts, silenced, lasting=_exact(recipe))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import PurePath
@@ -14,8 +14,11 @@ from torchsmith.auditing.rule import REMOVED_AFTER, all_rules, is_removed, unkno
 from torchsmith.recipe.read import Span
 from torchsmith.workspace.settings import AuditSettings
 
-MARK = "torchsmith: ignore"
-IGNORE = re.compile(rf"{MARK}(-file)?\b(.*)")
+MARK = "torchsmith:"
+# The grammar of a comment to torchsmith, of Nix or of the shell code in a string: `# torchsmith: WORD ...`.
+# What torchsmith itself wrote at the start of a file has `=` after the word.
+DIRECTIVE = re.compile(rf"(?:#|/\*) *{MARK} *(?P<word>[\w-]+)\b(?!=)(?P<rest>.*)")
+DIRECTIVES = ("ignore", "ignore-file", "line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +93,64 @@ def is_rule(word: str) -> bool:
     return any(rule.id.startswith(word) for rule in all_rules()) or is_removed(word)
 
 
-class IgnoreComment(NamedTuple):
-    """A comment that silences rules, by ids or their beginnings as in --select; without a word, all."""
+class Directive(NamedTuple):
+    """A comment to torchsmith. An `ignore` silences rules by ids or their beginnings, as in --select; without
+    a word, all."""
 
     at: Span
-    everywhere: bool
-    rules: tuple[str, ...]
-    unknown: tuple[str, ...]  # words in place of a rule that no rule is called
+    word: str
+    rules: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # words in place of a rule that no rule is called
+
+    def covers(self, finding: Finding, rules: str | tuple[str, ...], file: str) -> bool:
+        """Whether it, in a file, silences a finding by these of its rules: on its line, the line below, or
+        anywhere."""
+        here = finding.where.file == file and finding.where.line - self.at.line in (0, 1)
+        return (here or self.word == "ignore-file") and finding.rule.startswith(rules)
 
 
-def ignore_comments(text: str) -> Iterator[IgnoreComment]:
-    """The comments of a file that silence rules. What follows the ids is their reason."""
+def directives(text: str) -> Iterator[Directive]:
+    """The comments to torchsmith in a file. What follows the ids of an `ignore` is their reason."""
     for number, line in enumerate(text.split("\n") if MARK in text else (), start=1):
-        for match in IGNORE.finditer(line):
-            words = [word.rstrip(":;.") for word in re.split(r"[\s,]+", match[2].partition("*/")[0]) if word]
+        for match in DIRECTIVE.finditer(line) if MARK in line else ():
+            at = Span(0, 0, number, match.start() + 1)
+            if not match["word"].startswith("ignore"):
+                yield Directive(at, match["word"])
+                continue
+            rest = re.split(r"[\s,]+", match["rest"].partition("*/")[0])
+            words = [word.rstrip(":;.") for word in rest if word]
             ids = [*takewhile(lambda word: word.upper().startswith("TS"), words)]
             known = tuple(word.upper() for word in ids if is_rule(word))
             unknown = tuple(word for word in ids or words[:1] if not is_rule(word))
-            at = Span(0, 0, number, match.start() + 1)
-            yield IgnoreComment(at, bool(match[1]), known if words else ("",), unknown)
+            yield Directive(at, match["word"], known if words else ("",), unknown)
 
 
-def unmuted(findings: Sequence[Finding], text: str) -> tuple[tuple[Finding, ...], int]:
-    """Without those that a comment in their file says to leave out: on their line, the line above, or for the
-    whole file; and how many those are."""
-    comments = [*ignore_comments(text)]
+class Unmuted(NamedTuple):
+    """The findings of a recipe that count, how many comments silence, and ids that silence nothing, each with
+    its comment and file."""
 
-    def muted(finding: Finding) -> bool:
-        return any(
-            finding.rule.startswith(comment.rules)
-            and (comment.everywhere or finding.where.line - comment.at.line in (0, 1))
-            for comment in comments
-        )
+    findings: tuple[Finding, ...]
+    silenced: int
+    unused: tuple[tuple[str, Directive, str], ...]
 
-    counted = tuple(finding for finding in findings if not muted(finding))
-    return counted, len(findings) - len(counted)
+
+def unmuted(findings: Sequence[Finding], texts: Mapping[str, str]) -> Unmuted:
+    """The findings of a recipe without those that a comment in one of its files silences."""
+    comments = [
+        (file, comment)
+        for file, text in texts.items()
+        for comment in directives(text)
+        if comment.word in ("ignore", "ignore-file")
+    ]
+    counted = tuple(
+        finding
+        for finding in findings
+        if not any(comment.covers(finding, comment.rules, file) for file, comment in comments)
+    )
+    unused = tuple(
+        (file, comment, id)
+        for file, comment in comments
+        for id in comment.rules
+        if not any(comment.covers(finding, id, file) for finding in findings)
+    )
+    return Unmuted(counted, len(findings) - len(counted), unused)

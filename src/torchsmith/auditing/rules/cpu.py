@@ -129,7 +129,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         for export in subject.body.exports
         if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
     ]
-    attributes = re.findall(r"\b(C(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
+    attributes = re.findall(r"(C(?<!\wC)(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
     if "NIX_CFLAGS_COMPILE" in exported or WRAPPER_FLAGS.search(subject.code):
         return
     variables = exported + [attribute for attribute in attributes if attribute not in exported]

@@ -80,10 +80,13 @@ def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
     named = [*(subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject))]
     sources = ["src" in override.arguments for override in named]
     for override in named:
-        for path, value in override.arguments.items() if override.kind != "override" else ():
-            name, text = path.partition(".")[0], subject.body.text_at(value.span)
-            empty = value.value in ([], "") and name != "patches"
-            if name not in NEEDED or (path == name and (empty or re.search(rf"\.{name}\b", text))):
+        for path in override.arguments if override.kind != "override" else ():
+            name = path.partition(".")[0]
+            if name not in NEEDED:
+                continue
+            value = override.arguments[path]
+            extended = re.search(rf"\.{name}\b", subject.body.text_at(value.span))
+            if path == name and (extended or (value.value in ([], "") and name != "patches")):
                 continue
             if own and name == "preConfigure":
                 yield from _phase_replaced(subject, override, value)

@@ -23,7 +23,7 @@ DOTTED = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 # Why a cell cannot be: what ptxas itself says, and cuDNN, which a build can do without.
 PTXAS = ("sm-no-cuda", "sm-needs-newer-cuda", "sm-ended")
 CUDNN = "cudnn-too-new"
-CLAIM = re.compile(r"(?<!kernels for )no other architecture")
+CLAIM = re.compile(r"no other architecture(?<!kernels for no other architecture)")
 NO_OWN = ("wraps_nightly", "without_torch")
 NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set up
 
@@ -348,7 +348,7 @@ def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
     used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
     named = torch_overrides(subject) if subject.variant is None else subject.overrides_of("torch", "pytorch")
     for override in named if known and used else ():
-        for name, argument in override.arguments.items() if override.kind == "override" else ():
+        for name in override.arguments if override.kind == "override" else ():
             if name.endswith("Support") and name not in known:
                 message, hint = f"torch takes no argument {name}", f"it takes {', '.join(sorted(known))}"
-                yield Defect(message, argument.span, hint=hint, sure=sure, about="torch")
+                yield Defect(message, override.arguments[name].span, hint=hint, sure=sure, about="torch")

@@ -14,7 +14,7 @@ from torchsmith.recipe.read import Overlay, Span
 from torchsmith.workspace.subject import Subject
 
 MAGMA_OFF = re.compile(
-    r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|(?:effectiveMagma|magma) *= *null"
+    r"filterMagma|USE_MAGMA\s*=\s*\"?(?:OFF|0|false|off)\b|effectiveMagma *= *null|magma *= *null"
 )
 ORDER = ("cudaPackages", "magma", "torch")
 
@@ -58,7 +58,7 @@ def _cuda_set(subject: Subject) -> Iterator[Defect]:
     variant, pin = subject.variant, subject.imported_pin
     if variant is None or variant.cuda is None or subject.wraps_nightly:
         return
-    named = re.search(r"\bcudaPackages(_\w+)?\s*=|\bcudaPackages_\d", subject.code)
+    named = re.search(r"cudaPackages(?<!\wcudaPackages)(?:(?:_\w+)?\s*=|_\d)", subject.code)
     default = pin.default_cuda if pin else None
     if named or default == variant.cuda:
         return

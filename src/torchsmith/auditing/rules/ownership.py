@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.rule import WARNING, Defect, rule, unknown_rule
-from torchsmith.auditing.suppress import ignore_comments
-from torchsmith.core.problem import nearest
+from torchsmith.auditing.suppress import DIRECTIVES, Directive, directives
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.header import owner_of, read_header
-from torchsmith.recipe.read import Span
-
-DIRECTIVES = ("ignore", "ignore-file", "line")
-DIRECTIVE = re.compile(r"\btorchsmith: *([\w-]+)\b(?!=)")
-READ = re.compile(r"torchsmith: (ignore|line)\b")
-MISTYPED = 0.7  # how near a word is to one of them
 
 
 @rule("TS010", "generated file edited by hand", WARNING, over="file")
@@ -41,15 +33,23 @@ def generated_files_keep_their_name(path: Path, text: str) -> Iterator[Defect]:
 
 @rule("TS012", "comment that ignores no rule", over="file")
 def comments_name_rules(path: Path, text: str) -> Iterator[Defect]:
-    """After `# torchsmith: ignore` come ids of rules or their beginnings, then the reason, or nothing, which
-    silences all. A word that no rule is called silences nothing, and neither does a mistyped `ignore`."""
-    for match in DIRECTIVE.finditer(text) if path.suffix == ".nix" else ():
-        meant, start = nearest(match[1].lower(), DIRECTIVES, MISTYPED), match.start()
-        if meant and not READ.match(match[0]):
-            at = Span(0, 0, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
-            message = f"torchsmith does not read a comment {match[0]}"
-            yield Defect(message, at, hint=f"did you mean torchsmith: {meant}?")
-    for comment in ignore_comments(text) if path.suffix == ".nix" else ():
+    """A comment to torchsmith begins with `# torchsmith:` and one of the words `ignore`, `ignore-file` and
+    `line`; any other word does nothing. After `ignore` come ids of rules or their beginnings, then the
+    reason, or nothing, which silences all. A word that is not a rule silences nothing."""
+    for comment in directives(text) if path.suffix == ".nix" else ():
+        if comment.word not in DIRECTIVES:
+            message = f"torchsmith does not read a comment torchsmith: {comment.word}"
+            yield Defect(message, comment.at, hint=f"the words are {', '.join(DIRECTIVES)}")
+            continue
         for word in comment.unknown:
             problem = unknown_rule(word)
             yield Defect(problem.message, comment.at, hint=problem.hint)
+
+
+@rule("TS013", "comment that silences nothing", WARNING, over="unused", anywhere=True)
+def comments_silence_findings(comment: Directive, id: str) -> Iterator[Defect]:
+    """A comment `# torchsmith: ignore` whose rule finds nothing there hides the next mistake in that place.
+    Reported if that rule is checked; rules over derivations are with `--eval` alone."""
+    what = f"{id} finds" if id else "the rules find"
+    place = "in this file" if comment.word == "ignore-file" else "here"
+    yield Defect(f"{what} nothing {place}", comment.at, hint="remove the comment")

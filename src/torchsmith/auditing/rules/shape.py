@@ -14,7 +14,7 @@ TARGETS = "TORCH_CUDA_ARCH_LIST"  # which its preConfigure sets
 VARIABLE = re.compile(
     r"NIX_CFLAGS_COMPILE|TORCH_CUDA_ARCH_LIST|(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"
 )
-CCCL = re.compile(r"(?<![\w-])cuda_cccl(?![\w-])")
+CCCL = re.compile(r"cuda_cccl(?<![\w-]cuda_cccl)(?![\w-])")
 FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what there is
 
 
@@ -36,10 +36,12 @@ def variables_are_exported(subject: Subject) -> Iterator[Defect]:
         message = f"{TARGETS} has no effect: preConfigure of nixpkgs {pin.name}'s torch sets it"
         yield Defect(message, targets.span, hint="set gpuTargets by override", severity=WARNING)
     for override in subject.overrides_of("torch", "pytorch"):
-        for name, argument in override.arguments.items() if override.kind != "override" else ():
+        for name in override.arguments if override.kind != "override" else ():
             if VARIABLE.fullmatch(name) and (_structured(subject) or name == FLAGS):
                 message = f"{name} is in env of nixpkgs {pin.name}'s torch, which refuses it as an attribute"
-                yield Defect(message, argument.span, hint=f"export {name}=... in preConfigure")
+                yield Defect(
+                    message, override.arguments[name].span, hint=f"export {name}=... in preConfigure"
+                )
 
 
 def unread_targets(subject: Subject) -> list[Located[Value]]:

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.scope import Free, Meaning, free_names, lookup
-from torchsmith.recipe.read.syntax import Edit, Span, Syntax, edited, parse, part
+from torchsmith.recipe.read.scope import Free, free_names, lookup
+from torchsmith.recipe.read.syntax import Edit, Meaning, Span, Syntax, edited, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node

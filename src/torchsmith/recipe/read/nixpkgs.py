@@ -54,7 +54,7 @@ def _import(tree: RecipeTree, node: Node, arguments: list[Node]) -> NixpkgsImpor
     )
 
 
-def _attributes(tree: RecipeTree, node: Node) -> dict[str, Located[Value]] | None:
+def _attributes(tree: RecipeTree, node: Node) -> Mapping[str, Located[Value]] | None:
     """The attributes of a set, also of one that is put together; None if that needs an evaluation."""
     node = resolved(tree.syntax, node)
     if node.type in SETS:

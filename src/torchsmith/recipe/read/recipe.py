@@ -31,8 +31,8 @@ from torchsmith.recipe.read.located import (
     as_text,
 )
 from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
-from torchsmith.recipe.read.scope import Meaning, formal_nodes, lookup, names_of_all, resolved, unwrapped
-from torchsmith.recipe.read.syntax import Span, captured, part
+from torchsmith.recipe.read.scope import formal_nodes, lookup, names_of_all, resolved, unwrapped
+from torchsmith.recipe.read.syntax import Meaning, Span, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -57,13 +57,6 @@ EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\
 MAX_STEPS = 32  # from an expression to what it is taken from
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
-
-
-MISTYPED = """
-(binary_expression operator: "++" [(string_expression) (indented_string_expression)] @string)
-(binary_expression operator: "+" (list_expression) @list)
-(interpolation expression: (variable_expression) @interpolated)
-"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ class Recipe(RecipeTree):
         if function != "import" or not 1 <= len(arguments) <= 2 or arguments[0].type != "path_expression":
             return None
         attributes = body_of(arguments[1]) if arguments[1:] else None
-        passed = self.fields(attributes) if attributes is not None else {}
+        passed: Mapping[str, Located[Value]] = self.fields(attributes) if attributes is not None else {}
         return Wrapper(self.syntax.text(arguments[0]), passed, self.syntax.span(body))
 
     @property
@@ -170,7 +163,9 @@ class Recipe(RecipeTree):
             if fetcher not in fetchers or not self.alive(node):
                 continue
             plain = argument.type in ("string_expression", "uri_expression")
-            fields = {"url": self.located(argument)} if plain else self.fields(argument)
+            fields: Mapping[str, Located[Value]] = (
+                {"url": self.located(argument)} if plain else self.fields(argument)
+            )
             hashed = as_text(next((fields[key] for key in HASHES if key in fields), None))
             yield FetchedSource(fetcher, self.owner_of(node), fields, hashed, self.syntax.span(node))
 
@@ -253,7 +248,7 @@ class Recipe(RecipeTree):
                 package = self.syntax.text(resolved(self.syntax, of))
             argument = unwrapped(part(node, "argument"))
             body = body_of(argument)
-            passed = self.fields(body) if body is not None else {}
+            passed: Mapping[str, Located[Value]] = self.fields(body) if body is not None else {}
             old = (
                 argument.child_by_field_name("universal") if argument.type == "function_expression" else None
             )
@@ -326,7 +321,7 @@ class Recipe(RecipeTree):
 
     def search_paths(self, name: str) -> Iterator[Span]:
         """Where `<name>` is imported for more than to fetch something with it."""
-        for node in captured(self.syntax.tree, "(spath_expression) @path").get("path", ()):
+        for node in self.syntax.captures.get("spath", ()):
             if self.syntax.text(node) == f"<{name}>" and self.alive(node) and not self._only_fetches(node):
                 yield self.syntax.span(node)
 
@@ -448,7 +443,7 @@ class Recipe(RecipeTree):
     @cached_property
     def mistyped(self) -> tuple[tuple[str, Span], ...]:
         """Literals where Nix takes none of their type, each with what is wrong."""
-        found = captured(self.syntax.tree, MISTYPED)
+        found = self.syntax.captures
         lists = []
         for node in found.get("interpolated", ()):
             meaning = lookup(self.syntax, node, self.syntax.text(node))
@@ -456,8 +451,8 @@ class Recipe(RecipeTree):
             if value is not None and value.type == "list_expression":
                 lists.append(node)
         wrong = {
-            "++ joins lists, and this is a string": found.get("string", ()),
-            "+ does not take a list": found.get("list", ()),
+            "++ joins lists, and this is a string": found.get("joined", ()),
+            "+ does not take a list": found.get("added", ()),
             "a list in a string: toString joins it with spaces": lists,
         }
         return tuple((what, self.syntax.span(node)) for what, nodes in wrong.items() for node in nodes)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from torchsmith.recipe.read.syntax import Syntax, part
+from torchsmith.recipe.read.syntax import Meaning, Scope, Syntax, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,30 +23,8 @@ BUILTINS = frozenset(
 )
 
 PLAIN_NAMES = re.compile(rb"[A-Za-z_][A-Za-z0-9_'.-]*")  # a path that can be split at its dots
-BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 STATEMENTS = ("binding", "inherit", "inherit_from")
 MAX_ALIASES = 8  # aliases are followed so far
-SCOPES = {"let_expression": "let", "rec_attrset_expression": "rec", "let_attrset_expression": "rec"}
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a name means at some place: the kind of binding, the statements that bind it, their scope."""
-
-    kind: BindingKind
-    home: Node | None = None
-    statements: tuple[Node, ...] = ()
-
-    @property
-    def expression(self) -> Node | None:
-        """The bound expression, if one plain statement binds the name."""
-        if len(self.statements) != 1:
-            return None
-        statement = self.statements[0]
-        if self.kind == "formal":
-            return statement.child_by_field_name("default")
-        plain = statement.type == "binding" and part(statement, "attrpath").named_child_count == 1
-        return part(statement, "expression") if plain else None
 
 
 def static_name(syntax: Syntax, attr: Node) -> str | None:
@@ -95,33 +73,34 @@ def formal_nodes(function: Node) -> Iterator[Node]:
 
 def lookup(syntax: Syntax, node: Node, name: str) -> Meaning:
     """What `name` means at `node`."""
-    child, parent = node, node.parent
-    skip = False  # `inherit x;` means the x outside of its own set
-    dynamic = False
-    while parent is not None:
-        if child.type == "inherit":
-            skip = True
-        kind = parent.type
-        if (kind in SCOPES and not skip) or kind == "function_expression":
-            nodes = _names(syntax, parent).get(name)
-            if nodes is not None:
-                return _bound(syntax, parent, name, nodes)
-        elif kind == "with_expression" and child != part(parent, "environment"):
-            dynamic = True
-        if kind in SCOPES or kind == "attrset_expression":
-            skip = False
-        child, parent = parent, parent.parent
-    if name in BUILTINS or name.startswith("__"):
-        return Meaning("builtin")
-    return Meaning("with" if dynamic else "unbound")
+    scope = syntax.scope_of(node)
+    if node.type == "inherit" and scope and node.parent and scope.node == node.parent.parent:
+        scope = scope.outer  # `inherit x;` means the x outside of its own set
+    return _meaning(syntax, scope, name)
+
+
+def _meaning(syntax: Syntax, scope: Scope | None, name: str) -> Meaning:
+    """What a name means in a scope."""
+    if scope is None:
+        return Meaning("builtin" if name in BUILTINS or name.startswith("__") else "unbound")
+    if name not in scope.meanings:
+        nodes = _names(syntax, scope).get(name)
+        if nodes is None:
+            meaning = _meaning(syntax, scope.outer, name)
+            opened = scope.node.type == "with_expression" and meaning.kind == "unbound"
+            scope.meanings[name] = Meaning("with") if opened else meaning
+        else:
+            scope.meanings[name] = _bound(syntax, scope.node, name, nodes)
+    return scope.meanings[name]
 
 
 def names_of_all(syntax: Syntax) -> set[str]:
     """Names that mean something everywhere in a file: builtins, and what scopes around all of it bind."""
     names, node = set(BUILTINS), syntax.root
     while node.type in ("function_expression", "let_expression"):
-        names |= _names(syntax, node).keys()
         node = part(node, "body")
+        if scope := syntax.scope_of(node):
+            names |= _names(syntax, scope).keys()
     return names
 
 
@@ -148,21 +127,17 @@ def resolved(syntax: Syntax, node: Node) -> Node:
     return node
 
 
-def _names(syntax: Syntax, home: Node) -> dict[str, tuple[Node, ...]]:
-    """What a let, a recursive set or a function binds, by name; a whole argument has no statement."""
-    known = syntax.scopes.get(home.id)
-    if known is not None:
-        return known
-    table: dict[str, tuple[Node, ...]] = {}
-    if home.type == "function_expression":
-        table = _arguments(syntax, home)
-    else:
-        for statement in statements(home):
-            for name in names_of(syntax, statement):
-                if name is not None:
-                    table[name] = (*table.get(name, ()), statement)
-    syntax.scopes[home.id] = table
-    return table
+def _names(syntax: Syntax, scope: Scope) -> dict[str, tuple[Node, ...]]:
+    """What a scope binds, by name; a whole argument has no statement."""
+    if scope.names is None:
+        if scope.node.type == "function_expression":
+            scope.names = _arguments(syntax, scope.node)
+        else:
+            scope.names = {}
+            for statement in statements(scope.node):
+                for name in filter(None, names_of(syntax, statement)):
+                    scope.names[name] = (*scope.names.get(name, ()), statement)
+    return scope.names
 
 
 def _bound(syntax: Syntax, home: Node, name: str, nodes: tuple[Node, ...]) -> Meaning:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torchsmith.core.problem import Problem, Where
 from torchsmith.core.text import grouped
@@ -28,10 +28,21 @@ CAPTURES = """
 (variable_expression) @variable
 (identifier) @identifier
 (inherit) @inherit
+(inherit (inherited_attrs (identifier) @inherited))
+(string_expression . (string_fragment) @plain .)
+(spath_expression) @spath
+(binary_expression operator: "++" [(string_expression) (indented_string_expression)] @joined)
+(binary_expression operator: "+" (list_expression) @added)
+(interpolation expression: (variable_expression) @interpolated)
+[
+  (let_expression) (let_attrset_expression) (rec_attrset_expression)
+  (function_expression) (with_expression)
+] @scope
 """
 
 MIN_DEEP_NODES = 4000  # fewer are not a deep tree
 MAX_LEVELS = 1000  # of expressions within expressions; finding what a node is in takes a step for each
+BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 MERGED = ("attrset_expression", "rec_attrset_expression")
 START = attrgetter("start_byte")
 BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
@@ -71,6 +82,40 @@ class Unreadable(Problem):
     """Text that cannot be parsed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a name means at some place: the kind of binding, the statements that bind it, their scope."""
+
+    kind: BindingKind
+    home: Node | None = None
+    statements: tuple[Node, ...] = ()
+
+    @property
+    def expression(self) -> Node | None:
+        """The bound expression, if one plain statement binds the name."""
+        if len(self.statements) != 1:
+            return None
+        statement = self.statements[0]
+        if self.kind == "formal":
+            return statement.child_by_field_name("default")
+        plain = statement.type == "binding" and part(statement, "attrpath").named_child_count == 1
+        return part(statement, "expression") if plain else None
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """An expression that binds names, or a `with`, and the scope around it. `names` are those that it binds
+    and `meanings` what names mean in it, as far as either was asked for."""
+
+    node: Node
+    start: int
+    end: int
+    outer: Scope | None
+    environment: int = 0  # the end of what a `with` opens, which is outside of it
+    names: dict[str, tuple[Node, ...]] | None = None
+    meanings: dict[str, Meaning] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class Syntax:
     """A parsed file. `exact` is False if positions are not those of the file itself."""
@@ -79,7 +124,6 @@ class Syntax:
     tree: Tree
     file: str
     exact: bool = True
-    scopes: dict[int, dict[str, tuple[Node, ...]]] = field(default_factory=dict)  # names that a node binds
 
     @property
     def root(self) -> Node:
@@ -125,14 +169,29 @@ class Syntax:
     @property
     def plain_strings(self) -> set[str]:
         """What strings say that nothing is put together in."""
-        nodes = captured(self.tree, "(string_expression . (string_fragment) @text .)").get("text", ())
-        return {self.text(node) for node in nodes}
+        return {self.text(node) for node in self.captures.get("plain", ())}
 
     @cached_property
     def inherited_names(self) -> set[str]:
         """Names that are passed on by `inherit`."""
-        nodes = captured(self.tree, "(inherit (inherited_attrs (identifier) @name))").get("name", ())
-        return {self.text(node) for node in nodes}
+        return {self.text(node) for node in self.captures.get("inherited", ())}
+
+    @cached_property
+    def _scopes(self) -> tuple[list[int], list[Scope]]:
+        """Where each scope of the file starts, and the scopes, in the order of the text."""
+        scopes: list[Scope] = []
+        for node in self.captures.get("scope", ()):
+            start, end = node.start_byte, node.end_byte
+            outer = _around(scopes[-1] if scopes else None, start, end)
+            opens = part(node, "environment").end_byte if node.type == "with_expression" else 0
+            scopes.append(Scope(node, start, end, outer, opens))
+        return [scope.start for scope in scopes], scopes
+
+    def scope_of(self, node: Node) -> Scope | None:
+        """The innermost scope that a node is in."""
+        (starts, scopes), start = self._scopes, node.start_byte
+        index = bisect_right(starts, start) - 1
+        return _around(scopes[index] if index >= 0 else None, start, node.end_byte)
 
     @cached_property
     def _ascii(self) -> bool:
@@ -170,6 +229,15 @@ class Syntax:
     def where(self, node: Node) -> Where:
         span = self.span(node)
         return Where(self.file, span.line, span.column)
+
+
+def _around(scope: Scope | None, start: int, end: int) -> Scope | None:
+    """The first of a scope and those around it that a shorter stretch of the text is in."""
+    while scope and not (
+        scope.environment <= start and end <= scope.end and end - start < scope.end - scope.start
+    ):
+        scope = scope.outer
+    return scope
 
 
 def part(node: Node, field: str) -> Node:

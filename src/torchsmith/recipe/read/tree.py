@@ -25,6 +25,28 @@ class Binding:
     expression: Node
 
 
+class Fields(Mapping[str, Located[Value]]):
+    """The values of a set by name, each read when it is first asked for: few rules want the long phases."""
+
+    def __init__(self, tree: RecipeTree, statements: Mapping[str, Node]) -> None:
+        self._tree, self._statements = tree, statements
+        self._known: dict[str, Located[Value]] = {}
+
+    def __getitem__(self, name: str) -> Located[Value]:
+        if name not in self._known:
+            self._known[name] = self._tree.located_in(self._statements[name], name)
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._statements
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._statements)
+
+    def __len__(self) -> int:
+        return len(self._statements)
+
+
 @dataclass(frozen=True)
 class RecipeTree:
     """The text of a recipe as a tree; `passed` are the values that a wrapper gives to its arguments."""
@@ -91,24 +113,27 @@ class RecipeTree:
         values = (as_text(self.located(binding.expression)) for binding in bindings)
         return tuple(sorted(filter(None, values), key=lambda value: value.span))
 
-    def fields(self, node: Node) -> dict[str, Located[Value]]:
-        """The statements of a set, by name; an inherited name is looked up."""
-        fields: dict[str, Located[Value]] = {}
+    def fields(self, node: Node) -> Fields:
+        """The statements of a set, by name."""
+        statements_by_name: dict[str, Node] = {}
         for statement in statements(node):
             if statement.type == "binding":
                 names = attr_names(self.syntax, part(statement, "attrpath"))
                 if None not in names:
-                    fields[".".join(cast("list[str]", names))] = self.located(part(statement, "expression"))
-                continue
-            for name in filter(None, names_of(self.syntax, statement)):
-                bound = (
-                    lookup(self.syntax, statement, name).expression if statement.type == "inherit" else None
-                )
-                here = self.syntax.span(statement)
-                fields[name] = (
-                    self.located(bound) if bound else Located(self.folder.inherited(statement, name), here)
-                )
-        return fields
+                    statements_by_name[".".join(cast("list[str]", names))] = statement
+            else:
+                named = filter(None, names_of(self.syntax, statement))
+                statements_by_name |= dict.fromkeys(named, statement)
+        return Fields(self, statements_by_name)
+
+    def located_in(self, statement: Node, name: str) -> Located[Value]:
+        """What a statement of a set gives a name; an inherited name is looked up."""
+        if statement.type == "binding":
+            return self.located(part(statement, "expression"))
+        bound = lookup(self.syntax, statement, name).expression if statement.type == "inherit" else None
+        if bound is not None:
+            return self.located(bound)
+        return Located(self.folder.inherited(statement, name), self.syntax.span(statement))
 
     def located(self, node: Node) -> Located[Value]:
         """A value and the place of its literal, which may be another one's: `hash = torchHash;`."""
