@@ -11,10 +11,8 @@ import msgspec
 
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.nix_options import (
-    MemoryOption,
     NixOptions,
     NixpkgsOption,
-    TimeoutOption,
     evaluation,
     read_trees,
 )
@@ -98,8 +96,6 @@ class PackageAddRequest(Request):
         ),
     ] = ()
     nixpkgs: NixpkgsOption = ()
-    memory: MemoryOption = 4.0
-    timeout: TimeoutOption = 300.0
     writing: WriteOptions = field(default_factory=WriteOptions)
 
 
@@ -115,7 +111,7 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
     )
     opened = open_workspace(request.workspace)
     packages.check_name(opened, new)  # before Nix is looked for
-    options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
+    options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
     nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
     trees = read_trees(request.nixpkgs)
     proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
