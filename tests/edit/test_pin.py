@@ -16,9 +16,9 @@ from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import CannotBuild, Problem
 from torchsmith.edit.pin import Move, propose
-from torchsmith.edit.proposal import Proposal, require_own, write_proposal
+from torchsmith.edit.proposal import Proposal, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
-from torchsmith.verbs.line import LineUpdateRequest, update_line
+from torchsmith.verbs.line import LineUpdateRequest, require_own, update_line
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))

@@ -152,7 +152,9 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     for pin, line in list(report.unhashed.items())[:1]:
         where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
         pins = " and ".join(report.unhashed)
-        write_stderr(f"no hash of nixpkgs {pins} is recorded to check downloads; {where} records the first")
+        write_stderr(
+            f"no hash of nixpkgs {pins} is recorded, so downloads are not checked: {where} records it"
+        )
     end_of_plan(report, request, check=view.check)
 
 
@@ -235,7 +237,7 @@ def print_changes(
     for commit in report.commits:
         line(f"committed {commit.revision} {commit.message}")
     if report.uncommitted and not report.written:
-        line(f"as wanted and not committed, which --commit does: {some_of(report.uncommitted)}")
+        line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
     if report.changes:
         line(_summary(report))
     return more

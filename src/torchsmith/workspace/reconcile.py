@@ -57,7 +57,7 @@ class CheckedRecipe(NamedTuple):
 CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-ADOPT_HINT = "--adopt PATH rewrites it, and the packages of its build share one torch"
+ADOPT_HINT = "--adopt PATH rewrites it"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -184,7 +184,7 @@ class _Reconciler:
     def _foreign(self, change: Change) -> Change:
         """A wanted file that torchsmith did not write, or that was edited: a valid recipe and a page stay."""
         edited = change.owner == "edited"
-        why = "it was edited by hand" if edited else "torchsmith did not write it"
+        why = "edited by hand" if edited else "not managed by torchsmith"
         change = replace(change, why=why, code="edited" if edited else "unmanaged")
         if self.adopt.names(change.path):
             return change
@@ -192,13 +192,12 @@ class _Reconciler:
         if self.check is None:
             return replace(change, skipped=not taken)
         if not change.recipe:
-            why += ", and it may contain more than ours; --adopt PATH replaces it"
-            return replace(change, kind="keep", why=why, before=None, after=None)
+            return replace(change, kind="keep", why=f"{why}; {ADOPT_HINT}", before=None, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
         if checked.errors:
             return replace(checked.broken(change, "broken"), skipped=not taken, code="broken")
-        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
+        why = f"{checked.valid}, {why}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
 
