@@ -25,6 +25,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
+COMBINED = "words on one axis are alternatives, words on different axes must all match, ! excludes"
 MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 

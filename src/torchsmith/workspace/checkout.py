@@ -16,6 +16,7 @@ from torchsmith.core.files import text_or_none
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
 from torchsmith.core.text import printable, some_of
 from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
+from torchsmith.matrix.select import COMBINED
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
@@ -177,7 +178,7 @@ class Checkout:
             raise
         matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not matching:
-            hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
+            hint = COMBINED if len(selectors) > 1 else "torchsmith list shows the builds of torchsmith.toml"
             raise Empty(f"no recipe in {where} matches {' '.join(selectors)}", hint=hint)
         yield from matching
 
