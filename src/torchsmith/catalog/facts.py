@@ -181,6 +181,7 @@ class Isa(Entry, frozen=True, kw_only=True):
     beyond_flags: frozenset[str] = frozenset()  # features asked of the CPU though the flags do not use them
     first_cpus: tuple[str, ...]
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
+    avx2_kernels: str = ""  # what PyTorch's kernels for AVX2 are compiled with besides
     other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
     words: tuple[str, ...] = ()  # how prose names it, besides its title
     usual: bool = False  # the one to assume on its platform if nothing states one
