@@ -32,6 +32,7 @@ REFERENCES = (
     ("pins", "cudas", "cuda", "CUDA"),
     ("pins", "pythons", "pythons", "Python"),
     ("wheels", "gfx", "gfx", "target"),
+    ("wheels", "intel", "intel", "GPU"),
     ("wheels", "gpu_macos", "wheel_releases", "release"),
     ("wheels", "read", "wheel_releases", "release"),
     ("wheels", "releases", "wheel_releases", "release"),
@@ -45,6 +46,7 @@ PATTERNS = (
     ("gfx", "chips"),
     ("gfx", "cpus"),
     ("gfx", "parts"),
+    ("intel", "parts"),
     ("gpus", "chips"),
     ("gpus", "spelled"),
     ("instances", "pattern"),
@@ -52,7 +54,6 @@ PATTERNS = (
     ("retired", "parts"),
     ("retired", "spelled"),
     ("systems", "pattern"),
-    ("wheels", "parts"),
 )
 
 

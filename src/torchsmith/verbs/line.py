@@ -26,7 +26,7 @@ from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
 from torchsmith.core.problem import Invalid, Refused
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
@@ -139,7 +139,7 @@ def _print_lines(report: LinesReport) -> None:
             write(f"{row.name} also has builds for {', '.join(row.backends)}")
     for row in report.lines:
         if row.lacks:
-            write(f"{row.name} needs {' and '.join(row.lacks)}: {row.next}")
+            write(f"{row.name} needs {listed(row.lacks)}: {row.next}")
     for row in report.lines:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
@@ -188,7 +188,7 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     proposal = written(propose, request.workspace, "line add", options, reporter)
     line = proposal.after.catalog.lines[request.name]
     if unknown := [name for name in catalog.lines[move.line].versions if not line.version_of(name)]:
-        named = " and ".join(unknown)
+        named = listed(unknown)
         reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
     return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))

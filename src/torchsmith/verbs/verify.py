@@ -18,6 +18,7 @@ from torchsmith.artifact.report import Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.facts import IntelGpu
 from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
@@ -137,7 +138,7 @@ def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
     asked = []
     for name in (part.strip() for word in names for part in word.split("+")):
         arch = gpu_by_name(name, catalog)
-        if arch is None and not mac_chip(name, catalog):
+        if isinstance(arch, IntelGpu) or (arch is None and not mac_chip(name, catalog)):
             raise unknown_gpu(name, catalog)
         cpu = catalog.cpus.get(host_of_name(name, catalog))
         asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
