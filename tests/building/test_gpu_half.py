@@ -85,9 +85,21 @@ def cubin(name: str, code: bytes) -> bytes:
     return head + names + code + b"".join(rows)
 
 
-def test_a_kernel_is_found_whatever_path_it_was_compiled_at() -> None:
-    local = "_ZN2at62_GLOBAL__N__{}_29_ActivationLogSigmoidKernel_cu_9d16a0dc7forwardEv"
-    here, there = (dict(kernels(cubin(local.format(seed), b"code"))) for seed in ("f0d1b509", "00000001"))
+@pytest.mark.parametrize(
+    ("name", "ours", "wheels"),
+    [
+        (
+            "_ZN2at62_GLOBAL__N__{}_29_ActivationLogSigmoidKernel_cu_9d16a0dc7forwardEv",
+            "f0d1b509",
+            "00000001",
+        ),
+        ("_ZN6thrust{}_NS6detailE", "23THRUST_300001_SM_900", "48THRUST_300001_SM_750_800_860_900_1000_1200"),
+    ],
+)
+def test_a_kernel_is_found_whatever_path_and_list_it_was_compiled_with(
+    name: str, ours: str, wheels: str
+) -> None:
+    here, there = (dict(kernels(cubin(name.format(part), b"code"))) for part in (ours, wheels))
     assert here == there
     assert list(here.values()) == [b"code"]
     assert here.keys() != dict(kernels(cubin("_ZN2at7forwardEv", b"code"))).keys()

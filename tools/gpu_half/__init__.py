@@ -9,7 +9,8 @@ half of that, and with the rest of PyTorch's own wheel around them they are a to
 - `build`: CMake's build folder; `plan.json`: each unit's command, without this folder's place
 - `seconds.tsv`: how long each unit took
 
-SITE is a site-packages folder that has the stock torch, and for `prepare` and `same` also nvidia-cuda-nvcc,
-nvidia-cuda-cccl and nvidia-cuda-cuobjdump, the compiler of the wheel's CUDA release. MAGMA (in
-libtorch_cuda_linalg.so), NCCL and NVSHMEM stay the wheel's own.
+SITE is the site-packages folder of an environment that has the stock torch, and for `prepare` and `same`
+PyYAML and the wheels of the same CUDA release with its compiler: nvidia-cuda-nvcc, nvidia-cuda-crt,
+nvidia-nvvm, nvidia-cuda-cccl, nvidia-cuda-cuobjdump, nvidia-nvml-dev. CMake and ninja are taken from PATH.
+MAGMA (in libtorch_cuda_linalg.so), NCCL and NVSHMEM stay the wheel's own.
 """

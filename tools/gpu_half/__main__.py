@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     verb("prepare", _prepare, "Configure WORK/source, and write the plan.").add_argument("variant")
-    archive = verb("pack", _pack, "Write all that compiling needs but CUDA into a .tar.xz.", site=False)
+    archive = verb("pack", _pack, "Write all files that compiling reads into a .tar.xz.", site=False)
     archive.add_argument("archive", type=Path)
     archive.add_argument("--objects", action="store_true", help="and the units that are compiled")
     units = verb("compile", _compile, "Compile the units that have no object yet.")

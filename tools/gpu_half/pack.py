@@ -1,4 +1,4 @@
-"""One archive of the plan and all that it reads but CUDA, to compile on another machine."""
+"""One archive of a plan and all files that it reads, for a machine that has nvcc and the wheel."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ OWN = ("aten", "c10", "caffe2", "torch")  # of the checkout, whose root every un
 
 
 def pack(work: Work, archive: Path, *, objects: bool) -> int:
-    """Write WORK's sources, headers and plan, and what is compiled if `objects`; the number of files."""
+    """Write the plan, sources and headers, and what is compiled if `objects`; the number of files."""
     plan = work.plan()
-    files = {work.plan_file, *_sources(work, plan), *_headers(work, plan)}
+    toolkit = (path for path in (work.cuda / "include").rglob("*") if path.is_file())
+    files = {work.plan_file, *_sources(work, plan), *_headers(work, plan), *toolkit}
     if objects:
         files |= {work.build / unit.object for unit in work.compiled(plan)}
     with tarfile.open(archive, "w:xz") as tar:

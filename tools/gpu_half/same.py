@@ -17,6 +17,8 @@ from torchsmith.artifact.elf import HEADER, NOBITS, SECTION
 CODE = ".text."
 # nvcc names what is local to a file by a hash of its path and options.
 LOCAL = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?_cu)_[0-9a-f]{8}")
+# Thrust names its namespace by the architectures that a build is for.
+BUILT_FOR = re.compile(r"\d+(THRUST_\d+)_SM_[0-9_]+_NS")
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Comparison:
 
 
 def kernels(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    """Each kernel and device function of a cubin, by a name that no path enters, and its code."""
+    """Each kernel and device function of a cubin, by a name without paths and architectures, and its code."""
     fields = HEADER.unpack_from(cubin)
     table, count, names_index = fields[6], fields[12], fields[13]
     rows = [SECTION.unpack_from(cubin, table + SECTION.size * index) for index in range(count)]
@@ -43,7 +45,8 @@ def kernels(cubin: bytes) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         name = cubin[names + row[0] : cubin.index(b"\0", names + row[0])].decode()
         if name.startswith(CODE) and row[1] != NOBITS:
-            yield LOCAL.sub(r"_GLOBAL__N__\1", name.removeprefix(CODE)), cubin[row[4] : row[4] + row[5]]
+            name = BUILT_FOR.sub(r"\1", LOCAL.sub(r"_GLOBAL__N__\1", name.removeprefix(CODE)))
+            yield name, cubin[row[4] : row[4] + row[5]]
 
 
 def code_of(library: Path, cuobjdump: Path, arch: str) -> dict[str, dict[bytes, int]]:

@@ -59,7 +59,7 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
         catalog.pins[pin] for pin in dict.fromkeys(build.pin for build in line.every_build.values()) if pin
     ]
     cudas = sorted({cuda for pin in pins for cuda in pin.cudas})
-    pythons = sorted({python for pin in pins for python in pin.pythons})
+    pythons = sorted({python for pin in pins for python in pin.pythons}.intersection(line.pythons))
     return {
         "nixpkgs": ", ".join(pin.name for pin in pins),
         TORCH: line.torch,

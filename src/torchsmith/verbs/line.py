@@ -223,9 +223,9 @@ def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter
     for fact in changed:
         before = f"{fact.before} -> " if fact.before else ""
         reporter.note(f"line {line}: {fact.what} {before}{fact.after or 'none'}")
-    reporter.note(
-        f"line {line}: {counted(derivations, 'derivation')} {'changes' if derivations == 1 else 'change'}"
-    )
+    if derivations:
+        change = "changes" if derivations == 1 else "change"
+        reporter.note(f"line {line}: {counted(derivations, 'derivation')} {change}")
 
 
 def written(
