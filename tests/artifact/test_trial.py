@@ -19,6 +19,7 @@ from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.process import Finished, run
 from torchsmith.core.text import CONTROL
 from torchsmith.matrix import Variant
+from torchsmith.verbs import test as verb
 
 CATALOG = builtin_catalog()
 NAME = "pytorch-python313-cuda13_0-sm120-avx512"
@@ -392,7 +393,7 @@ def test_a_file_of_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: py
 def test_no_interpreter_is_a_lack_and_says_how_to_name_one(tmp_path: Path) -> None:
     (tmp_path / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
     with pytest.raises(Problem, match=r"python3\.99") as caught:
-        interpreter_for(tmp_path, CATALOG)
+        verb.test(verb.TestRequest(path=tmp_path))
     assert caught.value.exit == Exit.ENVIRONMENT
     assert "--python" in caught.value.hint
 

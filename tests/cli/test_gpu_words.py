@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,43 @@ def test_a_sentence_is_an_error_that_says_how_it_is_read(
     assert "--from" not in call("pick", "RTX", "4900", "Ubuntu").err
     assert call("pick", "zen4", "--cpu", "zen3").code == 2
     assert "torchsmith pick --cpu zen4" in call("list", "Ryzen 7950X").err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("Intel", "Arc"), "PyTorch has a wheel"),
+        (("Steam", "Deck"), "gfx1033"),
+        (("sm72",), "JetPack 5"),
+        (("GTX", "980"), "driver 580 is the last"),
+        (("RK3588",), "torchsmith pick --cpu cortex_a76"),
+        (("Raspberry", "Pi", "5"), "torchsmith pick --cpu cortex_a76"),
+        (("Raspberry", "Pi"), "Raspberry Pi 3, Raspberry Pi 4 or Raspberry Pi 5"),
+    ],
+)
+def test_hardware_without_builds_gets_the_reason(call: Call, words: tuple[str, ...], answer: str) -> None:
+    result = call("list", *words)
+    assert result.code == 2
+    assert answer in result.err
+
+
+@pytest.mark.parametrize("words", [("no", "gpu"), ("No", "GPU"), ("none",), ("no", "gpu", "avx2")])
+def test_no_gpu_is_understood_in_words(call: Call, words: tuple[str, ...]) -> None:
+    report = json.loads(call("pick", "--cpu", "zen4", *words, "--json").out)
+    assert report["host"]["gpus"]["value"] == []
+    assert all("-cpu-" in row["name"] for row in report["choice"])
+
+
+def test_a_retired_architecture_gets_what_is_known_of_it(call: Call) -> None:
+    report = json.loads(call("pick", "sm72", "--json").out)
+    assert report["unserved"] == ["sm72"]
+    assert any("JetPack 5" in text for text in report["missing"])
+
+
+def test_a_build_beside_a_wheel_says_how_they_differ(call: Call) -> None:
+    report = json.loads(call("pick", "--cpu", "zen4", "none", "--json").out)
+    [build], [wheel] = report["choice"], report["wheels"]
+    assert build["isa"] == "avx512"
+    out = call("pick", "--cpu", "zen4", "none").out
+    different = f"torch {build['torch']}, not {wheel['torch']}; all CPU code compiled for avx512"
+    assert f"unlike the wheel: {different}" in out

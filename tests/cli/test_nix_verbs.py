@@ -124,7 +124,7 @@ def test_a_failing_recipe_is_named_with_its_line_and_the_others_are_printed(
     lines = recipe.read_text().splitlines()
     place = next(number for number, line in enumerate(lines) if "pname =" in line)
     recipe.write_text("\n".join([*lines[:place], "pname = pkgs.nonsense;", *lines[place + 1 :]]))
-    result = call("eval", "--separate")
+    result = call("eval")
     assert result.code == 1
     assert len(result.out.splitlines()) == 3
     assert f"{recipe}:{place + 1}:" in result.err

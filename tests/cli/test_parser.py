@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.completion import SCRIPTS, candidates
+from torchsmith.cli.completion import SCRIPTS, candidates, complete
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.cli.request import Argument, Option, Request
@@ -273,6 +273,21 @@ def test_shells_complete(
     line = SHELLS[shell].format(script=completions / shell, words=words, count=count, place=count + 1)
     done = subprocess.run([shell, "-c", line], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.split() == list(expected), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["audit", "--format", "=", "js"], "--format=json\n"),
+        (["audit", "--format="], "--format=table\n"),
+        (["audit", "--format", "=", "json", "."], ""),
+    ],
+)
+def test_what_bash_takes_apart_is_one_word(
+    words: Sequence[str], offered: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complete("bash", words)
+    assert capsys.readouterr().out[: len(offered) or None] == offered
 
 
 @pytest.mark.needs("shells")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def test_status_says_which_results_the_store_no_longer_has(
     )
     record.end_run(number, "done")
     assert json.loads(call(*place.words("runs", "--json")).out)["missing"] == [str(gone)]
-    lines = [line for line in call(*place.words("runs")).out.splitlines() if str(tmp_path) in line]
+    out = call(*place.words("runs")).out
+    assert re.match(r"run 1 \(everything, nix\) of \d{4}-\d\d-\d\d \d\d:\d\d is done\n", out)
+    lines = [line for line in out.splitlines() if str(tmp_path) in line]
     assert [line.strip() == str(there) for line in lines] == [True, False]
     monkeypatch.chdir(place.root)
     assert [name for name, _ in candidates(("runs", "log", ""))] == ["one", "two"]

@@ -18,7 +18,7 @@ from torchsmith.nix.tool import Nix
 from torchsmith.nix.worker import DerivationFacts, Evaluated
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.impact import ImpactReport
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import DEFAULT, Workspace, open_workspace
 
 CELLS = """format = 1
 max_jobs = 32
@@ -89,21 +89,22 @@ def test_a_change_of_the_workspace_is_told_by_derivation(workspace: Path, nix: N
     def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
         return evaluate(requests, nix, EvaluationOptions(trees={"default": MINI}))
 
-    def told(*, as_is: bool = False) -> dict[str, int]:
-        return Counter(
-            one.kind for one in impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=as_is)
-        )
+    def told(opened: Workspace | None = None) -> dict[str, int]:
+        opened = opened or open_workspace(workspace)
+        return Counter(one.kind for one in impact(opened, workspace, "HEAD", asked))
+
+    without_file = open_workspace(DEFAULT)
 
     assert told() == {"identical": 2}
     # More jobs change the build; the files on disk are still the old ones.
     (workspace / "torchsmith.toml").write_text(CELLS.replace("32", "16"))
     assert told() == {"changed": 2}
-    assert told(as_is=True) == {"identical": 2}
+    assert told(without_file) == {"identical": 2}
     # A comment changes the text and no derivation.
     recipe = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
     generated = recipe.read_text()
     recipe.write_text("# a word\n" + generated)
-    assert told(as_is=True) == {"identical": 2}
+    assert told(without_file) == {"identical": 2}
     (workspace / "torchsmith.toml").write_text(CELLS.replace('"avx2", ', ""))
     assert told() == {"identical": 2}, "apply keeps a valid recipe that was edited"
     recipe.write_text(generated)
@@ -118,7 +119,7 @@ def test_a_second_checkout_beside_is_not_compared(workspace: Path) -> None:
     def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
         return [good(one.name, "1") for one in requests]
 
-    assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False)) == "2 identical"
+    assert summary(impact(open_workspace(workspace), workspace, "HEAD", asked)) == "2 identical"
 
 
 def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) -> None:
@@ -127,27 +128,27 @@ def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) 
     def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
         return [good(one.name, "1") for one in requests]
 
-    told = summary(impact(open_workspace(workspace), workspace, "HEAD", asked, as_is=False))
+    told = summary(impact(open_workspace(workspace), workspace, "HEAD", asked))
     assert told == "2 new, 2 identical"
 
 
 def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
     with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
-        impact(open_workspace(workspace), workspace, "nowhere", lambda _: [], as_is=True)
+        impact(open_workspace(workspace), workspace, "nowhere", lambda _: [])
 
 
 def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     apply(ApplyRequest(workspace=tmp_path))
     with pytest.raises(Problem) as caught:
-        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
+        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [])
     assert "apply --commit" in caught.value.hint
 
 
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     with pytest.raises(Problem, match=str(tmp_path)):
-        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [], as_is=True)
+        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda _: [])
 
 
 def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_a_repository_around_the_workspace_serves_too(workspace: Path, tmp_path:
         seen.append([one.name for one in requests])
         return [good(name, "1") for name in seen[-1]]
 
-    assert summary(impact(open_workspace(inner), inner, "HEAD", asked, as_is=True)) == "2 identical"
+    assert summary(impact(open_workspace(inner), inner, "HEAD", asked)) == "2 identical"
     assert seen[0] == seen[1]
 
 

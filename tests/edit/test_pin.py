@@ -16,9 +16,9 @@ from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import CannotBuild, Problem
 from torchsmith.edit.pin import Move, propose
-from torchsmith.edit.proposal import Proposal, require_own, write_proposal
+from torchsmith.edit.proposal import Proposal, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
-from torchsmith.verbs.line import LineUpdateRequest, update_line
+from torchsmith.verbs.line import LineUpdateRequest, require_own, update_line
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -182,9 +182,6 @@ def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> N
         propose(workspace, Move("2.10", rev=NEW, sha256="short"))
     with pytest.raises(Problem, match="'main'"):
         propose(workspace, Move("2.10", rev="main"))
-    with pytest.raises(Problem) as caught:
-        propose(workspace, Move("2.10"))
-    assert "--rev" in caught.value.hint
     with pytest.raises(Problem, match=r"line 2\.8"):
         propose(workspace, Move("2.8", rev=NEW))
 
@@ -231,5 +228,5 @@ def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Pat
 
 def test_a_line_does_not_move_to_a_nixpkgs_that_it_cannot_be_built_from(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"').replace("3.12", "3.13"))
-    with pytest.raises(CannotBuild, match="2.8 on "):
+    with pytest.raises(CannotBuild, match=r"2\.8 on "):
         propose(workspace, Move("2.8", rev=OLD))

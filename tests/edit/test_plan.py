@@ -238,13 +238,10 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
         assert (change.kind, change.old) == ("replace", f"{PKGS}/{name}/default.nix")
 
 
-def test_a_commit_for_each_file_names_its_reason(drifted: Path) -> None:
+def test_a_commit_names_the_reason_for_each_file(drifted: Path) -> None:
     why = next(one.reason() for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
-    apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True, per_file=True))
-    log = git(drifted / "build-pytorch", "log", "--format=%s").splitlines()
-    assert f"build-pytorch: delete {CELL}-sm120-avx.nix (torchsmith)" in log
-    assert len(log) > 46
-    body = git(drifted / "build-pytorch", "log", "-1", "--format=%b", "--grep", "sm120-avx.nix")
+    apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
+    body = git(drifted / "build-pytorch", "log", "-1", "--format=%b", "--grep", "delete .*sm120-avx.nix")
     assert why in body
 
 

@@ -24,12 +24,13 @@ from torchsmith.core.problem import Invalid
 from torchsmith.core.state import WORKSPACE, make_state_folder, state_folder
 from torchsmith.nix.hashes import to_sri
 from torchsmith.publishing.clone import is_address, make_clone, source_of
+from torchsmith.publishing.committed import _is_twice
 from torchsmith.publishing.publish import LOCK, Publisher, by_repository, missing
 from torchsmith.publishing.verified import why_unverified
 from torchsmith.record import Built, Record, VerificationRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.build import BuildRequest, build
-from torchsmith.workspace.checkout import RecipeFile, choose
+from torchsmith.workspace.checkout import RecipeFile, choose, recipes_in
 from torchsmith.workspace.load import open_workspace
 
 TOKEN = "floxhub-very-secret-token"
@@ -685,3 +686,15 @@ def test_settings_of_the_checkout_reach_the_clone_only_as_credentials_that_the_u
     assert {key for key, _ in taken.settings} == keys
     assert keys <= {*taken.environment.values()}
     assert publish(call, pinned, "--checkout-credentials") == (0, "published")
+
+
+def test_two_names_that_flox_takes_for_one_package_are_found(tmp_path: Path) -> None:
+    packages = tmp_path / ".flox/pkgs"
+    packages.mkdir(parents=True)
+    for name in ("a-b", "a_b", "c"):
+        (packages / f"{name}.nix").write_text("{ }: { }\n")
+    assert {recipe.attr: _is_twice(recipe) for recipe in recipes_in(tmp_path)} == {
+        "a-b": True,
+        "a_b": True,
+        "c": False,
+    }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.recipe.conftest import PLAN, Evaluate, Make
+from tests.recipe.conftest import MINI, PLAN, Evaluate, Make
 
 pytestmark = pytest.mark.needs("nix")
+
+TORCH_SOURCE = MINI / "sources/pytorch/pytorch"
 
 # What the tests want to know of a recipe; attributes that only some have are null elsewhere.
 ASK = """
@@ -63,6 +66,22 @@ def test_the_default_workspace_needs_44_torch_builds(recipes: dict[str, dict[str
     for name, recipe in recipes.items():
         own = recipes["pytorch-" + name.partition("-")[2]]
         assert recipe["torch"] == own["drv"], f"{name} compiles torch again"
+
+
+@pytest.mark.parametrize(("isa", "expected"), [("avx512", ["-mno-avx512f"]), ("avx2", [])])
+def test_avx2_kernels_of_an_avx512_build_are_compiled_without_avx512(
+    isa: str, expected: list[str], recipes: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """The recipe's own commands change the line for AVX2 of torch's kernels, and no other."""
+    shutil.copytree(TORCH_SOURCE / "cmake", tmp_path / "cmake")
+    given = (tmp_path / "cmake/Codegen.cmake").read_text()
+    commands = re.findall(
+        r"^ *sed .* cmake/Codegen.cmake$", recipes[f"pytorch-python313-cpu-{isa}"]["phases"], re.M
+    )
+    for command in commands:
+        subprocess.run(["bash", "-euc", command], cwd=tmp_path, check=True)
+    changed = (tmp_path / "cmake/Codegen.cmake").read_text()
+    assert changed == given.replace("-mavx2", " ".join([*expected, "-mavx2"]))
 
 
 def test_a_compile_cache_reaches_the_build_only_when_it_is_asked_for(

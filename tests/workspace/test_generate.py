@@ -194,14 +194,6 @@ def test_check_diff_and_dry_run_write_nothing(root: Path) -> None:
     assert not (state_folder(root)).exists()
 
 
-def test_only_writes_what_the_selector_picks_and_deletes_nothing(root: Path) -> None:
-    report = run(root, only=("sm90", "avx2", "pytorch"))
-    assert kinds(report) == {"create": [RECIPE]}
-    run(root)
-    (root / "torchsmith.toml").write_text(SMALL.replace('"avx2", "avx512"', '"avx2"'))
-    assert kinds(run(root, only=("sm90",))) == {}
-
-
 def test_commit_makes_one_commit_for_each_phase_in_each_repository(root: Path) -> None:
     report = run(root, commit=True)
     assert [
@@ -246,9 +238,8 @@ def test_a_workspace_that_is_in_use_says_how_to_wait(root: Path, call: Call) -> 
 
 
 def test_options_that_contradict_each_other_are_refused(root: Path) -> None:
-    for options in ({"commit": True, "git": False}, {"per_file": True}):
-        with pytest.raises(Conflict):
-            run(root, **options)
+    with pytest.raises(Conflict):
+        run(root, commit=True, git=False)
 
 
 def test_uncommitted_changes_matter_only_to_a_commit(root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from torchsmith.artifact.container import CodeKind, Container
@@ -58,8 +58,6 @@ class Service:
     none: int
     verdict: GpuVerdict
     by: tuple[str, ...]  # the targets of compatible code and of what is compiled
-    # How many have which verdict, of libraries that replace each other.
-    libraries: dict[GpuVerdict, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -69,11 +67,6 @@ class Service:
     def exact(self) -> bool:
         """Whether every container has code made for this very GPU."""
         return 0 < self.native == self.total
-
-    @property
-    def serving(self) -> int:
-        """How many of the libraries that replace each other run on it."""
-        return sum(count for verdict, count in self.libraries.items() if verdict not in ("partly", "no"))
 
 
 def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
@@ -134,19 +127,14 @@ def launched(containers: Iterable[Container]) -> list[Container]:
 
 
 def services(
-    libraries: Iterable[Iterable[Container]],
-    gpus: Iterable[AnyGpu],
-    catalog: Catalog,
-    *,
-    alternatives: bool = False,
+    libraries: Iterable[Iterable[Container]], gpus: Iterable[AnyGpu], catalog: Catalog
 ) -> list[Service]:
-    """How each GPU is served by the libraries with code for its maker's; `alternatives`: one is loaded."""
+    """How each GPU is served by the libraries with code for its maker's."""
     parts = [alike(part) for part in map(launched, libraries) if part]
     found = []
     for gpu in gpus:
         mine = [part for part in parts if any(of_maker(target, gpu) for keys in part for _, target in keys)]
-        each = Counter(service_of(part, gpu, catalog).verdict for part in mine) if alternatives else {}
-        found.append(replace(service_of(sum(mine, Counter()), gpu, catalog), libraries=dict(each)))
+        found.append(service_of(sum(mine, Counter()), gpu, catalog))
     return found
 
 

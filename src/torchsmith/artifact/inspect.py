@@ -99,18 +99,6 @@ class Inspection:
         return list(dict.fromkeys(line for library in self.own for line in library.recorded))
 
     @property
-    def alternatives(self) -> frozenset[str]:
-        """The libraries that replace each other, of which one is loaded: a wheel has one for each CUDA
-        release; none if there is only one."""
-        beginnings = tuple(package.alternatives for package in self.packages if package.alternatives)
-        names = [
-            library.name
-            for library in self.libraries
-            if library.name.rsplit("/", 1)[-1].startswith(beginnings)
-        ]
-        return frozenset(names if beginnings and len(names) > 1 else ())
-
-    @property
     def machine(self) -> ElfMachine | None:
         """The architecture of its own libraries, if they agree."""
         machines = {library.machine for library in self.own if library.machine}
@@ -137,12 +125,11 @@ def inspect(
     catalog: Catalog | None = None,
     *,
     cpu: bool = True,
-    only: Callable[[str], bool] = lambda name: True,
 ) -> Inspection:
-    """Inspect everything at a path; of several packages only `package`, if one is named, and of libraries
-    that replace each other the `only` one. Raises Invalid if there is no library of a known package."""
+    """Inspect everything at a path; of several packages only `package`, if one is named. Raises Invalid if
+    there is no library of a known package."""
     with open_contents(path, Owners.of(catalog or builtin_catalog())) as contents:
-        items = [(item, role) for item, role in _in_scope(contents, package) if only(item.name)]
+        items = _in_scope(contents, package)
         recognised = bool(items)
         items = items or list(_all_libraries(contents, package))
         source_alone = contents.kind == "wheel" and package is None and not contents.libraries

@@ -108,15 +108,12 @@ def _python(roots: list[Path], folders: tuple[Path, ...]) -> Path:
         raise MissingRequirement(
             f"no interpreter for it: {version or 'a Python'} is not among the inputs that it propagates",
             hint="a package of several outputs lists them in its dev output, looked for beside a result link"
-            " as NAME-dev and by the store's record; or name an interpreter with --python PATH",
+            " as NAME-dev and by the store's record",
         )
     python_on_path = find(version or "python3")
     if python_on_path is None or (not version and not _can_load(python_on_path, folders)):
         wanted = version or "a Python of the release it was built for"
-        raise MissingRequirement(
-            f"no interpreter for it: {wanted} is neither among its inputs nor on PATH",
-            hint="name one with --python PATH",
-        )
+        raise MissingRequirement(f"no interpreter for it: {wanted} is neither among its inputs nor on PATH")
     return python_on_path
 
 
@@ -151,7 +148,8 @@ def packages_at(folders: tuple[Path, ...], catalog: Catalog) -> list[Package]:
     for folder in folders:
         if packages := _packages_in(folder, catalog):
             return packages
-    raise Invalid(f"none of {', '.join(package.title for package in catalog.packages.values())} is there")
+    known = ", ".join(package.title for package in catalog.packages.values())
+    raise Invalid(f"{', '.join(map(str, folders))} has no known package", hint=f"known: {known}")
 
 
 def _packages_in(folder: Path, catalog: Catalog) -> list[Package]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
@@ -100,21 +100,8 @@ def verify(
     """Read an artifact and check it; `line` is the one that it is built with, if that is known. How it
     serves `gpus` is reported, by default all of its platform."""
     package = variant.package if variant else None
-    build = inspect(path, progress, package, catalog, cpu=cpu, only=loaded_by(variant))
+    build = inspect(path, progress, package, catalog, cpu=cpu)
     return report_of(build, variant, catalog, line or line_in(path, catalog), gpus)
-
-
-def loaded_by(variant: Variant | None) -> Callable[[str], bool]:
-    """Whether a variant loads a library, and not another one in its place; without a variant all are."""
-    beginning = variant.package.alternatives if variant else ""
-    release = str(variant.toolkit or "").replace(".", "") if variant else ""
-    own = f"{beginning}{variant.backend}{release}." if variant else ""
-
-    def loaded(name: str) -> bool:
-        file = PurePosixPath(name).name
-        return not beginning or not file.startswith(beginning) or file.startswith(own)
-
-    return loaded
 
 
 def report_of(
@@ -179,16 +166,15 @@ def _services(
         if False in makers and any(place.startswith(build.machine or "") for place in gpu.platforms)
     ]
     listed = gpus or [*here, *(catalog.gfx.values() if True in makers else ())]
-    containers = (library.containers for library in build.own)
-    return services(containers, listed, catalog, alternatives=bool(build.alternatives))
+    return services((library.containers for library in build.own), listed, catalog)
 
 
 def _releases(build: Inspection, backend: str) -> str:
-    stated = [toolkit.release for toolkit in build.toolkits if toolkit.backend == backend]
-    one = build.known and not build.alternatives
-    return ", ".join(
-        map(str, stated[:1] if one else sorted(stated, key=lambda release: version_key(str(release))))
-    )
+    """The releases of a backend that are stated, without major numbers of those that are stated exactly."""
+    stated = [toolkit for toolkit in build.toolkits if toolkit.backend == backend]
+    exact = [toolkit for toolkit in stated if not isinstance(toolkit.release, int)]
+    named = [one for one in stated if one in exact or not any(one.agrees(other.release) for other in exact)]
+    return ", ".join(sorted((str(toolkit.release) for toolkit in named), key=version_key))
 
 
 def _first(texts: Iterable[str]) -> str:

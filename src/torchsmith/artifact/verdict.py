@@ -226,9 +226,9 @@ def _numbers(release: str) -> str:
 
 
 def _one_release(build: Inspection, catalog: Catalog) -> Iterator[Check]:
-    """That all that names a release of a backend names the same one."""
+    """That all that names a release of a backend agrees with what states it exactly."""
     for name, (first, *others) in grouped((toolkit.backend, toolkit) for toolkit in build.toolkits).items():
-        for other in others if build.known and not build.alternatives else ():
+        for other in others if build.known and not isinstance(first.release, int) else ():
             if not other.agrees(first.release):
                 text = f"{first.by} says {first.release}, {other.by} says {other.release}"
                 title = catalog.backends[name].title

@@ -153,8 +153,7 @@ def _round(
             stack.callback(process.close)
             loaded[label] = _load(process, len(plan.cores))
         facts = [loaded[0], loaded[1]]
-        if round_ == 0:
-            results.facts, results.clock = facts, clock_for(plan, facts)
+        results.facts, results.clock = facts, clock_for(plan, facts)
         for name, field_name in STARTUP.items():
             values["start", name] = ([facts[0][field_name]], [facts[1][field_name]])
         devices = ["cpu", *(["cuda"] if all(build["gpu"] for build in facts) else [])]

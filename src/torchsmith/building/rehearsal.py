@@ -82,8 +82,8 @@ def phases_of(recipes: Iterable[RecipeFile], catalog: Catalog) -> dict[str, str]
     for recipe in recipes:
         package = recipe.variant.package.name if recipe.variant else ""
         if package not in catalog.rehearsals:
-            hint = f"known: {', '.join(catalog.rehearsals)}; a workspace's catalog adds others"
-            raise NotKnown(f"{recipe.name}: nothing is known about rehearsing {package or 'it'}", hint=hint)
+            hint = f"select a package that it has: {', '.join(catalog.rehearsals)}"
+            raise NotKnown(f"{recipe.name}: the catalog has no rehearsal of {package or 'it'}", hint=hint)
         phases[recipe.name] = phase_of(catalog.rehearsals[package])
     return phases
 

@@ -32,6 +32,7 @@ REFERENCES = (
     ("pins", "cudas", "cuda", "CUDA"),
     ("pins", "pythons", "pythons", "Python"),
     ("wheels", "gfx", "gfx", "target"),
+    ("wheels", "intel", "intel", "GPU"),
     ("wheels", "gpu_macos", "wheel_releases", "release"),
     ("wheels", "read", "wheel_releases", "release"),
     ("wheels", "releases", "wheel_releases", "release"),
@@ -45,6 +46,7 @@ PATTERNS = (
     ("gfx", "chips"),
     ("gfx", "cpus"),
     ("gfx", "parts"),
+    ("intel", "parts"),
     ("gpus", "chips"),
     ("gpus", "spelled"),
     ("instances", "pattern"),
@@ -52,7 +54,6 @@ PATTERNS = (
     ("retired", "parts"),
     ("retired", "spelled"),
     ("systems", "pattern"),
-    ("wheels", "parts"),
 )
 
 
@@ -203,7 +204,11 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
     """Names of a package that cannot be, or that are another's."""
     name = package.name
     if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
-        yield (), f"{name!r} cannot begin a recipe's name", "small letters and digits, such as flash-attn"
+        yield (
+            (),
+            f"{name!r} cannot be a package's name",
+            "lower-case letters and digits, such as flash-attn",
+        )
     if not ATTRIBUTE.fullmatch(package.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
         yield ("attr",), f"{name}: {package.attr!r} is not an attribute of Nix", hint

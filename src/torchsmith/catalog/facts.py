@@ -17,7 +17,7 @@ from torchsmith.catalog.axes import (
     Sm,
 )
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
-from torchsmith.core.text import anchored
+from torchsmith.core.text import anchored, listed
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -83,6 +83,14 @@ class Gfx(Entry, frozen=True, kw_only=True):
     override: tuple[str, str] | None = None
 
 
+class IntelGpu(Entry, frozen=True, kw_only=True):
+    """GPUs of Intel that wheels of PyTorch run on."""
+
+    name: str
+    title: str
+    parts: tuple[str, ...]  # patterns of their names
+
+
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An architecture of a backend that has no file of its own."""
 
@@ -124,7 +132,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
 
     def condition(self, release: str) -> str:
         """What must hold on a machine that runs code of a release."""
-        groups = f" and you are in the groups {' and '.join(self.groups)}" if self.groups else ""
+        groups = f" and you are in the groups {listed(self.groups)}" if self.groups else ""
         oldest = self.drivers.get(release)
         package = f", {oldest} or newer if it is {self.vendor}'s own package," if oldest else ""
         return f"the machine has {self.driver}{package}{groups}"
@@ -173,6 +181,7 @@ class Isa(Entry, frozen=True, kw_only=True):
     beyond_flags: frozenset[str] = frozenset()  # features asked of the CPU though the flags do not use them
     first_cpus: tuple[str, ...]
     torch_off: tuple[str, ...] = ()  # PyTorch parts that use instructions beyond this set
+    avx2_kernels: str = ""  # what PyTorch's kernels for AVX2 are compiled with besides
     other_flags: tuple[tuple[str, ...], ...] = ()  # spellings that give the same macros
     words: tuple[str, ...] = ()  # how prose names it, besides its title
     usual: bool = False  # the one to assume on its platform if nothing states one
@@ -463,7 +472,7 @@ class WheelIndex(Entry, frozen=True, kw_only=True):
     address: str = ""  # of the index; empty: PyTorch's own
     gpu: str = ""  # what it runs on besides CUDA and ROCm
     gpu_macos: Mapping[str, str] = {}  # the oldest on which releases use it, if they run on older ones
-    parts: tuple[str, ...] = ()  # patterns of the names of those GPUs
+    intel: tuple[str, ...] = ()  # those of Intel, by their names in intel.toml
     cuda: CudaVersion | None = None
     sms: tuple[Sm, ...] = ()
     rocm: str = ""  # the release that it is for, with AMD's targets

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from torchsmith.catalog.axes import BadValue, Sm
-from torchsmith.catalog.facts import Gfx, Gpu, Instance, RetiredGpu
+from torchsmith.catalog.facts import Gfx, Gpu, Instance, IntelGpu, RetiredGpu
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.names import (
     MAX_ANSWERS,
@@ -20,9 +20,11 @@ from torchsmith.catalog.names import (
     product_pattern,
 )
 from torchsmith.core.problem import NotKnown
+from torchsmith.core.text import listed
 
-KnownGpu = Gpu | RetiredGpu | Gfx
+KnownGpu = Gpu | RetiredGpu | Gfx | IntelGpu
 P = TypeVar("P", bound=KnownGpu)
+C = TypeVar("C", Gpu, RetiredGpu, Gfx)
 N = TypeVar("N", Gpu, RetiredGpu)
 # Words that may be beside a product's name: form factors, then brands and generations. With any other word,
 # such as a Ti that the catalog does not list, a name is that of another product.
@@ -38,7 +40,7 @@ FORMS = name_words(
 BESIDE = FORMS + name_words(
     """
     nvidia geforce tesla quadro grid gtx rtx nvgpu jetson drive agx dgx hgx amd ati radeon instinct advanced
-    micro devices ada ampere blackwell grace hopper lovelace pascal tegra turing volta
+    micro devices intel r tm ada ampere blackwell grace hopper lovelace pascal tegra turing volta
     """
 )
 # Counts, sizes of memory, profiles of virtual GPUs, and what Jetsons call a mode.
@@ -80,11 +82,11 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
         return "this maker's GPU is not in the catalog: torchsmith pick --gpu none picks for the CPU"
     several = parts_within(name, catalog)
     if len(several) > 1:
-        return f"it names {' and '.join(several)}: write + between GPUs, or give an architecture such as sm89"
+        return f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
     names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
     known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
-    hint = f"did you mean {' or '.join(known)}? Or give" if known else "give"
+    hint = f"did you mean {listed(known, 'or')}? Or give" if known else "give"
     return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 
 
@@ -105,7 +107,8 @@ def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
         return products[0] if all(product == products[0] for product in products) else None
     if re.match(r"(?i)apple\b", name):
         return None  # an Apple M4 is not a Tesla M4
-    return gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
+    known = gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
+    return known or _longest(name, catalog.intel.values())
 
 
 @lru_cache(maxsize=4096)
@@ -217,7 +220,7 @@ def product_of_chip(chip: str, catalog: Catalog) -> Gpu | RetiredGpu | None:
     return _of_chip(chip, catalog.gpus.values()) or _of_chip(chip, catalog.retired.values())
 
 
-def _of_chip(chip: str, gpus: Iterable[P]) -> P | None:
+def _of_chip(chip: str, gpus: Iterable[C]) -> C | None:
     patterns = ((gpu, pattern) for gpu in gpus for pattern in gpu.chips)
     return next((gpu for gpu, pattern in patterns if re.fullmatch(pattern, chip, re.IGNORECASE)), None)
 

@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 KINDS = (
     *("packages", "gpus", "isas", "features", "cpus", "cuda", "pythons", "pins", "lines", "fixes", "errors"),
     *("cudapackages", "workloads", "estimates", "actions", "wheels", "wheel_releases", "rehearsals"),
-    *("retired", "gfx", "instances", "jetpacks", "caches", "backends", "systems"),
+    *("retired", "gfx", "intel", "instances", "jetpacks", "caches", "backends", "systems"),
 )
 PROBED = "probed/pins.toml"  # the pins that Nix was asked about: tools.pins writes it
 # What an entry is called by; else its name.
@@ -90,6 +90,7 @@ class Catalog:
     fixes = _table("fixes", facts.Fix)
     gfx = _table("gfx", facts.Gfx)
     instances = _table("instances", facts.Instance)
+    intel = _table("intel", facts.IntelGpu)
     isas = _table("isas", facts.Isa)
     jetpacks = _table("jetpacks", facts.JetPack)
     pins = _table("pins", facts.Pin)

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from torchsmith.catalog.facts import Cpu, Gpu
 from torchsmith.catalog.load import Catalog
+from torchsmith.core.text import listed
 
 _MARKS = r"\((r|tm|c)\)|[®™]"
 _NOISE = r"(?i)\b(cpu|processor)\b"
@@ -125,14 +126,17 @@ def _explains(cpu: Cpu, text: str) -> bool:
 def hardware_hint(text: str, catalog: Catalog) -> str:
     """What to write for a product; empty if the words name none, or too many."""
     # RTX and 40 are in too many names.
-    specific = re.search(r"\d", text) and not (_plain(text).isdigit() and len(text) < 4)
+    specific = re.search(r"\d", text) if not (_plain(text).isdigit() and len(text) < 4) else None
     matches = parts_holding(text, catalog) if specific else []
     if matches:
-        listed = ", ".join(f"{part} is {gpu.name}" for part, gpu in matches)
-        return listed if len(matches) <= MAX_ANSWERS else ""
+        return (
+            ", ".join(f"{part} is {gpu.name}" for part, gpu in matches) if len(matches) <= MAX_ANSWERS else ""
+        )
     cpu = find_cpu_by_name(text, catalog)
     if cpu is None:
-        return ""
+        called = [name for cpu in catalog.cpus.values() for name in cpu.also_called]
+        alike = [name for name in called if specific is None and name.lower().startswith(text.lower())]
+        return f"torchsmith pick --cpu describes it: {listed(alike, 'or')}" if alike else ""
     isas = ", ".join(cpu.isas) or "none of the instruction sets here"
     return f"{cpu.title} is a CPU that runs {isas}: torchsmith pick --cpu {cpu.name}"
 

@@ -121,7 +121,6 @@ class Package(Entry, frozen=True, kw_only=True, eq=False):
     modules: tuple[ModuleName, ...] = ()  # its folders below site-packages, the one to import first
     libraries: tuple[str, ...] = ()  # beginnings of the names of its own shared libraries
     programs: tuple[str, ...] = ()  # that people run instead of importing it; nixpkgs wraps them
-    alternatives: str = ""  # of libraries that replace each other: NAMEcuda130.so, NAMEcpu.so
     namespaces: tuple[ModuleName, ...] = ()  # of its C++ code; none: all that is not a known library's
     chooses: bool = False  # its code asks the CPU at run time, so that it may hold more than its flags say
     trial: str = ""  # an operation of ours, or Python with its module, `torch` and `device` at hand

@@ -9,6 +9,7 @@ import msgspec
 
 from torchsmith.catalog.axes import DriverVersion, GpuTarget, NamedTarget
 from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa, RetiredGpu
+from torchsmith.core.text import listed
 
 Code = Literal["cubin", "ptx"]
 
@@ -70,7 +71,7 @@ def gfx_code_runs(target: NamedTarget, gpu: Gfx) -> Verdict:
     if target.arch not in (gpu.name, gpu.generic):
         return RunsNot(f"{target.arch} code does not run on {gpu.name}")
     if unusual := [needs for mode, needs in UNUSUAL.items() if mode in target.modes]:
-        return RunsNot(f"{target} code needs {' and '.join(unusual)}")
+        return RunsNot(f"{target} code needs {listed(unusual)}")
     word = "its own" if target.arch == gpu.name else f"the generic {target.arch}"
     return Runs("native", f"{gpu.name} runs {word} code")
 

@@ -36,8 +36,6 @@ NixpkgsOption = Annotated[
         envvar="TORCHSMITH_NIXPKGS",
     ),
 ]
-MemoryOption = Annotated[float, Option("Memory limit of a worker, in GiB.", min=0.25)]
-TimeoutOption = Annotated[float, Option("Time limit for a recipe, in seconds.", min=1)]
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,8 @@ class NixOptions(Request):
 
     nixpkgs: NixpkgsOption = ()
     jobs: Annotated[int | None, Option("--jobs", "-j", "Number of parallel workers.", min=1)] = None
-    memory: MemoryOption = 2.0
-    timeout: TimeoutOption = 300.0
+    memory: Annotated[float, Option("Memory limit of a worker, in GiB.", min=0.25)] = 2.0
+    timeout: Annotated[float, Option("Time limit for a recipe, in seconds.", min=1)] = 300.0
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
@@ -98,7 +96,6 @@ def evaluation(
     *,
     workspace: Workspace | None = None,
     instantiate: bool = False,
-    separate: bool = False,
     reporter: Reporter = SILENT,
 ) -> tuple[Nix, Callable[[Sequence[Evaluable]], list[EvalResult]]]:
     """The installed Nix, and evaluation with it; `reporter` gets the name of each recipe."""
@@ -123,7 +120,6 @@ def evaluation(
                     addresses=workspace.addresses if workspace else (),
                     limits=limits,
                     cache=cache,
-                    alone=separate,
                     instantiate=instantiate,
                 ),
                 on_event=lambda result: step(result.name),

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.cli.console import columns, command, command_lines, warn, write
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.host.answer import BuildRow, PickReport
-from torchsmith.host.wheels import builds_first
+from torchsmith.host.wheels import WheelOffer, builds_first
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
@@ -93,11 +93,8 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(f"  audit: {text}", "yellow")
     if not last:
         return
-    wheel = next((wheel for wheel in report.wheels if wheel.unused and chosen.compiled_for), None)
-    if wheel and first:
-        size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
-        others = counted(wheel.unused, "other GPU architecture")
-        yield AnswerLine(f"  saves over the wheel: code for {others}{size}", rank=3)
+    if report.wheels and first and not chosen.idle:
+        yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(chosen, report.wheels[0]))}", rank=1)
     each = "" if first else ", each"
     yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
     build = report.choice[0].commands.get("build", "")
@@ -106,6 +103,16 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
     second = bool(chosen.idle and report.create)  # another build would use the GPU
     commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)
+
+
+def _differences(chosen: BuildRow, wheel: WheelOffer) -> Iterator[str]:
+    """Yield how a build differs from the wheel."""
+    if chosen.torch and chosen.torch != wheel.torch:
+        yield f"torch {chosen.torch}, not {wheel.torch}"
+    yield f"all CPU code compiled for {chosen.isa}"
+    if wheel.unused and chosen.compiled_for:
+        size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
+        yield f"no code for {counted(wheel.unused, 'other GPU architecture')}{size}"
 
 
 def why_missing(report: PickReport) -> Iterator[str]:

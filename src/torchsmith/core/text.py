@@ -20,6 +20,12 @@ def some_of(names: Sequence[str], count: int = 1) -> str:
     return ", ".join(map(printable, names[:count])) + more
 
 
+def listed(names: Iterable[str], word: str = "and") -> str:
+    """A; A and B; A, B and C."""
+    *some, last = names
+    return f"{', '.join(some)} {word} {last}" if some else last
+
+
 def printable(text: str, keep: str = "") -> str:
     """Foreign text as it may be printed: control characters are escaped, a line break
     as two signs; those of `keep` stay."""

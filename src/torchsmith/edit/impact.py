@@ -35,24 +35,19 @@ class Effect:
     cause: Cause | None = None  # of a recipe that does not evaluate now, or could not be evaluated
 
 
-def impact(
-    workspace: Workspace,
-    folder: Path,
-    revision: str,
-    evaluate: Evaluate,
-    *,
-    as_is: bool,
-) -> list[Effect]:
-    """Compare the recipes of a git revision with those that `apply` would leave; `as_is` takes the files on
-    disk instead."""
+def impact(workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate) -> list[Effect]:
+    """Compare the recipes of a git revision with those that `apply` would leave, or without a torchsmith.toml
+    with the files on disk."""
+    managed = workspace.root is not None
     with tempfile.TemporaryDirectory(prefix="torchsmith-impact-") as place:
         before, after = Path(place) / "before", Path(place) / "after"
         # Checkouts beside those of the packages would only be in the old state.
         names = {package.folder for package in workspace.catalog.packages.values()} | {TOOLKIT_REPO}
-        lay_out(folder, revision, before, None if as_is else names)
-        if not as_is:
+        lay_out(folder, revision, before, names if managed else None)
+        if managed:
             _apply_to_copy(workspace, names, after)
-        old, new = (evaluate(recipes_in(place, workspace)) for place in (before, folder if as_is else after))
+        places = (before, after if managed else folder)
+        old, new = (evaluate(recipes_in(place, workspace)) for place in places)
         return effects(old, new)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import msgspec
 
 from torchsmith.core.problem import MissingRequirement
@@ -22,21 +20,19 @@ class Newest(msgspec.Struct, frozen=True):
 
 
 def ask_newest(channel: Channel) -> Newest:
-    """What the index and the channel answer, which are asked at the same time; the channel's `note` says why
-    one of them did not. Raises MissingRequirement if neither does."""
+    """What the index and the channel answer; the channel's `note` says why one of them did not. Raises
+    MissingRequirement if neither does."""
     index, head = list[PublishedWheel](), None
     unanswered: list[MissingRequirement] = []
     address = channel.workspace.settings.sources.python_index
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(python_index.newest, PACKAGES, index=address)
-        try:
-            head = channel.head()
-        except MissingRequirement as problem:
-            unanswered.append(problem)
-        try:
-            index = list(asked.result().values())
-        except MissingRequirement as problem:
-            unanswered.append(problem)
+    try:
+        head = channel.head()
+    except MissingRequirement as problem:
+        unanswered.append(problem)
+    try:
+        index = list(python_index.newest(PACKAGES, address).values())
+    except MissingRequirement as problem:
+        unanswered.append(problem)
     if len(unanswered) > 1:
         raise unanswered[0]
     for missing in unanswered:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
-from torchsmith.catalog.package import GpuList, SourceRepository
 from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
@@ -36,42 +34,12 @@ from torchsmith.workspace.load import FILE, Workspace, open_workspace
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 
 
-def read_source(text: str, tag: str) -> SourceRepository | None:
-    """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
-    if not text:
-        if tag:
-            hint = "--source github:pytorch/ao"
-            raise Incomplete("--tag says how releases of --source are called", hint=hint)
-        return None
-    match = re.fullmatch(r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", text)
-    if match is None:
-        raise Invalid(f"--source {text!r} is not a repository on GitHub", hint="such as github:pytorch/ao")
-    tag = tag or "v{version}"
-    if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
-        raise Invalid(f"--tag {tag!r} is not a tag of a release", hint="such as 'v{version}'")
-    return SourceRepository(owner=match[1], repo=match[2].removesuffix(".git"), tag=tag)
-
-
-def read_gpu_list(specs: Sequence[str]) -> tuple[GpuList, ...]:
-    """BY:NAME or BY:NAME:FORM as a person gives it."""
-    lists = []
-    for spec in specs:
-        by, _, rest = spec.partition(":")
-        name, _, form = rest.partition(":")
-        form = form or "9.0"
-        known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
-        if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
-            hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
-            raise Invalid(f"--gpu-list {spec!r} does not say how the GPU target is passed", hint=hint)
-        lists.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
-    return tuple(lists)
-
-
 def check_name(workspace: Workspace, new: NewPackage) -> None:
     """Refuse a name that cannot be one, or that is taken; what can be known before Nix is asked."""
     catalog = workspace.catalog
     if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
-        raise Invalid(f"{new.name!r} cannot begin a recipe's name", hint="small letters, such as flash-attn")
+        hint = "lower-case letters, digits and dashes, such as flash-attn"
+        raise Invalid(f"{new.name!r} cannot be a package's name", hint=hint)
     if not ATTRIBUTE.fullmatch(new.attr):
         hint = "as nixpkgs' Python packages spell it: torchvision, flash-attn"
         raise Invalid(f"{new.attr!r} is not an attribute of Nix", hint=hint)
@@ -176,7 +144,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool) -> Propos
     if name not in opened.catalog.packages:
         raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
     if opened.catalog.packages[name].is_torch:
-        raise Conflict("torch is what everything here is built around; it stays")
+        raise Conflict(f"{name} cannot be removed: the other packages are built on it")
     users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
     packages_text = text_of(root, PACKAGES) or ""
     own = name in tomllib.loads(packages_text)

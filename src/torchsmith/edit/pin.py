@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from torchsmith.workspace.load import open_workspace
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
     "source": "this workspace",
-    "unproved": "its contents are unknown; --nixpkgs TREE reads them",
+    "unproved": "its contents are unknown",
 }
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
@@ -59,7 +59,7 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
         catalog.pins[pin] for pin in dict.fromkeys(build.pin for build in line.every_build.values()) if pin
     ]
     cudas = sorted({cuda for pin in pins for cuda in pin.cudas})
-    pythons = sorted({python for pin in pins for python in pin.pythons})
+    pythons = sorted({python for pin in pins for python in pin.pythons}.intersection(line.pythons))
     return {
         "nixpkgs": ", ".join(pin.name for pin in pins),
         TORCH: line.torch,
@@ -67,15 +67,6 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
         "CUDA": ", ".join(map(str, cudas)),
         "Python": ", ".join(map(str, pythons)),
     }
-
-
-def pairs_of(texts: Sequence[str]) -> dict[str, str]:
-    """Releases by package, from NAME=VERSION."""
-    pairs = dict(word.partition("=")[::2] for word in texts)
-    for name, version in pairs.items():
-        if not name or not version:
-            raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-    return pairs
 
 
 def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:

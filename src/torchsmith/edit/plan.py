@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -31,23 +29,13 @@ class WorkspacePlan:
 
 
 def plan_workspace(
-    workspace: Path | None,
-    profile: str | None = None,
-    *,
-    only: tuple[str, ...] = (),
-    adopt: tuple[str, ...] = (),
-    pages: bool = False,
+    workspace: Path | None, profile: str | None = None, *, adopt: tuple[str, ...] = ()
 ) -> WorkspacePlan:
-    """Compare a workspace with its torchsmith.toml. With `only`, other recipes are neither read nor
-    deleted; with `pages`, README and the like are written whatever the file says."""
+    """Compare a workspace with its torchsmith.toml."""
     opened = open_workspace(workspace, profile)
-    if pages:
-        opened = msgspec.structs.replace(
-            opened, settings=msgspec.structs.replace(opened.settings, pages=True)
-        )
-    repos = wanted_of(opened, only)
+    repos = wanted_of(opened)
     adoption = Adoption.of(adopt, opened.home)
-    changes = reconcile(opened, repos, adopt=adoption, check=auditor(opened), prune=not only)
+    changes = reconcile(opened, repos, adopt=adoption, check=auditor(opened))
     changes.sort(key=lambda change: PHASES.index(change.phase))
     return WorkspacePlan(opened, tuple(repos), tuple(changes))
 

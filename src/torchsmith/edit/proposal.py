@@ -10,8 +10,6 @@ from typing import ClassVar
 import msgspec
 
 from torchsmith.core.files import read_text
-from torchsmith.core.problem import Refused
-from torchsmith.core.text import some_of
 from torchsmith.edit.package_entry import PackageProbe
 from torchsmith.workspace.change import Adoption, Change
 from torchsmith.workspace.journal import writing
@@ -162,13 +160,3 @@ def write_proposal(
         proposal = make()
         write_changes(writer, proposal.repos, proposal.changes, edits=proposal.edits, add=add)
     return replace(proposal, recovered=writer.recovered)
-
-
-def require_own(proposal: Proposal) -> Proposal:
-    """The proposal. Raises Refused if a recipe of it is not managed by torchsmith: it would stay as it is."""
-    if names := [Path(change.path).name for change in proposal.blocked if change.recipe]:
-        raise Refused(
-            f"recipes that torchsmith does not manage would not be updated: {some_of(names, 3)}",
-            hint="--adopt takes them over; nothing was written",
-        )
-    return proposal

@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Sm
 from torchsmith.catalog.gpu_names import OR
-from torchsmith.core.text import grouped, shell_word, some_of
+from torchsmith.core.text import grouped, listed, shell_word, some_of
 from torchsmith.host.cost import Cost
 from torchsmith.host.facts import GpuFacts, HostFacts
 from torchsmith.host.pick import Pick, missing_commands, why_idle
@@ -35,6 +35,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     torch: str  # the release
+    isa: str  # the instruction set that its CPU code is compiled for
     gpus: Sequence[str]
     compiled_for: Sequence[str]
     idle: Sequence[str]  # GPUs that it leaves idle: it runs on the CPU alone
@@ -119,14 +120,14 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
         if (machine.system or "").endswith("-windows"):
             there = f"torchsmith pick there, or with --system {str(machine.system).partition('-')[0]}"
             return [f"builds do not run on Windows, but in its WSL2: {there}"], [], []
-        return [f"no build is for {machine.system}, but for {' or '.join(systems)}"], [], []
+        return [f"no build is for {machine.system}, but for {listed(systems, 'or')}"], [], []
     if answer.has_variant and not unserved and not machine.unknown_gpus:
         return [], [], []
     unbuildable = [
         CandidateRow(cell.variant.name, "; ".join(map(str, cell.reasons))) for cell in answer.unbuildable
     ]
     if not answer.ranking.fits and not answer.ranking.misses:
-        return [f"no candidate has {' and '.join(map(str, answer.stack))}"], [], unbuildable
+        return [f"no candidate has {listed(map(str, answer.stack))}"], [], unbuildable
     if machine.unknown_gpus and not unserved:
         return _unknown_gpus(answer), [], []
     if not unserved:
@@ -146,7 +147,7 @@ def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
     there for the facts that it does not state."""
     machine, texts = answer.host, []
     if answer.idle_others:
-        texts.append(why_idle(answer.idle_others, machine, catalog))
+        texts.append(why_idle(answer.idle_others, catalog))
     if reported and (commands := missing_commands(machine)):
         texts.append(f"for what the report does not say, add what these print there: {'; '.join(commands)}")
     return texts

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torchsmith.catalog import Catalog, PythonVersion
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import NotKnown
+from torchsmith.core.text import listed
 from torchsmith.host.commands import Environment
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import state_of
@@ -49,7 +50,7 @@ def why_none(
     states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
     if not states:
         parts = [f"of torch {torch}"] * bool(torch) + [f"for Python {python}"] * bool(python)
-        yield f"no candidate is {' and '.join([*parts, *selectors])}"
+        yield f"no candidate is {listed([*parts, *selectors])}"
     for line, state in states:
         command = state.next
         if all(build.lacks_pin for build in line.every_build.values()):

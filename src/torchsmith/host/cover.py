@@ -185,7 +185,7 @@ class Cover:
         if retired := [sm for sm in demand.host.sms or () if sm in self.catalog.retired]:
             return self.catalog.retired[retired[0]].ended
         if demand.host.non_nvidia_gpus and not demand.host.sms and not demand.host.unknown_gpus:
-            return why_idle(demand.host.non_nvidia_gpus, demand.host, self.catalog)
+            return why_idle(demand.host.non_nvidia_gpus, self.catalog)
         host = demand.host
         candidates = [cell for cell in self.cells if cell.variant.cuda or not host.sms]
         misses = nearest_misses(

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, Sm
-from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import OR, KnownGpu, instance_of, product_of_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.tokens import gpu_sign, table, words
@@ -158,7 +157,7 @@ def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: 
     by_product: dict[str, str] = {}  # the first name of each architecture, and all that are unknown
     for named, _ in written:
         product = named.product
-        arch = product.name if isinstance(product, Gfx) else str(product.sm) if product else named.name
+        arch = product.name if product else named.name
         by_product.setdefault(arch, named.name)
     gpu = GpuFacts(name=Fact(OR.join(by_product.values()), spoken, True))
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1

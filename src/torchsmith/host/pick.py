@@ -10,6 +10,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Package, PythonVersion, Sm, Workload
 from torchsmith.catalog.axes import BackendVersion
+from torchsmith.catalog.gpu_names import product_of_name
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import by_name
 from torchsmith.core.text import grouped
@@ -30,7 +31,7 @@ from torchsmith.matrix import (
     Variant,
     assess,
 )
-from torchsmith.matrix.cells import why_not_built
+from torchsmith.matrix.cells import why_unbuilt
 from torchsmith.matrix.describe import why_not_newer
 from torchsmith.matrix.expand import isas_with
 
@@ -141,11 +142,10 @@ def why_older(cell: Cell, catalog: Catalog) -> str:
     return f"torch {line.torch}; {why} (torchsmith line list)" if line and why else ""
 
 
-def why_idle(names: Sequence[str], host: Capability, catalog: Catalog) -> str:
+def why_idle(names: Sequence[str], catalog: Catalog) -> str:
     """Why GPUs of other makers than NVIDIA get no variant."""
-    targets = dict(host.targets)
-    known = {name: catalog.gfx.get(targets.get(name, "")) for name in names}
-    whys = {name: gfx.retired or why_not_built(gfx, catalog) for name, gfx in known.items() if gfx}
+    known = {name: product_of_name(name, catalog) for name in names}
+    whys = {name: why_unbuilt(gpu, catalog) for name, gpu in known.items() if gpu}
     reasons = grouped((whys.get(name) or "no candidate uses it", name) for name in names)
     return "; ".join(f"{', '.join(gpus)}: {why}" for why, gpus in reasons.items())
 

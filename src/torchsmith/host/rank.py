@@ -20,6 +20,7 @@ from torchsmith.catalog.runs import (
     gpu_code_runs,
     isa_runs,
 )
+from torchsmith.core.text import listed
 from torchsmith.host.resolve import Capability, GpuArch, may_be
 from torchsmith.matrix import Accelerator, Cell, Cuda, Flavor, Reason, Variant
 from torchsmith.matrix.cells import UNUSABLE
@@ -314,7 +315,7 @@ def criteria(catalog: Catalog, workload: Workload) -> tuple[Criterion, ...]:
         ),
         Criterion(
             lambda fit: len(fit.assumptions),
-            lambda fit, best: f"it runs only if {' and '.join(reason.text for reason in fit.assumptions)}",
+            lambda fit, best: f"it runs only if {listed(reason.text for reason in fit.assumptions)}",
         ),
         Criterion(  # decides if the system is unknown
             lambda fit: catalog.isas[fit.variant.isa].platform != "x86_64-linux",

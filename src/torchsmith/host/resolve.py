@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
-from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.facts import Gfx, IntelGpu
 from torchsmith.catalog.gpu_names import (
     OR,
     KnownGpu,
@@ -24,6 +24,7 @@ from torchsmith.catalog.gpu_names import (
 )
 from torchsmith.catalog.names import cpu_of_name, product_pattern
 from torchsmith.catalog.runs import isa_runs
+from torchsmith.core.text import listed
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 
 CATALOG = "the catalog"
@@ -105,7 +106,7 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
     names = [str(name.value) for name in gpus if name and name.prose]
     names += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus and facts.non_nvidia_gpus.prose else ()
     if names:
-        yield "gpu-spoken", f"its GPU is the {' and the '.join(dict.fromkeys(names))} of the text"
+        yield "gpu-spoken", f"its GPU is the {listed(dict.fromkeys(names))} of the text"
     for gpu in facts.gpus.value if facts.gpus else ():
         if gpu.name and gpu.sm and gpu.sm.prose:
             text = f"its {gpu.label} is {gpu.sm.value}, as {gpu.sm.source} says and the catalog does not"
@@ -292,9 +293,7 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
     non_nvidia: list[str] = []
     for gpu in facts.gpus.value:
         product = product_of_name(gpu.name.value, catalog) if gpu.name else None
-        amd = isinstance(product, Gfx)
-        intel = product is None and gpu.name is not None and is_intel_gpu(gpu.name.value, catalog)
-        if (amd or intel) and gpu.sm is None:
+        if isinstance(product, Gfx | IntelGpu) and gpu.sm is None:
             non_nvidia.append(gpu.label)
         else:
             gpus.append(_resolve_gpu(gpu, product, catalog, notes))
@@ -308,12 +307,6 @@ def _resolve_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         non_nvidia_gpus=Fact(names, stated.source, prose) if names else facts.non_nvidia_gpus,
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def is_intel_gpu(name: str, catalog: Catalog) -> bool:
-    """Whether a name is of a GPU that wheels for Intel's are for."""
-    parts = {part for index in catalog.wheels.values() for part in index.parts}
-    return any(re.search(part, name, re.IGNORECASE) for part in parts)
 
 
 def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, notes: list[Note]) -> GpuFacts:
@@ -330,9 +323,9 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
     if gpu.name is not None and OR in gpu.name.value:
         listed = ", ".join(f"{name} ({_arch(name, catalog)})" for name in gpu.name.value.split(OR))
         notes.append(Note(gpu.name.source, f"names several: {listed}; --gpu chooses one", gpu=True))
-        if product is None or isinstance(product, Gfx):
+        if product is None or isinstance(product, Gfx | IntelGpu):
             return gpu
-    if product is None or isinstance(product, Gfx):
+    if product is None or isinstance(product, Gfx | IntelGpu):
         if gpu.name is not None:
             text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
             notes.append(Note(gpu.name.source, text, gpu=True))
@@ -342,7 +335,7 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
 
 def _arch(name: str, catalog: Catalog) -> str:
     product = product_of_name(name, catalog)
-    return "unknown" if product is None else product.name if isinstance(product, Gfx) else str(product.sm)
+    return product.name if product else "unknown"
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:

@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx, SystemRelease
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
+from torchsmith.core.text import listed
 from torchsmith.host.facts import (
     Fact,
     GpuFacts,
@@ -282,7 +283,7 @@ class _Scan:
         if system == "x86_64-windows" and words("arm_windows").search(self.text):
             system = "aarch64-windows"
         if system is None and len(kernels) + len(machines) > 1:
-            self._note(f"names {' and '.join([*kernels, *machines])}: the system is unknown")
+            self._note(f"names {listed([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
 
     def _release(self, system: Fact[str] | None) -> SystemRelease:
@@ -291,7 +292,7 @@ class _Scan:
         known = (one for one in self.catalog.systems.values() if bool(one.macos) is mac)
         named = [one for one in known if compiled(one.pattern).search(self.text)]
         if len(named) > 1:
-            self._note(f"names {' and '.join(one.name for one in named)}: the release is unknown")
+            self._note(f"names {listed(one.name for one in named)}: the release is unknown")
         return named[0] if len(named) == 1 else SystemRelease(name="", pattern="", source="")
 
     def _python(self) -> Fact[PythonVersion] | None:

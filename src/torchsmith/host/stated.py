@@ -20,14 +20,15 @@ from torchsmith.catalog.gpu_names import (
 )
 from torchsmith.catalog.names import find_cpu_by_name, typo_of
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
+from torchsmith.core.text import listed
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
 from torchsmith.host.read_cpu import system_of_machine
-from torchsmith.host.resolve import KINDS, is_intel_gpu, only_system, resolve
+from torchsmith.host.resolve import KINDS, only_system, resolve
 from torchsmith.host.tokens import compiled, unserved_system
 from torchsmith.matrix.select import is_product
 
 MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
-NO_GPU = ("none", "no", "-", "cpu", "0")
+NO_GPU = ("none", "no gpu", "no gpus", "no nvidia gpu", "cpu only")
 
 
 def stated_facts(
@@ -182,7 +183,7 @@ _BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
 
 def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     """`8x H100; sm89`: names or architectures, several with ; + , / & or the word and, counts before an x."""
-    if text.strip().lower() in NO_GPU:
+    if text.strip().lower() in (*NO_GPU, "no", "-", "cpu", "0"):
         return
     counts = list(_counted(text))
     if not counts:
@@ -198,16 +199,9 @@ def _counted(text: str) -> Iterator[tuple[int, str]]:
 
 
 def names_gpus(word: str, catalog: Catalog) -> bool:
-    """Whether a word names products of GPUs, or a kind of machine: RTX 4090, 8x H100 + L4, p4d.24xlarge."""
-    known = all(is_product(name, catalog) or _is_intel(name, catalog) for _, name in _counted(word))
-    return known or instance_of(word, catalog) is not None
-
-
-def _is_intel(name: str, catalog: Catalog) -> bool:
-    """Whether a name is of a GPU of Intel alone, without words that say something else: no Arc A770 avx2."""
-    parts = "|".join(part for index in catalog.wheels.values() for part in index.parts)
-    beside = r"( (graphics|pro|[ab]?\d{2,4}\w?))*"
-    return re.fullmatch(rf"(intel(\(r\))? )?({parts})(\(tm\))?{beside}", name, re.IGNORECASE) is not None
+    """Whether a word names GPUs, a kind of machine, or that there is none: 8x H100 + L4, p4d.24xlarge."""
+    known = all(is_product(name, catalog) for _, name in _counted(word))
+    return known or word.lower() in NO_GPU or instance_of(word, catalog) is not None
 
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
@@ -215,7 +209,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
     except BadValue:
         pass
-    if product_of_name(name, catalog) is None and not is_intel_gpu(name, catalog):
+    if product_of_name(name, catalog) is None:
         raise unknown_gpu(name, catalog)
     return GpuFacts(name=Fact(name, source))
 
@@ -228,7 +222,7 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
         return cpu.name
     system = unserved_system(text)
     if system:
-        served = " and ".join(sorted({isa.platform for isa in catalog.isas.values()}))
+        served = listed(sorted({isa.platform for isa in catalog.isas.values()}))
         raise NotKnown(f"{text} is {system}, which no build is for", hint=f"builds are for {served}")
     best = typo_of(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
     stem = re.match(r"[a-z]+", text.lower())

@@ -9,6 +9,7 @@ import msgspec
 from torchsmith.catalog import Catalog, PythonVersion
 from torchsmith.catalog.facts import Wheel, WheelIndex
 from torchsmith.catalog.ranges import is_release, version_key
+from torchsmith.core.text import listed
 from torchsmith.host.resolve import Capability
 from torchsmith.matrix.select import Selector, cuda_words
 
@@ -44,7 +45,7 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
             return " ".join(["none", *(text for text, _ in wished[:place]), "is", text])
     if not wish.selector.asks("cuda"):
         return ""
-    gpus = " and ".join(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    gpus = listed(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
     driver = f" with driver {host.driver}" if host.driver else ""
     none = " ".join(["none", *(text for text, _ in wished)])
     return f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
@@ -61,7 +62,7 @@ def _wished(host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[Req
     if wish.selector.asks("cuda"):
         titles = {word: f"CUDA {cuda}" for cuda in catalog.cuda for word in cuda_words(cuda)}
         asked = (term.pattern for term in wish.selector.terms if term.axis == "cuda")
-        text = f"for {' or '.join(titles.get(word, word) for word in asked)}"
+        text = f"for {listed((titles.get(word, word) for word in asked), 'or')}"
         yield text, lambda wheel: wish.selector.keeps("cuda", _words(wheel.index))
     if wish.packages:
         packages = {*wish.packages}
@@ -93,7 +94,7 @@ def conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str]:
     macos = wheel.index.gpu_macos.get(wheel.torch) or _least_macos(wheel, wish)
     return [
         *([f"the machine is {likely}"] if likely else []),
-        *([f"the Python is {' or '.join(map(str, pythons))}"] if pythons else []),
+        *([f"the Python is {listed(map(str, pythons), 'or')}"] if pythons else []),
         *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
         *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -11,7 +10,7 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.facts import CudaToolkit, Wheel
-from torchsmith.catalog.gpu_names import gfx_of_name
+from torchsmith.catalog.gpu_names import gfx_of_name, product_of_name
 from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
     Runs,
@@ -142,7 +141,7 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
         _Offer(wheel, tuple(conditions(wheel, host, wish))) for wheel in suitable(host, wish, catalog)
     ]
     found = [*_on_most_gpus(candidates, host, catalog)]
-    other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host) for one in candidates)
+    other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
     found += sorted((offer for offer in other_makers if offer), key=_other_key)[:1]
     wheels = [one.wheel for one in candidates]
     if found:
@@ -335,10 +334,10 @@ def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     return whole.leaving(tuple(name for name in targets if name not in (*used, *unknown)))
 
 
-def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
+def _on_intel(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     """The offer if the wheel is for GPUs of Intel, and the machine has one."""
-    parts = "|".join(offer.wheel.index.parts)
-    names = [name for name in host.non_nvidia_gpus if parts and re.search(parts, name, re.IGNORECASE)]
+    known = {name: product_of_name(name, catalog) for name in host.non_nvidia_gpus}
+    names = [name for name, gpu in known.items() if gpu and gpu.name in offer.wheel.index.intel]
     if not names:
         return None
     condition = f"Intel's driver for {', '.join(names)} is installed"
@@ -349,7 +348,7 @@ def _on_intel(offer: _Offer, host: Capability) -> _Offer | None:
 def _for_cpu(offer: _Offer) -> bool:
     """Whether a wheel needs no GPU; those for Macs use theirs without anything else."""
     index = offer.wheel.index
-    return not (index.cuda or index.rocm or index.parts)
+    return not (index.cuda or index.rocm or index.intel)
 
 
 def _macos_for_gpu(wheel: Wheel, host: Capability) -> str:

@@ -9,10 +9,12 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, GpuTarget, Isa, Line, LineBuild, Package, Pin
 from torchsmith.catalog.axes import BackendVersion
-from torchsmith.catalog.facts import CLAIM, Arch, Gfx, GpuBackend
+from torchsmith.catalog.facts import CLAIM, Arch, Gfx, GpuBackend, IntelGpu, RetiredGpu
+from torchsmith.catalog.gpu_names import KnownGpu
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.catalog.runs import gpu_code_runs
 from torchsmith.core.problem import by_name, did_you_mean
+from torchsmith.core.text import listed
 from torchsmith.matrix.variant import Accelerator, Cuda, Flavor, Variant
 
 UNUSABLE = "no-machine"
@@ -222,7 +224,7 @@ def _package(package: Package, variant: Variant, line: Line | None, catalog: Cat
     if (package.min_sm and target.sm < package.min_sm) or (package.max_sm and target.sm > package.max_sm):
         limits = [f"{package.min_sm} or newer"] if package.min_sm else []
         limits += [f"{package.max_sm} or older"] if package.max_sm else []
-        yield Reason("package-no-sm", f"{package.title} needs {' and '.join(limits)}, not {target.sm}")
+        yield Reason("package-no-sm", f"{package.title} needs {listed(limits)}, not {target.sm}")
 
 
 def neighbours(variant: Variant, catalog: Catalog) -> list[Variant]:
@@ -301,20 +303,29 @@ def gpu_of(variant: Variant, catalog: Catalog) -> Gpu | Gfx | Arch | None:
     return None
 
 
-def why_not_built(gfx: Gfx, catalog: Catalog) -> str:
-    """Why no cell is for a target of AMD's, and the nearest target that has cells; empty if it has."""
+def why_unbuilt(gpu: KnownGpu, catalog: Catalog) -> str:
+    """Why no build is for a GPU, and of AMD's the nearest target that has builds; empty if there are some."""
+    match gpu:
+        case Gpu():
+            return ""
+        case IntelGpu():
+            return "no build is for GPUs of Intel; PyTorch has a wheel for them"
+        case RetiredGpu():
+            return gpu.ended
+    if gpu.retired:
+        return gpu.retired
     lines = [builds for line in catalog.lines.values() for builds in line.backends.values()]
     pins = dict.fromkeys(build.pin for builds in lines for build in builds.values() if not build.lacks_pin)
     offers = [offer for pin in pins for offer in catalog.pins[pin].backends.values()]
     built = [arch for offer in offers for arch in offer.archs if arch in catalog.gfx]
-    if gfx.name in built:
+    if gpu.name in built:
         return ""
-    near = [arch for arch in built if gfx.generic and catalog.gfx[arch].generic == gfx.generic]
-    why = f"no torch here is built with a ROCm for {gfx.name}"
+    near = [arch for arch in built if gpu.generic and catalog.gfx[arch].generic == gpu.generic]
+    why = f"no torch here is built with a ROCm for {gpu.name}"
     if not near:
         return why
     nearest = f"{near[0]} ({catalog.gfx[near[0]].title}), whose code AMD does not support there"
-    return f"{why}; nearest: {nearest}: torchsmith pick --gpu {near[0]}"
+    return f"{why}; nearest: {nearest}"
 
 
 def gpu_title(variant: Variant, catalog: Catalog) -> str:
@@ -375,7 +386,7 @@ def _pin(variant: Variant, catalog: Catalog, line: Line, build: LineBuild) -> It
         yield Reason("pin-no-python", message, f"it has {', '.join(map(str, pin.pythons))}")
     platform, backend = catalog.isas[variant.isa].platform, catalog.backends[variant.backend]
     if backend.systems and platform not in backend.systems:
-        systems = " and ".join(backend.systems)
+        systems = listed(backend.systems)
         message = f"{backend.title} builds are for {systems}, not for {platform}"
         yield Reason("backend-no-system", message)
     for package in catalog.below(variant.package):
@@ -420,10 +431,10 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
 def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
     """Why no machine has both this GPU and a CPU for this instruction set, if that is so."""
     if isa.platform not in gpu.platforms:
-        only = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
+        only = listed(platform.removesuffix("-linux") for platform in gpu.platforms)
         cell = f"no machine can use this {isa.platform.removesuffix('-linux')} build"
         yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
-        titles = " or ".join(catalog.cpus[cpu].title for cpu in gpu.cpus)
+        titles = listed((catalog.cpus[cpu].title for cpu in gpu.cpus), "or")
         message = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"
         yield Reason(UNUSABLE, f"{message}: no machine can use this build")

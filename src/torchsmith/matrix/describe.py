@@ -10,7 +10,7 @@ import msgspec
 from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, NotKnown
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import counted, grouped, listed
 from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Variant, pname, read_name
 
@@ -271,6 +271,6 @@ def _good_reasons(variant: Variant, line: Line, catalog: Catalog) -> Iterator[st
     if isinstance(variant.target, Cuda):
         gpu = catalog.gpus[variant.target.sm]
         yield f"CUDA {variant.target.version} compiles for {gpu.name} ({gpu.title})"
-        hosts = " and ".join(platform.removesuffix("-linux") for platform in gpu.platforms)
+        hosts = listed(platform.removesuffix("-linux") for platform in gpu.platforms)
         yield f"{gpu.name} GPUs exist on {hosts}; {isa.name} is {isa.platform.removesuffix('-linux')}"
     yield f"{isa.title} came with {', '.join(isa.first_cpus)}"

@@ -10,10 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
+from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.core.problem import Conflict, Empty, ValuePath, did_you_mean
 from torchsmith.core.text import shell_word
-from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line
-from torchsmith.matrix.select import Selector
+from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line, why_unbuilt
+from torchsmith.matrix.select import COMBINED, Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
 
 
@@ -128,10 +129,13 @@ class Matrix(msgspec.Struct, frozen=True):
         if chosen:
             return Matrix(chosen, self.left_out)
         axis, _, word = selectors[0].partition(":")
+        gpu = gpu_by_name(" ".join(selectors), catalog)
+        if gpu is not None and (why := why_unbuilt(gpu, catalog)):
+            raise Empty(f"no build is for {' '.join(selectors)}", hint=why)
         if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
             hint = f"this matrix has none; torchsmith show {selectors[0]} says what there could be"
         elif len(selectors) > 1:
-            hint = "words on one axis are alternatives, words on different axes must all match, ! excludes"
+            hint = COMBINED
         elif axis == "package" and word not in catalog.packages:
             hint = did_you_mean(word, catalog.packages)
         else:

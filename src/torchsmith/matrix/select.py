@@ -12,8 +12,8 @@ import msgspec
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import CudaVersion, Platform
-from torchsmith.catalog.facts import Gfx
 from torchsmith.catalog.gpu_names import (
+    KnownGpu,
     begins_like_gpu,
     host_of_name,
     instance_of,
@@ -25,6 +25,7 @@ from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
+COMBINED = "words on one axis are alternatives, words on different axes must all match, ! excludes"
 MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 
@@ -44,8 +45,15 @@ class Selector(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, selectors: Iterable[str], catalog: Catalog) -> Selector:
         """Read words such as `sm120`, `sm9*`, `cpu`, `RTX 4090`, `torch:2.12`, `!sm110`."""
-        words = joined([*selectors], lambda words: is_product(words, catalog))
-        return cls(tuple(term for word in words for term in _terms(word, catalog)))
+        selectors = [*selectors]
+        words = joined(selectors, lambda words: is_product(words, catalog))
+        try:
+            return cls(tuple(term for word in words for term in _terms(word, catalog)))
+        except NotKnown as problem:
+            problem.hint = (
+                len(selectors) > 1 and hardware_hint(" ".join(selectors), catalog)
+            ) or problem.hint
+            raise
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -125,8 +133,14 @@ def _vocabulary(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def is_product(word: str, catalog: Catalog) -> bool:
-    """Whether a selector is the name of a GPU product, and not a word of an axis."""
-    return product_of_name(word, catalog) is not None and not is_of_axes(word, catalog)
+    """Whether a selector is a GPU product or a retired architecture, and not a word of an axis."""
+    return _product(word, catalog) is not None and not is_of_axes(word, catalog)
+
+
+def _product(word: str, catalog: Catalog) -> KnownGpu | None:
+    """The GPU of a product's name or a retired architecture's."""
+    retired = {str(sm): gpu for sm, gpu in catalog.retired.items()}
+    return retired.get(word) or product_of_name(word, catalog)
 
 
 def is_of_axes(word: str, catalog: Catalog) -> bool:
@@ -153,10 +167,10 @@ def _terms(word: str, catalog: Catalog) -> list[Term]:
         return _words_of_axes(word, catalog)
     except NotKnown:
         negated, name = word.startswith("!"), word.removeprefix("!")
-        product = product_of_name(name, catalog)
+        product = _product(name, catalog)
         if product is None:
             raise
-        arch = product.name if isinstance(product, Gfx) else str(product.sm)
+        arch = product.name
         cpu = catalog.cpus.get(host_of_name(name, catalog))
         if cpu is None:
             return [Term("sm", arch, negated)]

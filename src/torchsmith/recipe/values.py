@@ -51,7 +51,8 @@ class CellFacts:
         """What decides `common_values`: cells with the same key have the same."""
         variant = self.variant
         target = variant.cuda or variant.target
-        return variant.stem, self.line.name, variant.python, target, self.narrowed, self.isa.torch_off
+        isa = self.isa.torch_off, self.isa.avx2_kernels
+        return variant.stem, self.line.name, variant.python, target, self.narrowed, *isa
 
     @property
     def members(self) -> list[Package]:
@@ -100,6 +101,7 @@ class CellFacts:
             "ccache": self.options.ccache,
             "torchHash": line.hashes.get("pytorch", ""),
             "torchOff": self.isa.torch_off,
+            "avx2Kernels": self.isa.avx2_kernels,
             "narrowed": self.narrowed,
             "noPtx": self.narrowed and self.narrow,
             "otherGpus": (

@@ -35,7 +35,6 @@ class ApplyRequest(PlanRequest):
 
     dry_run: Annotated[bool, Option("Write nothing; list the changes.")] = False
     commit: Annotated[bool, Option("Make one commit for each phase in each repository.")] = False
-    per_file: Annotated[bool, Option("With --commit: one commit for each file.")] = False
     git: Annotated[bool, Option("--git/--no-git", "Add the files to git, which Flox needs.")] = True
     allow_dirty: Annotated[bool, Option("With --commit: accept uncommitted changes.")] = False
     yes: YesOption = False
@@ -43,7 +42,7 @@ class ApplyRequest(PlanRequest):
 
     @property
     def words(self) -> list[str]:
-        return super().words + ["--commit"] * self.commit + ["--per-file"] * self.per_file
+        return super().words + ["--commit"] * self.commit
 
 
 def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
@@ -56,8 +55,6 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
 
     if request.commit and not request.git:
         raise Conflict("--commit needs git", hint="leave --no-git out")
-    if request.per_file and not request.commit:
-        raise Conflict("--per-file says how to commit", hint="add --commit")
     if request.dry_run:
         return request.planned()[1]
     if request.git:
@@ -71,7 +68,7 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
             require_clean(writer.root, plan.repos)
         _require_agreement(report, request, confirm)
         if request.commit:
-            commit_changes(writer, plan.workspace, plan.repos, plan.changes, per_file=request.per_file)
+            commit_changes(writer, plan.workspace, plan.repos, plan.changes)
         else:
             write_changes(writer, plan.repos, plan.changes, add=request.git)
     made = {"commits": writer.commits, "copies": writer.copies, "new_repos": sorted(writer.new_repos)}

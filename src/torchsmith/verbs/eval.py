@@ -34,7 +34,6 @@ class EvaluateRequest(Request):
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
     nix: NixOptions = field(default_factory=NixOptions)
-    separate: Annotated[bool, Option("Evaluate each recipe in a process of its own.")] = False
     graph: Annotated[bool, Option("Count the builds below recipes, and show the long ones they share.")] = (
         False
     )
@@ -67,9 +66,7 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
 def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateReport:
     """Each recipe's derivation, or the cause of its failure; `reporter` gets the name of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
-    nix, ask = evaluation(
-        request.nix, workspace=opened, separate=request.separate, instantiate=request.graph, reporter=reporter
-    )
+    nix, ask = evaluation(request.nix, workspace=opened, instantiate=request.graph, reporter=reporter)
     results = ask(chosen)
     proved = 0
     if opened.root is not None:

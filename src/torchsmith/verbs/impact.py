@@ -14,7 +14,7 @@ from torchsmith.cli.console import answer, exit_if, next_build, write, write_std
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
-from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.cli.request import Argument, Request
 from torchsmith.core.problem import Exit
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
@@ -35,7 +35,6 @@ class ImpactRequest(Request):
     ] = "HEAD"
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    as_is: Annotated[bool, Option("Compare the files on disk, not what would be generated.")] = False
     nix: NixOptions = field(default_factory=NixOptions)
 
 
@@ -57,8 +56,7 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
-    folder = opened.root or Path.cwd()
-    effects = changes.impact(opened, folder, request.revision, ask, as_is=request.as_is)
+    effects = changes.impact(opened, opened.root or Path.cwd(), request.revision, ask)
     changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
     hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
@@ -77,7 +75,8 @@ def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
     """Show which recipes change when torchsmith.toml or the catalog changes.
 
     The recipes as [bold]apply[/bold] would leave them are evaluated beside those of a git revision: a recipe
-    whose derivation is the same need not be built again. The exit code is 1 when a recipe no longer
+    whose derivation is the same need not be built again. Without a torchsmith.toml the files on disk are
+    compared. The exit code is 1 when a recipe no longer
     evaluates, 3 when what one needs could not be downloaded: such recipes are unknown, not broken.
     """
     report = impact(request, Terminal())

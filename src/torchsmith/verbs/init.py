@@ -17,7 +17,7 @@ from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Conflict, Incomplete, Problem
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.checkout import UnusedRecipe
@@ -107,7 +107,7 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
     }
     given = [option for option, value in sources.items() if value]
     if len(given) > 1:
-        raise Conflict(f"{' and '.join(given)} each say which builds: give one of them")
+        raise Conflict(f"{listed(given)} each say which builds: give one of them")
     addresses = sources_text(request.source)
     if not request.existing:
         if len(request.folders) > 1:

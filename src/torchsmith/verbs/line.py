@@ -25,13 +25,14 @@ from torchsmith.cli.options import (
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.problem import Invalid, Refused
+from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.line import LineRow
 from torchsmith.edit.newest import Newest, ask_newest
-from torchsmith.edit.proposal import EditReport, FactMove, Proposal, require_own, write_proposal
+from torchsmith.edit.proposal import EditReport, FactMove, Proposal, write_proposal
 from torchsmith.host.commands import Environment, detect_environment
 from torchsmith.nix import channel as channels
 from torchsmith.workspace.journal import held
@@ -138,7 +139,7 @@ def _print_lines(report: LinesReport) -> None:
             write(f"{row.name} also has builds for {', '.join(row.backends)}")
     for row in report.lines:
         if row.lacks:
-            write(f"{row.name} needs {' and '.join(row.lacks)}: {row.next}")
+            write(f"{row.name} needs {listed(row.lacks)}: {row.next}")
     for row in report.lines:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
@@ -172,7 +173,7 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     catalog = opened.catalog
     lines.check_new(request.name, catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-    releases = pins.pairs_of(request.pair)
+    releases = _pairs_of(request.pair)
     move = pins.Move(request.like, request.rev, request.sha256, request.torch, releases)
     move = _channel(opened, request.channel, reporter).for_new_line(request.name, move, tree)
     changed: list[FactMove] = []
@@ -187,10 +188,29 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     proposal = written(propose, request.workspace, "line add", options, reporter)
     line = proposal.after.catalog.lines[request.name]
     if unknown := [name for name in catalog.lines[move.line].versions if not line.version_of(name)]:
-        named = " and ".join(unknown)
+        named = listed(unknown)
         reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
     return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
+
+
+def _pairs_of(texts: Sequence[str]) -> dict[str, str]:
+    """Releases by package, from NAME=VERSION."""
+    pairs = dict(word.partition("=")[::2] for word in texts)
+    for name, version in pairs.items():
+        if not name or not version:
+            raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
+    return pairs
+
+
+def require_own(proposal: Proposal) -> Proposal:
+    """The proposal. Raises Refused if a recipe of it is not managed by torchsmith: it would stay as it is."""
+    if names := [Path(change.path).name for change in proposal.blocked if change.recipe]:
+        raise Refused(
+            f"recipes that torchsmith does not manage would not be updated: {some_of(names, 3)}",
+            hint="--adopt takes them over; nothing was written",
+        )
+    return proposal
 
 
 def _new_cells(proposal: Proposal) -> int:
@@ -203,9 +223,9 @@ def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter
     for fact in changed:
         before = f"{fact.before} -> " if fact.before else ""
         reporter.note(f"line {line}: {fact.what} {before}{fact.after or 'none'}")
-    reporter.note(
-        f"line {line}: {counted(derivations, 'derivation')} {'changes' if derivations == 1 else 'change'}"
-    )
+    if derivations:
+        change = "changes" if derivations == 1 else "change"
+        reporter.note(f"line {line}: {counted(derivations, 'derivation')} {change}")
 
 
 def written(
@@ -274,7 +294,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
-    move = pins.Move(request.line, request.rev, request.sha256, request.torch, pins.pairs_of(request.pair))
+    move = pins.Move(request.line, request.rev, request.sha256, request.torch, _pairs_of(request.pair))
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
     move = _channel(opened, request.channel, reporter).for_update(move, tree)

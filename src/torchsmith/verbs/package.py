@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,18 +10,18 @@ from typing import Annotated
 
 import msgspec
 
+from torchsmith.catalog.package import GpuList, SourceRepository
 from torchsmith.cli.console import answer, exit_if, next_step, table, write
 from torchsmith.cli.nix_options import (
-    MemoryOption,
     NixOptions,
     NixpkgsOption,
-    TimeoutOption,
     evaluation,
     read_trees,
 )
 from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.core.problem import Incomplete, Invalid
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
 from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
@@ -98,9 +99,38 @@ class PackageAddRequest(Request):
         ),
     ] = ()
     nixpkgs: NixpkgsOption = ()
-    memory: MemoryOption = 4.0
-    timeout: TimeoutOption = 300.0
     writing: WriteOptions = field(default_factory=WriteOptions)
+
+
+def _read_source(text: str, tag: str) -> SourceRepository | None:
+    """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
+    if not text:
+        if tag:
+            hint = "--source github:pytorch/ao"
+            raise Incomplete("--tag says how releases of --source are called", hint=hint)
+        return None
+    match = re.fullmatch(r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", text)
+    if match is None:
+        raise Invalid(f"--source {text!r} is not a repository on GitHub", hint="such as github:pytorch/ao")
+    tag = tag or "v{version}"
+    if not re.fullmatch(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", tag):
+        raise Invalid(f"--tag {tag!r} is not a tag of a release", hint="such as 'v{version}'")
+    return SourceRepository(owner=match[1], repo=match[2].removesuffix(".git"), tag=tag)
+
+
+def _read_gpu_list(specs: Sequence[str]) -> tuple[GpuList, ...]:
+    """BY:NAME or BY:NAME:FORM as a person gives it."""
+    lists = []
+    for spec in specs:
+        by, _, rest = spec.partition(":")
+        name, _, form = rest.partition(":")
+        form = form or "9.0"
+        known = by in ("variable", "cmake", "argument") and form in ("9.0", "90", "90-real")
+        if not known or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            hint = "variable:NAME, cmake:NAME or argument:NAME, then :9.0, :90 or :90-real as it spells sm90"
+            raise Invalid(f"--gpu-list {spec!r} does not say how the GPU target is passed", hint=hint)
+        lists.append(GpuList(by=by, name=name, form=form))  # type: ignore[arg-type]
+    return tuple(lists)
 
 
 def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> EditReport:
@@ -109,13 +139,13 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
         name=request.name,
         attr=request.attr or request.name,
         title=request.title,
-        upstream=packages.read_source(request.source, request.tag),
+        upstream=_read_source(request.source, request.tag),
         version=request.version,
-        gpu_list=packages.read_gpu_list(request.gpu_list),
+        gpu_list=_read_gpu_list(request.gpu_list),
     )
     opened = open_workspace(request.workspace)
     packages.check_name(opened, new)  # before Nix is looked for
-    options = NixOptions(request.nixpkgs, memory=request.memory, timeout=request.timeout, cache=False)
+    options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
     nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
     trees = read_trees(request.nixpkgs)
     proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)

@@ -80,7 +80,7 @@ class PickRequest(Request):
         releases = {match[1]: match[2] for word in self.selectors if (match := RELEASE.fullmatch(word))}
         words = [word for word in self.selectors if not RELEASE.fullmatch(word)]
         words = [*joined(words, lambda words: names_gpus(words, catalog) or bool(_cpu(words, catalog)))]
-        products = [word for word in words if word == "none" or names_gpus(word, catalog)]
+        products = [word for word in words if names_gpus(word, catalog)]
         cpus = {word: cpu for word in words if word not in products and (cpu := _cpu(word, catalog))}
         named = list(filter(None, dict.fromkeys((self.machine.cpu, *cpus.values()))))
         if len(named) > 1:
@@ -267,6 +267,7 @@ def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
     return BuildRow(
         name=fit.variant.name,
         torch=line.torch if line else "",
+        isa=fit.variant.isa,
         gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
         idle=[*map(answer.host.called, fit.idle)] if not fit.used else (),

@@ -52,7 +52,6 @@ class PlanRequest(Request):
 
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    only: Annotated[tuple[str, ...], Option("Only the recipes that this selector matches.")] = ()
     adopt: Annotated[
         tuple[str, ...],
         Option(
@@ -61,18 +60,12 @@ class PlanRequest(Request):
             metavar="PATH|all",
         ),
     ] = ()
-    pages: Annotated[
-        bool,
-        Option("Write README, BUILD_MATRIX, ALIGNMENT and build notes despite pages = false."),
-    ] = False
 
     @property
     def words(self) -> list[str]:
         """The options that say which files, to give again."""
-        given = {"--profile": [self.profile] if self.profile else [], "--only": self.only}
-        pairs = [(option, value) for option, values in given.items() for value in values]
-        pairs += [("--adopt", value) for value in self.adopt]
-        return [word for pair in pairs for word in pair] + ["--pages"] * self.pages
+        profile = ["--profile", self.profile] if self.profile else []
+        return [*profile, *(word for value in self.adopt for word in ("--adopt", value))]
 
     @property
     def adopts_paths(self) -> bool:
@@ -84,9 +77,7 @@ class PlanRequest(Request):
         from torchsmith.edit.plan import plan_workspace
         from torchsmith.workspace.write import not_taken_by_git, uncommitted
 
-        plan = plan_workspace(
-            self.workspace, self.profile, only=self.only, adopt=self.adopt, pages=self.pages
-        )
+        plan = plan_workspace(self.workspace, self.profile, adopt=self.adopt)
         home = plan.workspace.home
         return plan, ChangeReport(
             home,
@@ -161,7 +152,9 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     for pin, line in list(report.unhashed.items())[:1]:
         where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
         pins = " and ".join(report.unhashed)
-        write_stderr(f"no hash of nixpkgs {pins} is recorded to check downloads; {where} records the first")
+        write_stderr(
+            f"no hash of nixpkgs {pins} is recorded, so downloads are not checked: {where} records it"
+        )
     end_of_plan(report, request, check=view.check)
 
 
@@ -244,7 +237,7 @@ def print_changes(
     for commit in report.commits:
         line(f"committed {commit.revision} {commit.message}")
     if report.uncommitted and not report.written:
-        line(f"as wanted and not committed, which --commit does: {some_of(report.uncommitted)}")
+        line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
     if report.changes:
         line(_summary(report))
     return more

@@ -40,8 +40,9 @@ class RunsRequest(Request):
     """The jobs of the last run, or with `history` the builds that have ended."""
 
     name: JobWord = ""
-    history: Annotated[bool, Option("Show the builds that have ended, of all runs, newest first.")] = False
-    limit: Annotated[int, Option("--limit", "-n", "With --history: show at most this many.", min=1)] = 20
+    history: Annotated[
+        bool, Option("Show the last 50 builds that have ended, of all runs, newest first.")
+    ] = False
     workspace: WorkspaceOption = None
 
 
@@ -59,7 +60,7 @@ def runs(request: RunsRequest) -> RunsReport:
     """The jobs of the last run, or the builds that have ended."""
     with workspace_record(request.workspace, read_only=True) as (_, record):
         if request.history:
-            return RunsReport(run=None, jobs=record.history(request.name, request.limit))
+            return RunsReport(run=None, jobs=record.history(request.name))
         last = next(iter(record.runs(1)), None)
         if last is None:
             return RunsReport(run=None, jobs=())

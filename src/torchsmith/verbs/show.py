@@ -11,13 +11,13 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Gpu
 from torchsmith.catalog.axes import BackendVersion
-from torchsmith.catalog.facts import Gfx
+from torchsmith.catalog.facts import Gfx, IntelGpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core.problem import NotKnown
 from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
-from torchsmith.matrix.cells import why_not_built
+from torchsmith.matrix.cells import why_unbuilt
 from torchsmith.matrix.describe import Description, Explanation, explain
 from torchsmith.workspace.load import open_workspace
 
@@ -132,7 +132,7 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
         )
     if isinstance(product, Gfx):
         builds = _backend_builds(product, catalog)
-        ended = product.retired or ("" if builds else why_not_built(product, catalog))
+        ended = product.retired or ("" if builds else why_unbuilt(product, catalog))
         rocm = catalog.backends["rocm"]
         return GpuReport(
             sm=product.name,
@@ -144,6 +144,8 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
             releases=builds,
             ended=ended,
         )
+    if isinstance(product, IntelGpu):
+        return GpuReport(product.title, "", "Intel", ended=why_unbuilt(product, catalog))
     if product is not None:
         return GpuReport(str(product.sm), product.sm.capability, product.generation, ended=product.ended)
     if name in map(str, catalog.cuda):

@@ -13,6 +13,7 @@ from torchsmith.cli.console import answer, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.core.problem import MissingRequirement
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith test .venv"
@@ -48,7 +49,11 @@ def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noq
     found = build_to_run(request.path, opened)
     path = found.path
     promise = promised(request.variant or found.cell, path, opened.catalog)
-    interpreter = interpreter_for(path, opened.catalog, request.python)
+    try:
+        interpreter = interpreter_for(path, opened.catalog, request.python)
+    except MissingRequirement as problem:
+        problem.hint = f"--python PATH names one{problem.hint and f'; {problem.hint}'}"
+        raise
     with reporter.status(f"running {request.path}"):
         return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)
 

@@ -18,6 +18,7 @@ from torchsmith.artifact.report import Report
 from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
+from torchsmith.catalog.facts import IntelGpu
 from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip, unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
@@ -137,7 +138,7 @@ def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
     asked = []
     for name in (part.strip() for word in names for part in word.split("+")):
         arch = gpu_by_name(name, catalog)
-        if arch is None and not mac_chip(name, catalog):
+        if isinstance(arch, IntelGpu) or (arch is None and not mac_chip(name, catalog)):
             raise unknown_gpu(name, catalog)
         cpu = catalog.cpus.get(host_of_name(name, catalog))
         asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
@@ -160,10 +161,9 @@ def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
 
 
 def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
-    """Whether a GPU runs all GPU code of a build, or all of a library of those that replace each other."""
+    """Whether a GPU runs all GPU code of a build."""
     code = ", ".join(service.by)
-    libraries = f" in {service.serving} of {_libraries(service)}" if service.libraries else ""
-    runs = service.verdict not in ("partly", "no") or service.serving > 0
+    runs = service.verdict not in ("partly", "no")
     machine = gpu.system.partition("-")[0]
     if machine and report.machine and machine != report.machine:
         runs, why = False, f"its libraries are for {report.machine}, the GPU's machine is {machine}"
@@ -178,13 +178,8 @@ def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
     elif service.verdict == "jit":
         why = f"compiled by the driver at the first start from code for {code}"
     else:
-        why = (f"by code for {code}" if service.compatible > service.native else "native code") + libraries
+        why = f"by code for {code}" if service.compatible > service.native else "native code"
     return GpuAnswer(gpu.name, service.sm, runs, why)
-
-
-def _libraries(service: Service) -> str:
-    """How many libraries replace each other."""
-    return f"{sum(service.libraries.values())} {'ROCm' if service.sm.startswith('gfx') else 'CUDA'} libraries"
 
 
 def _record(report: Report, name: str, root: Path) -> None:
@@ -272,17 +267,10 @@ def _gpu_rows(services: Sequence[Service]) -> Iterator[tuple[str, str]]:
 
 
 def _manner(service: Service) -> str:
-    """By which code, and in how many libraries or containers, a GPU is served."""
-    how = f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
-    if service.libraries and service.verdict == "jit":
-        how += f", native in {service.libraries.get('native', 0)} of {_libraries(service)}"
-    elif service.libraries and service.verdict == "partly":
-        how += f" in {service.serving} of {_libraries(service)}"
-    elif service.libraries and service.verdict != "no":
-        how += f", in all {_libraries(service)}"
-    elif service.verdict == "partly":
-        how += f" in {service.total - service.none} of {service.total} containers"
-    return how
+    """By which code, or in how many containers, a GPU is served."""
+    if service.verdict == "partly":
+        return f" in {service.total - service.none} of {service.total} containers"
+    return f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
 
 
 def _sizes(report: Report) -> str:

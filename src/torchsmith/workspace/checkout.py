@@ -14,8 +14,9 @@ from pathlib import Path
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.core.files import text_or_none
 from torchsmith.core.problem import Empty, NotFound, NotKnown, Problem, did_you_mean
-from torchsmith.core.text import printable
+from torchsmith.core.text import printable, some_of
 from torchsmith.matrix import BadName, ParsedName, Selector, Variant, package_name, read_name
+from torchsmith.matrix.select import COMBINED
 from torchsmith.recipe.header import Owner, owner_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.workspace import git
@@ -161,7 +162,7 @@ class Checkout:
     def _chosen(self, selectors: Sequence[str]) -> Iterator[RecipeFile]:
         recipes = self.recipes
         names = {name for recipe in recipes for name in (recipe.name, recipe.attr)}
-        where = ", ".join(repository.label for repository in self.repositories)
+        where = some_of([repository.label for repository in self.repositories])
         for word in selectors:
             if word not in names and Path(word).suffix and Path(word).is_file():
                 raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")
@@ -177,7 +178,8 @@ class Checkout:
             raise
         matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not matching:
-            raise Empty(f"no recipe in {where} matches {' '.join(selectors)}")
+            hint = COMBINED if len(selectors) > 1 else "torchsmith list shows the builds of torchsmith.toml"
+            raise Empty(f"no recipe in {where} matches {' '.join(selectors)}", hint=hint)
         yield from matching
 
     def _matches(self, recipe: RecipeFile, selector: Selector) -> bool:

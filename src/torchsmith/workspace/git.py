@@ -37,7 +37,7 @@ def require_git() -> None:
 def require_committer(folder: Path) -> None:
     """Raise a Problem if git would refuse to commit, before anything is written."""
     if not git(folder, "var", "GIT_COMMITTER_IDENT").ok:
-        hint = 'git config --global user.name "..." and user.email "...", or apply --no-commit'
+        hint = 'git config --global user.name "..." and user.email "..."'
         raise MissingRequirement(f"no git identity to commit with in {folder}", hint=hint)
 
 

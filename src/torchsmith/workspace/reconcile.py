@@ -57,7 +57,7 @@ class CheckedRecipe(NamedTuple):
 CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 # Folders of a repo in which a page with our header is deleted when it is no longer wanted.
 MANAGED = ("docs", "")
-ADOPT_HINT = "--adopt PATH rewrites it, and the packages of its build share one torch"
+ADOPT_HINT = "--adopt PATH rewrites it"
 NO_ADOPTION = Adoption()
 NOT_WANTED = "no longer in torchsmith.toml"
 
@@ -68,11 +68,10 @@ def reconcile(
     *,
     adopt: Adoption = NO_ADOPTION,
     check: CheckRecipe | None = None,
-    prune: bool = True,
 ) -> list[Change]:
     """The changes that make a workspace what it should be, in the order of its files. Without `check`, files
     that torchsmith does not manage are skipped unread."""
-    reconcilers = [_Reconciler(workspace, repo, adopt, check, prune) for repo in repos]
+    reconcilers = [_Reconciler(workspace, repo, adopt, check) for repo in repos]
     changes = _keep_imported(
         workspace, repos, [change for reconciler in reconcilers for change in reconciler.changes()]
     )
@@ -88,7 +87,6 @@ class _Reconciler:
     repo: WantedRepo
     adopt: Adoption
     check: CheckRecipe | None
-    prune: bool
 
     def __post_init__(self) -> None:
         for folder in self.folders:
@@ -123,11 +121,8 @@ class _Reconciler:
     def changes(self) -> Iterator[Change]:
         replaced = self._replaced()
         for path, file in self.wanted.items():
-            if file.is_page and not self.workspace.settings.pages and not self._wrote(path):
-                continue
-            yield self._replace(file, replaced[path]) if path in replaced else self._wanted(file)
-        if not self.prune:
-            return
+            if self.workspace.settings.pages or not file.is_page:
+                yield self._replace(file, replaced[path]) if path in replaced else self._wanted(file)
         for path, recipe in self.extra.items():
             if recipe not in replaced.values():
                 yield from self._not_wanted(path, recipe)
@@ -148,13 +143,6 @@ class _Reconciler:
                 hint = "put the folder itself in its place"
                 raise CannotWrite(f"{self.root}/{name} is a link out of the repository", hint=hint)
         return {name: os.path.lexists(f"{self.root}/{name}") for name in sorted(names)}
-
-    def _wrote(self, path: str) -> bool:
-        """Whether a page exists that torchsmith wrote."""
-        try:
-            return owner_of(read_bytes(f"{self.root}/{path}", links=False).decode()) != "foreign"
-        except (OSError, UnicodeDecodeError):
-            return False
 
     def _wanted(self, file: WantedFile) -> Change:
         path = f"{self.root}/{file.path}"
@@ -196,7 +184,7 @@ class _Reconciler:
     def _foreign(self, change: Change) -> Change:
         """A wanted file that torchsmith did not write, or that was edited: a valid recipe and a page stay."""
         edited = change.owner == "edited"
-        why = "it was edited by hand" if edited else "torchsmith did not write it"
+        why = "edited by hand" if edited else "not managed by torchsmith"
         change = replace(change, why=why, code="edited" if edited else "unmanaged")
         if self.adopt.names(change.path):
             return change
@@ -204,13 +192,12 @@ class _Reconciler:
         if self.check is None:
             return replace(change, skipped=not taken)
         if not change.recipe:
-            why += ", and it may contain more than ours; --adopt PATH replaces it"
-            return replace(change, kind="keep", why=why, before=None, after=None)
+            return replace(change, kind="keep", why=f"{why}; {ADOPT_HINT}", before=None, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
         if checked.errors:
             return replace(checked.broken(change, "broken"), skipped=not taken, code="broken")
-        why = f"{checked.valid}, {'edited by hand' if edited else 'not managed by torchsmith'}; {ADOPT_HINT}"
+        why = f"{checked.valid}, {why}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings)
 
@@ -228,7 +215,7 @@ class _Reconciler:
                 continue
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
             same = recipe.attr == cell.name
-            counts = same or (self.prune and (self.check is not None or recipe.owner == "ours"))
+            counts = same or self.check is not None or recipe.owner == "ours"
             if counts and wanted in self.wanted and not (self.root / wanted).exists():
                 replaced.setdefault(wanted, recipe)
         return replaced

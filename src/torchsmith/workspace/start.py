@@ -16,7 +16,6 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
-from torchsmith.catalog.facts import RetiredGpu
 from torchsmith.catalog.gpu_names import gpu_by_name, unknown_gpu
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import (
@@ -33,7 +32,7 @@ from torchsmith.core.problem import (
 from torchsmith.core.text import grouped
 from torchsmith.core.toml_edit import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess, package_name
-from torchsmith.matrix.cells import why_not_generated
+from torchsmith.matrix.cells import why_not_generated, why_unbuilt
 from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
@@ -147,8 +146,8 @@ def _for_gpus(names: Sequence[str]) -> list[Cell]:
         product = gpu_by_name(name, catalog)
         if product is None:
             raise unknown_gpu(name, catalog)
-        if isinstance(product, RetiredGpu):
-            raise CannotBuild(f"{name} ({product.sm}) has no builds: {product.ended}")
+        if why := why_unbuilt(product, catalog):
+            raise CannotBuild(f"{name} ({product.name}) has no builds: {why}")
         found = [cell for cell in every.matrix.cells if cell.variant.arch == product.name]
         if not found:
             raise CannotBuild(f"{name} ({product.name}) has no builds")

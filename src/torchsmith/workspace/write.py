@@ -26,18 +26,13 @@ FOR: dict[Phase, str] = {
 }
 
 
-def wanted_of(workspace: Workspace, only: tuple[str, ...] = ()) -> list[WantedRepo]:
-    """What a workspace should contain, or the selected recipes of it. Raises Empty if every cell is left
-    out."""
+def wanted_of(workspace: Workspace) -> list[WantedRepo]:
+    """What a workspace should contain. Raises Empty if every cell is left out."""
     repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         hint = "torchsmith list --left-out says why each is"
         raise Empty(f"{workspace.source.name} leaves every build out: there is nothing to write", hint=hint)
-    if not only:
-        return repos
-    chosen = {cell.name for cell in workspace.select(only).cells}
-    parts = [replace(repo, files=tuple(file for file in repo.files if file.cell in chosen)) for repo in repos]
-    return [repo for repo in parts if repo.files]
+    return repos
 
 
 def write_changes(
@@ -59,10 +54,8 @@ def commit_changes(
     workspace: Workspace,
     repos: Sequence[WantedRepo],
     changes: Sequence[Change],
-    *,
-    per_file: bool,
 ) -> None:
-    """Write changes with one commit for each phase or file, with the wanted files that are not committed."""
+    """Write changes with one commit for each phase, with the wanted files that are not committed."""
     root = writer.root
     pending = [change for change in changes if change.pending]
     for folder in (root / repo.name for repo in repos if pending):
@@ -72,11 +65,9 @@ def commit_changes(
         mine = [change for change in pending if change.path.startswith(f"{repo.name}/")]
         mine += uncommitted(workspace, repo)
         by_phase = grouped((change.phase, change) for change in mine)
-        batches = [by_phase[phase] for phase in PHASES if phase in by_phase]
-        for batch in [[change] for change in mine] if per_file else batches:
+        for batch in (by_phase[phase] for phase in PHASES if phase in by_phase):
             paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
-            message = _message(repo.name, batch, per_file=per_file)
-            step = GitStep(repo=repo.name, add=paths, commit=paths, message=message)
+            step = GitStep(repo=repo.name, add=paths, commit=paths, message=_message(repo.name, batch))
             writer.write([*copies(root, batch), *batch], [step])
 
 
@@ -134,14 +125,12 @@ def _status(folder: Path) -> dict[str, str]:
     return git.uncommitted(folder) if folder.is_dir() and git.is_kept(folder) else {}
 
 
-def _message(repo: str, changes: Sequence[Change], *, per_file: bool) -> str:
+def _message(repo: str, changes: Sequence[Change]) -> str:
     """`build-pytorch: create 36 recipes for GPUs on x86 (torchsmith)`, and each file with its reason."""
-    first, names = changes[0], [Path(change.path).name for change in changes]
-    if per_file:
-        return f"{repo}: {first.kind} {names[0]} (torchsmith)\n\n{first.reason()}\n"
+    names = [Path(change.path).name for change in changes]
     counts = Counter(change.kind for change in changes)
     thing = "recipe" if all(change.recipe for change in changes) else "file"
     actions = ", ".join(f"{kind} {counted(counts[kind], thing)}" for kind in KINDS if counts[kind])
-    what = FOR.get(first.phase) or f": {some_of(names, 2)}"
+    what = FOR.get(changes[0].phase) or f": {some_of(names, 2)}"
     body = [f"- {change.kind} {name}: {change.reason()}" for change, name in zip(changes, names, strict=True)]
     return f"{repo}: {actions}{what} (torchsmith)\n\n" + "\n".join(body) + "\n"

@@ -286,8 +286,8 @@ def _refused(pin: Pin, catalog: Catalog) -> list[str]:
 def _isas(catalog: Catalog) -> Iterator[str]:
     for said in rows("isas"):
         isa = catalog.isas[said["isa"]]
-        ours = (" ".join(isa.flags), " ".join(isa.torch_off), " ".join(isa.beyond_flags))
-        if ours != (said["flags"], said.get("off", ""), said.get("beyond", "")):
+        ours = (" ".join(isa.flags), " ".join(isa.torch_off), " ".join(isa.beyond_flags), isa.avx2_kernels)
+        if ours != (said["flags"], said.get("off", ""), said.get("beyond", ""), said.get("avx2", "")):
             yield f"{isa.name}: {ours}"
     for cpu in catalog.cpus.values():
         if cpu.llvm != SECOND["llvm"].get(cpu.name, cpu.name):

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:a27b6736dcaacbd8c89685b8de27f23852d9bede6fb1dff9f542db7a42a1860b
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:66fff175e6ad2edbdf7cc1bf6aa087e8761f8685e3daf6895d77ecbe24f8a178
 # PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -125,6 +125,11 @@ let
         + ''
           sed -i -e '/set(XNNPACK_BUILD_TESTS OFF/a set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")' \
             -e 's/ microkernels-all//' cmake/Dependencies.cmake
+        ''
+        # On CPUs with AVX-512 torch runs the AVX2 form of most of its dispatched kernels. The cell's flags alone would let GCC use
+        # AVX-512 in them too, which makes some of them 10 to 20 % slower.
+        + ''
+          sed -i 's/-mavx2 -mfma/-mno-avx512f &/' cmake/Codegen.cmake
         ''
         # CMake takes its first C and C++ flags from here; the flags of dispatched kernels come after them.
         # -fmessage-length=10001 changes no code: recorded in a library, it proves that these flags reached a unit.

@@ -37,6 +37,7 @@ in
     ''
     #? include record-flags.nix
     #? include xnnpack.nix
+    #? include avx2-kernels.nix
     # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
     + ''
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then

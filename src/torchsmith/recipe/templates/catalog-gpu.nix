@@ -59,6 +59,7 @@ torch.overrideAttrs (oldAttrs: {
     ''
     #? include record-flags.nix
     #? include xnnpack.nix
+    #? include avx2-kernels.nix
     # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
     + ''
       export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"

@@ -133,6 +133,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
       done
       export CMAKE_CUDA_FLAGS="-I$NIX_BUILD_TOP/cccl-compat"
     ''
+    #? include avx2-kernels.nix
     + ''
       export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"

@@ -85,6 +85,7 @@ customPytorch =
       ''
       #? end
       #? include xnnpack.nix
+      #? include avx2-kernels.nix
       #? if ccache
       # The folder is outside the build: objects for one GPU are the same whatever the CPU's instruction set.
       + ''

@@ -14,14 +14,15 @@ INSTALLED = [
     "version.txt",
     "cmake/Modules/FindCUDAToolkit.cmake",
 ]
-# What PyTorch compiles its dispatched kernels with, on top of the flags it was given.
-DISPATCHED = {
-    "x86_64": {
-        "AVX2": ["-mavx2", "-mfma", "-mf16c"],
-        "AVX512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"],
-    },
-    "aarch64": {"SVE256": ["-march=armv8-a+sve", "-msve-vector-bits=256"]},
-}
+
+
+def dispatched() -> dict[str, list[str]]:
+    """What PyTorch compiles its kernels with for each CPU capability, on top of the flags it was given."""
+    if os.environ["system"] == "aarch64-linux":
+        return {"SVE256": ["-march=armv8-a+sve", "-msve-vector-bits=256"]}
+    text = Path("cmake/Codegen.cmake").read_text()
+    names, flags = (re.findall(rf'CPU_CAPABILITY_{what} "(.*)"', text) for what in ("NAMES", "FLAGS"))
+    return {name: own.split() for name, own in zip(names, flags, strict=True)}
 
 
 def settings() -> dict[str, str]:
@@ -52,7 +53,7 @@ def commands() -> dict[str, list[str]]:
         f"{k}={v}" for k, v in settings().items()
     )
     define = '-DBUILD_SETTINGS="' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    kinds = {"DEFAULT": [], **DISPATCHED[os.environ["system"].removesuffix("-linux")]}
+    kinds = {"DEFAULT": [], **dispatched()}
     native = NATIVE.format("cpu")
     wanted = {f"{native}Config.cpp.o": ("config", [define])}
     for kind, more in kinds.items():
