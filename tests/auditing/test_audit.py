@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import torchsmith
 from tests.cli.conftest import Call, Result
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
@@ -73,6 +74,12 @@ def test_programs_get_json_and_sarif(repo: Path, audited: Audit) -> None:
     sarif = json.loads(audited("--format", "sarif").out)
     (told,) = sarif["runs"]
     assert sarif["version"] == "2.1.0"
+    assert told["tool"]["driver"]["version"] == torchsmith.__version__
+    rules = told["tool"]["driver"]["rules"]
+    assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in told["results"])
+    assert len({one["partialFingerprints"]["torchsmith/v1"] for one in told["results"]}) == len(
+        told["results"]
+    )
     for one in told["results"]:
         assert told["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
         assert one["level"] in ("error", "warning", "note")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torchsmith
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport
@@ -23,6 +25,7 @@ def as_sarif(report: AuditReport) -> str:
             "id": rule.id,
             "shortDescription": {"text": rule.title},
             "fullDescription": {"text": " ".join(rule.documentation.split())},
+            "help": {"text": f"torchsmith audit --explain {rule.id}"},
             "defaultConfiguration": {"level": rule.worst.value},
             "properties": {"group": rule.group},
         }
@@ -30,7 +33,7 @@ def as_sarif(report: AuditReport) -> str:
     ]
     order = {rule["id"]: index for index, rule in enumerate(rules)}
     results = [_sarif_result(finding, order[finding.rule]) for finding in report.findings]
-    tool = {"driver": {"name": "torchsmith", "rules": rules}}
+    tool = {"driver": {"name": "torchsmith", "version": torchsmith.__version__, "rules": rules}}
     run = {"tool": tool, "results": results, "columnKind": "unicodeCodePoints"}
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -40,13 +43,27 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     if finding.where.line:
         place["region"] = {"startLine": finding.where.line, "startColumn": max(finding.where.column, 1)}
     hint = f" ({finding.hint})" if finding.hint else ""
-    return {
+    # Without the line, so that the same finding is known again if it moves.
+    identity = "\0".join((finding.rule, finding.where.file, finding.message, finding.source.strip()))
+    result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.severity.value,
         "message": {"text": finding.message + hint},
         "locations": [{"physicalLocation": place}],
+        "partialFingerprints": {"torchsmith/v1": hashlib.sha256(identity.encode()).hexdigest()},
     }
+    if finding.fix:
+        edits = [
+            {
+                "deletedRegion": {"byteOffset": edit.start, "byteLength": edit.end - edit.start},
+                "insertedContent": {"text": edit.text},
+            }
+            for edit in finding.fix.edits
+        ]
+        change = {"artifactLocation": place["artifactLocation"], "replacements": edits}
+        result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
+    return result
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
