@@ -91,8 +91,8 @@ def test_the_file_of_the_driver_asks_for_no_model_that_nvidia_smi_names() -> Non
     files = {"/proc/driver/nvidia/version": version, "/lib/x86_64-linux-gnu/libcuda.so.1": ""}
     smi = answer("nvidia-smi", 0, "name, compute_cap, driver_version\nNVIDIA H200, 9.0, 580.159.04\n")
     alone, both = detect(Recorded(files)), detect(Recorded(files, {"nvidia-smi": smi}))
-    assert [note.source for note in alone.notes if note.gpu] == ["/proc/driver/nvidia/version"]
-    assert [note.source for note in both.notes if note.gpu] == []
+    assert [gpu.label for gpu in alone.gpus.value] == ["a GPU without a name"] if alone.gpus else False
+    assert [gpu.label for gpu in both.gpus.value] == ["NVIDIA H200"] if both.gpus else False
 
 
 def test_this_machine_answers_for_real() -> None:

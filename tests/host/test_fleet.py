@@ -86,7 +86,7 @@ def test_a_folder_holds_a_machine_for_each_name(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("what is here\n")
     fleet = read_fleet(tmp_path, CATALOG)
     assert [kind.name for kind in fleet.kinds] == ["cascadelake-t4", "icelake-a100", "rack"]
-    assert sms(fleet) == [["sm75"], ["sm80"], None]
+    assert sms(fleet) == [["sm75"], ["sm80"], []]
     assert [Path(unread.where.file).name for unread in fleet.unread] == ["README"]
 
 

@@ -149,9 +149,6 @@ def test_the_header_since_r610_tells_the_driver() -> None:
         TABLE.replace("H100 80GB HBM3 ", "GeForce ...    "),
         "Gres=gpu:my-own-name:2\n",
         COLLECT_ENV.format(gpus="GPU 0: NVIDIA Something New"),
-        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
-        "kernel: [drm] [nvidia-drm] [GPU ID 0x00000100] Unloading driver\n",
-        'capacity:\n    nvidia.com/gpu: "1"\n',
         "I have an RTX 3090 and an RTX 5090, and one of them does not work. driver version 570.1\n",
     ],
 )
@@ -168,7 +165,7 @@ def test_a_gpu_that_is_seen_and_not_understood_gets_no_build_for_the_cpu(text: s
 def test_a_sentence_tells_a_gpu_where_it_names_one_kind() -> None:
     facts = read("It fails on my machine with an RTX 3090 (RTX3090, driver 535.104.05). lscpu is at work.\n")
     assert sms(capability_of(facts)) == ["sm86"]
-    assert str(facts.driver and facts.driver.value) == "535.104.05"
+    assert facts.driver is None  # sentences also name drivers that a machine does not have
     assert any("RTX 3090" in note.text for note in facts.notes)
 
 

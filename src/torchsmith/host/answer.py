@@ -78,7 +78,9 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
 def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     """Return the machine in one line; `own_cpu`: its CPU is this machine's, and other facts are given."""
     machine, facts = answer.host, answer.facts
-    labels = [gpu.label for gpu in facts.gpus.value] if facts.gpus else []
+    labels = (
+        [gpu.label if gpu.name or gpu.sm else "GPU unknown" for gpu in facts.gpus.value] if facts.gpus else []
+    )
     labels += facts.non_nvidia_gpus.value if facts.non_nvidia_gpus else ()
     gpus = [
         f"{labels.count(label)} x {label}" if labels.count(label) > 1 else label
@@ -163,7 +165,7 @@ def _unknown_gpus(answer: Pick) -> list[str]:
     which = (
         f"the architecture of {', '.join(names)} is unknown"
         if names
-        else "there is a GPU, but its model is unknown"
+        else "which GPU it has, if any, is unknown"
     )
     return [f"{which}: give it, as in --gpu 'RTX 4090' or --gpu sm89", *notes]
 

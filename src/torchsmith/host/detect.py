@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from torchsmith.core.cores import usable_cores
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.files import read_bytes
@@ -92,6 +90,7 @@ def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
     )
 
 
+NOT_INSTALLED = Note("nvidia-smi", "is not installed")
 # Where a GPU shows itself even when no tool of its driver is there; /dev/dxg is Windows' subsystem for Linux.
 TRACES = ("/proc/driver/nvidia/version", "/dev/nvidia*", "/dev/dxg", *DRIVER_LIBRARIES)
 
@@ -110,19 +109,13 @@ def _nvidia(machine: ThisMachine, limit: float) -> list[HostFacts]:
         return [HostFacts(gpus=Fact((), "/sys/bus/pci"))]
     parts = [_nvidia_smi(machine, limit), *outside]
     known = merge(parts)
-    if known.gpus is not None and any(gpu.name for gpu in known.gpus.value):
-        # The file of the driver's version shows that there is a GPU, and never which.
-        parts = [replace(part, notes=_without(DRIVER_FILE, part.notes)) for part in parts]
-    if known.gpus is None:
-        return [*parts, HostFacts(gpus=Fact((), "every source"))]
+    if known.gpus is None:  # nvidia-smi that fails and the driver's files show that there is one
+        shown = seen or parts[0].notes != (NOT_INSTALLED,)
+        return [*parts, HostFacts(gpus=Fact((GpuFacts(),) * shown, "every source"))]
     if known.gpus.value and not any(machine.glob(path) for path in DRIVER_LIBRARIES):
         text = "was found nowhere, and no program can use the GPU without it (a container needs GPU access)"
         return [*parts, HostFacts(notes=(Note("libcuda.so.1", text),))]
     return parts
-
-
-def _without(source: str, notes: Sequence[Note]) -> tuple[Note, ...]:
-    return tuple(note for note in notes if note.source != source)
 
 
 def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
@@ -131,7 +124,7 @@ def _nvidia_smi(machine: ThisMachine, limit: float) -> HostFacts:
         if done is not None:
             break
     else:
-        return HostFacts(notes=(Note("nvidia-smi", "is not installed"),))
+        return HostFacts(notes=(NOT_INSTALLED,))
     if done.timed_out:
         text = f"did not answer within {limit:g} s and was ended: the driver may hang"
         return HostFacts(notes=(Note("nvidia-smi", text),))

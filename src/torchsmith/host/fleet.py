@@ -10,9 +10,8 @@ from pathlib import Path
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
-from torchsmith.host.facts import HostFacts, merge
-from torchsmith.host.read_report import read_report, report_text
-from torchsmith.host.scan import scan
+from torchsmith.host.facts import HostFacts
+from torchsmith.host.read_report import machine_of, read_report, report_text
 from torchsmith.host.stated import stated_facts
 
 SAMPLE = Path(__file__).with_name("sample.csv")
@@ -95,9 +94,8 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
             values = {key: cell.strip() for key, cell in zip(header, row, strict=False) if cell.strip()}
             fields = {columns[key]: value for key, value in reversed(values.items()) if key in columns}
             fields |= {"gpu": fields.get("gpu", "none")} if known & {"gpu", "sm"} else {}
-            rest = "\n".join(f"{key}: {values[key]}" for key in unused if key in values)
             try:
-                kinds += [_kind(fields, rest, f"row {rows.line_num}", catalog)] if values else []
+                kinds += [_kind(fields, f"row {rows.line_num}", catalog)] if values else []
             except Problem as problem:
                 hint = re.sub(r"--(cpu|isa|features|gpu|driver|system)\b", r"column \1", problem.hint)
                 text = problem.message + (f" ({hint})" if hint else "")
@@ -108,20 +106,19 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     return Fleet(tuple(kinds), tuple(unread), unused)
 
 
-def _kind(fields: dict[str, str], rest: str, title: str, catalog: Catalog) -> MachineKind:
-    """The machines of a row by its known columns; `rest` are the others, in which a GPU may be named."""
+def _kind(fields: dict[str, str], title: str, catalog: Catalog) -> MachineKind:
+    """The machines of a row by its known columns."""
     count = _number(fields.pop("count", "1"), "count")
     weight = _number(fields.pop("weight", "1"), "weight")
     if count != int(count):
         raise Invalid(f"count {count:g} is not a whole number")
     name = fields.pop("name", title)
-    return MachineKind(name, _described(tuple(sorted(fields.items())), rest, catalog), int(count), weight)
+    return MachineKind(name, _described(tuple(sorted(fields.items())), catalog), int(count), weight)
 
 
 @lru_cache(4096)  # equal descriptions are read once, whatever the size of the fleet
-def _described(fields: tuple[tuple[str, str], ...], rest: str, catalog: Catalog) -> HostFacts:
-    facts = stated_facts(catalog, "the inventory", **dict(fields))
-    return scan(rest, "the inventory", catalog, facts) if rest else facts
+def _described(fields: tuple[tuple[str, str], ...], catalog: Catalog) -> HostFacts:
+    return stated_facts(catalog, "the inventory", **dict(fields))
 
 
 def _number(word: str, what: str) -> float:
@@ -152,5 +149,5 @@ def _read_folder(folder: Path) -> Fleet:
             except Problem as problem:
                 unread.append(Unread(Where(str(path)), problem.message))
         if parts:
-            kinds.append(MachineKind(name, merge(parts)))
+            kinds.append(MachineKind(name, machine_of(parts)))
     return Fleet(tuple(kinds), tuple(unread))

@@ -1,4 +1,4 @@
-"""Names of GPUs in a line of text, and GPUs that a text shows without naming them."""
+"""Names of GPUs in a line of text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue, Sm
-from torchsmith.catalog.gpu_names import OR, KnownGpu, instance_of, product_of_name
+from torchsmith.catalog.gpu_names import OR, KnownGpu, product_of_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.tokens import gpu_sign, table, words
+from torchsmith.host.tokens import gpu_name, table, words
 
 AMD = "an AMD GPU"  # of which nothing else is known
-MAKERS = ("nvidia", "other", "cuda", "amd")
 MOST_WORDS = 16  # of a name
 SERIES = re.compile(r"[2-5]0[5-9]0")  # numbers that mean little else than a GPU
 
@@ -106,13 +105,8 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
     return len(name) >= 4 or bool(counted or re.match(r"(?i)\s*(?:gpus?|cards?)\b", after))
 
 
-def add_mentions(
-    facts: HostFacts, text: str, source: str, spoken: str, catalog: Catalog, *, looked: bool
-) -> HostFacts:
-    """The facts of a text's fields with the GPUs that it names or shows outside of them.
-
-    `spoken`: the source of what sentences say. `looked`: a tool looked for GPUs and found none.
-    """
+def add_mentions(facts: HostFacts, text: str, spoken: str, catalog: Catalog) -> HostFacts:
+    """The facts of a text's fields with the GPUs that it names outside of them; `spoken`: their source."""
     named = facts.gpus is not None and any(gpu.name or gpu.sm for gpu in facts.gpus.value)
     mac = facts.system is not None and facts.system.value.endswith("-darwin")
     known_others = facts.non_nvidia_gpus is not None and facts.non_nvidia_gpus.value != (AMD,)
@@ -121,20 +115,16 @@ def add_mentions(
         return facts
     if written := _written(lines, catalog):
         return _candidates(facts, written, spoken)
-    if facts.instance is not None and instance_of(facts.instance.value, catalog):
-        return facts
-    if sm := _capability(lines):
+    if (sm := _capability(lines)) and facts.instance is None:
         return replace(facts, gpus=Fact((GpuFacts(sm=Fact(sm, spoken, True)),), spoken))
-    looked = looked or (facts.gpus is not None and not facts.gpus.value)
-    cut = "its table is cut before the GPUs" if re.search(r"(Driver|KMD) Version:", text) else "not which"
-    return _signs(facts, lines, source, cut, looked=looked)
+    return facts
 
 
 def _lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
         line = words("in_cpu").sub("", line).strip()
         known = words("no_sign").search(line) or words("graphics").search(line)
-        if not known and gpu_sign().search(line):
+        if not known and gpu_name().search(line):
             yield line
 
 
@@ -176,31 +166,3 @@ def _capability(lines: list[str]) -> Sm | None:
         return Sm.parse(found.pop()) if len(found) == 1 else None
     except BadValue:
         return None
-
-
-def _signs(facts: HostFacts, lines: list[str], source: str, cut: str, *, looked: bool) -> HostFacts:
-    """A GPU of unknown model for each maker of which a line shows one."""
-    known_others = facts.non_nvidia_gpus is not None
-    first: dict[str, str] = {}
-    for maker in MAKERS:
-        line = next(filter(words(maker, "signs").search, lines), "")
-        if line and not (maker == "cuda" and known_others):
-            first[maker] = line
-    if not first and not looked and not known_others:
-        word, denial = words("word", "signs"), words("denial")
-        line = next((line for line in lines if word.search(line) and not denial.search(line)), "")
-        first = {"word": line} if line else {}
-    amd, other = first.pop("amd", ""), first.pop("other", "")
-    if (amd or other) and not known_others:
-        match = words("other", "signs").search(other)
-        label = AMD if amd else match[0] if match else other
-        label = "an Intel GPU" if "xpu" in label.lower() else label
-        facts = replace(facts, non_nvidia_gpus=Fact((label,), source))
-        facts = facts.noting(source, f"shows {label}: {(amd or other)[:100]!r}", gpu=True)
-        first.pop("cuda", "")
-    if not first or (facts.gpus is not None and facts.gpus.value):
-        return facts
-    maker, line = next(iter(first.items()))
-    facts = replace(facts, gpus=Fact((GpuFacts(),), source))
-    label = "an NVIDIA GPU" if maker == "nvidia" else "a GPU"
-    return facts.noting(source, f"shows {label}, {cut}: {line[:100]!r}", gpu=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.axes import BadValue
@@ -15,7 +17,7 @@ from torchsmith.catalog.load import decode
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid, TooLarge, Where
 from torchsmith.core.text import shell_word
-from torchsmith.host.facts import FORMAT, MARK, HostFacts
+from torchsmith.host.facts import FORMAT, MARK, Fact, GpuFacts, HostFacts, merge
 from torchsmith.host.normalise import normalise, plain_text, without_repeats
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
@@ -49,6 +51,15 @@ def read_report(text: str, name: str, catalog: Catalog | None = None) -> HostFac
     if facts == HostFacts():
         raise Invalid(f"{name} says nothing of a machine", hint=f"these commands do: {ASK}")
     return facts
+
+
+def machine_of(reports: Iterable[HostFacts]) -> HostFacts:
+    """One machine out of reports about it. That it has no GPU is known only if one of them says so."""
+    facts = merge(reports)
+    mac = facts.system is not None and facts.system.value.endswith("-darwin")
+    if mac or any((facts.gpus, facts.non_nvidia_gpus, facts.instance, facts.l4t)):
+        return facts
+    return replace(facts, gpus=Fact((GpuFacts(),), "no report names a GPU"))
 
 
 def _document(text: str, source: str) -> HostFacts:

@@ -111,8 +111,6 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         if gpu.name and gpu.sm and gpu.sm.prose:
             text = f"its {gpu.label} is {gpu.sm.value}, as {gpu.sm.source} says and the catalog does not"
             yield "gpu-spoken", text
-    if facts.driver and facts.driver.prose:
-        yield "driver", f"its driver is {facts.driver.value}, which a sentence names"
     if facts.instance and facts.instance.prose and not names:
         yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
     if facts.system and facts.system.prose:

@@ -100,11 +100,7 @@ class _Scan:
         known = self.known
         if known.system and facts.system and known.system.value != facts.system.value:
             known = replace(known, system=None)  # features alone say Linux
-        if driver and driver.prose and known.driver:
-            facts = replace(facts, driver=None)
-        looked = "looked" in flags
-        joined = merge([known, facts])
-        return add_mentions(joined, self.text, self.source, self.spoken, self.catalog, looked=looked)
+        return add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
 
     def _note(self, text: str, *, spoken: bool = False, gpu: bool = False) -> None:
         self.notes[Note(self.spoken if spoken else self.source, text, gpu)] = None
@@ -232,28 +228,15 @@ class _Scan:
         return max(stated) if len(jetpacks) == 1 else "?" if stated or tegra else ""
 
     def _driver(self) -> Fact[DriverVersion] | None:
-        """The driver; of several the oldest. Without a line of a tool the one that sentences name."""
+        """The driver; of several the oldest."""
         notes: list[Note] = []
         texts = [text for text in self.drivers if not any(f"{text}." in other for other in self.drivers)]
         drivers = [fact for text in texts if (fact := driver_fact(text, self.source, notes))]
         if len(drivers) > 1:
             names = ", ".join(str(fact.value) for fact in drivers)
             self._note(f"names the drivers {names}: the oldest is used")
-        if not drivers:
-            drivers = self._written_driver(notes)
         self.notes.update(dict.fromkeys(notes))
         return min(drivers, key=lambda fact: fact.value, default=None)
-
-    def _written_driver(self, notes: list[Note]) -> list[Fact[DriverVersion]]:
-        found: dict[str, None] = {}
-        for sentence in re.split(r"\n|(?<=[.;])\s+", self.text):
-            if not words("not_this_driver").search(sentence):
-                found |= dict.fromkeys(words("driver").findall(sentence))
-        if len(found) > 1:
-            self._note(f"names the drivers {', '.join(found)}: --driver chooses one", spoken=True)
-            return []
-        facts = [driver_fact(text, self.spoken, notes) for text in found]
-        return [replace(fact, prose=True) for fact in facts if fact]
 
     def _system(self, tegra: bool) -> Fact[str] | None:
         """What keys and the kernel state; else what only one system shows, or a word for a CPU."""
@@ -296,14 +279,10 @@ class _Scan:
         return named[0] if len(named) == 1 else SystemRelease(name="", pattern="", source="")
 
     def _python(self) -> Fact[PythonVersion] | None:
-        """The Python that a key states, else the one that sentences name."""
-        if "python" in self.first:
-            return Fact(PythonVersion.parse(self.first["python"]), self.source)
-        lines = (line for line in self.text.splitlines() if not words("not_this_python").search(line))
-        found = dict.fromkeys(name for line in lines for name in words("python").findall(line))
-        if len(found) > 1:
-            self._note(f"names the Pythons {', '.join(found)}: --python chooses one", spoken=True)
-        return Fact(PythonVersion.parse(next(iter(found))), self.spoken, True) if len(found) == 1 else None
+        """The Python that a key states."""
+        return (
+            Fact(PythonVersion.parse(self.first["python"]), self.source) if "python" in self.first else None
+        )
 
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:

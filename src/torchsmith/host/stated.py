@@ -21,7 +21,7 @@ from torchsmith.catalog.gpu_names import (
 from torchsmith.catalog.names import find_cpu_by_name, typo_of
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
 from torchsmith.core.text import listed
-from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of, merge
+from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, only_system, resolve
 from torchsmith.host.tokens import compiled, unserved_system
@@ -86,9 +86,9 @@ def gather(
         if kinds and system_of_machine(os.uname().machine) not in kinds:
             stated = replace(stated, system=Fact(kinds[0], stated.features.source))
     if reports:
-        from torchsmith.host.read_report import read_report_file
+        from torchsmith.host.read_report import machine_of, read_report_file
 
-        known = merge(read_report_file(path, catalog) for path in reports)
+        known = machine_of(read_report_file(path, catalog) for path in reports)
     elif stated.microarchitecture or stated.system or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:

@@ -43,11 +43,12 @@ def field() -> re.Pattern[str]:
 
 
 @cache
-def gpu_sign() -> re.Pattern[str]:
-    """All that shows a GPU, by a name or otherwise."""
-    signs, names = table()["signs"].values(), table()["names"]
-    named = rf"(?<![a-z0-9.])(?:{names['brand']}|{names['model']})(?![a-z0-9.]*[a-z]{{4}})"
-    return compiled("|".join([*(sign for kind in signs for sign in kind), named]))
+def gpu_name() -> re.Pattern[str]:
+    """What may be the name of a GPU or its compute capability."""
+    names, capability = table()["names"], table()["words"]["capability"]
+    return compiled(
+        rf"(?<![a-z0-9.])(?:{names['brand']}|{names['model']})(?![a-z0-9.]*[a-z]{{4}})|{capability}"
+    )
 
 
 def matching(section: str, texts: Iterable[str]) -> list[str]:

@@ -168,7 +168,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         matrix=matrix,
         in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
-        gpus_known=answer.host.sms is not None,
+        gpus_known=answer.host.sms is not None and not answer.host.unknown_gpus,
         served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
         workload=workload.name,
         workload_why=workload.why,
@@ -355,7 +355,7 @@ def run(
     if pip or uv:
         wheel = next(iter(report.wheels), None)
         if wheel is None:
-            why = f": {report.no_wheel}" if report.no_wheel else ""
+            why = next((f": {text}" for text in (report.no_wheel, *report.missing) if text), "")
             warn(f"no wheel runs on this machine{why}; torchsmith pick shows what does")
         elif wheel.uses_no_gpu:
             warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
