@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsmith.cli.console import columns, command, command_lines, warn, write
+from torchsmith.cli.pick_report import BuildRow, PickReport
 from torchsmith.core.text import counted, grouped, some_of
-from torchsmith.host.answer import BuildRow, PickReport
 from torchsmith.host.wheels import WheelOffer, builds_first
 
 FEW = 3  # findings, near misses and notes that are shown
