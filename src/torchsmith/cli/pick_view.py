@@ -109,10 +109,10 @@ def _differences(chosen: BuildRow, wheel: WheelOffer) -> Iterator[str]:
     """Yield how a build differs from the wheel."""
     if chosen.torch and chosen.torch != wheel.torch:
         yield f"torch {chosen.torch}, not {wheel.torch}"
-    yield f"all CPU code compiled for {chosen.isa}"
+    yield f"CPU code for {chosen.isa}"
     if wheel.unused and chosen.compiled_for:
         size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
-        yield f"no code for {counted(wheel.unused, 'other GPU architecture')}{size}"
+        yield f"without {counted(wheel.unused, 'other GPU architecture')}{size}"
 
 
 def why_missing(report: PickReport) -> Iterator[str]:
