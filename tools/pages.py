@@ -27,7 +27,7 @@ from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis
 from torchsmith.repair.fix_hashes import HashFixes
-from torchsmith.verbs.audit import RuleReport
+from torchsmith.verbs.audit import RulesReport
 from torchsmith.verbs.cover import CoverReport
 from torchsmith.verbs.doctor import DoctorReport
 from torchsmith.verbs.eval import EvaluateReport
@@ -79,7 +79,7 @@ DOCUMENTS: dict[str, Any] = {
     "cover": CoverReport,
     "init": InitReport,
     "audit": AuditReport,
-    "audit --explain": RuleReport,
+    "audit --explain": RulesReport,
     "plan": ChangeReport,
     "apply": ChangeReport,
     "align": Alignment,

@@ -16,6 +16,7 @@ from tests.cli.conftest import Call, Result
 from torchsmith.auditing import reports
 from torchsmith.auditing.context import Context
 from torchsmith.auditing.finding import Finding, FindingFix, Severity
+from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport, audit, check_recipe
 from torchsmith.auditing.suppress import RuleSelection, choose
 from torchsmith.catalog.check import Contradiction
@@ -165,7 +166,7 @@ def test_hidden_notes_are_counted(repo: Path, audited: Audit) -> None:
     findings = json.loads(audited("--json", "--notes").out)["findings"]
     notes = sum(finding["severity"] == "note" for finding in findings)
     assert notes
-    assert f"; {notes} note" in audited().out
+    assert f"; {notes} hidden note" in audited().out
     assert "(--notes)" not in audited("--notes").out
 
 
@@ -244,11 +245,27 @@ def test_a_rule_is_explained_offline(repo: Path, call: Call) -> None:
     told = call("audit", "--explain", "ts401")
     assert told.code == 0
     assert re.match(r"TS401 .*\n\w+, certain", told.out)
-    explained = json.loads(call("audit", "--explain", "TS401", "--json").out)
+    (explained,) = json.loads(call("audit", "--explain", "TS401", "--json").out)["rules"]
     assert '"12.0"' in explained["right"]
     assert '"9.0"' in explained["wrong"]
     assert explained["wrong"].splitlines()[0].strip() in told.out
     assert call("audit", "--explain", "TS4O1").code == 2
+
+
+def test_a_prefix_lists_its_rules(call: Call) -> None:
+    listed = call("audit", "--explain", "ts70").out.splitlines()[1:]
+    assert [line.split()[0] for line in listed] == [one.id for one in all_rules() if one.id[:4] == "TS70"]
+    assert len(json.loads(call("audit", "--explain", "TS70", "--json").out)["rules"]) == len(listed) > 1
+
+
+@pytest.mark.parametrize("notes", [(), ("--notes",)])
+def test_every_format_has_the_same_findings(notes: tuple[str, ...], repo: Path, audited: Audit) -> None:
+    table = [(one["rule"], one["severity"]) for one in json.loads(audited("--json", *notes).out)["findings"]]
+    (run,) = json.loads(audited("--format", "sarif", *notes).out)["runs"]
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == table
+    places = re.findall(r"(error|warning|note) +(TS\d+)", audited("--verbose", *notes).out)
+    assert sorted((rule, severity) for severity, rule in places) == sorted(table)
+    assert len(audited("--format", "github", *notes).out.splitlines()) == len(table)
 
 
 def test_the_same_words_of_many_files_stand_once_and_are_counted_by_rule() -> None:

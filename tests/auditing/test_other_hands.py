@@ -193,6 +193,31 @@ def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path:
     assert spoken(judged(tmp_path), tmp_path) == set()
 
 
+TABLE = 'avx = [ "-mavx" ]; avx2 = [ "-mavx2" "-mfma" "-mf16c" ]; avx512 = [ "-mavx512f" ];'
+
+
+@pytest.mark.parametrize("key", ["avx2", "avx512"])
+@pytest.mark.parametrize(
+    "flags",
+    ["{ TABLE }.KEY", "{ TABLE }.KEY or [ ]", 'let isa = "KEY"; of = { TABLE }; in of.${isa}'],
+)
+def test_a_table_of_flags_is_judged_by_what_is_taken(flags: str, key: str, tmp_path: Path) -> None:
+    text = Path(PLAIN).read_text()
+    stated = text[text.index("cpuFlags = [") :].partition(";")[0]
+    taken = f"cpuFlags = {flags}".replace("TABLE", TABLE).replace("KEY", key)
+    (tmp_path / PLAIN.name.replace("avx512", "avx2")).write_text(text.replace(stated, taken))
+    found = [one for one in judged(tmp_path).findings if one.rule == "TS501"]
+    assert len(found) == (key != "avx2")
+
+
+def test_a_table_of_which_only_an_evaluation_knows_the_entry_is_not_judged(tmp_path: Path) -> None:
+    text = Path(PLAIN).read_text()
+    stated = text[text.index("cpuFlags = [") :].partition(";")[0]
+    unknown = f"cpuFlags = {{ {TABLE} }}.${{(import <nixpkgs> {{ }}).isa}}"
+    (tmp_path / PLAIN.name).write_text(text.replace(stated, unknown))
+    assert "TS501" not in {one.rule for one in judged(tmp_path).findings}
+
+
 BY_OVERLAY = """let pkgs = import (builtins.fetchTarball {
   url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
 }) {
@@ -245,4 +270,6 @@ def test_a_table_is_followed_and_a_function_of_another_file_is_said_to_be_not(
     (folder.parent / "vllm-python312-cuda12_9-sm100-avx2.nix").write_text(CALLS.replace("KEY", key))
     report = judged(tmp_path)
     assert ("TS501" in {one.rule for one in report.findings}) is told
-    assert report.unfollowed == {f"{tmp_path}/.flox/pkgs/lib/torch.nix": 1}
+    [called] = [one for one in report.shown(notes=False).findings if one.rule == "TS014"]
+    assert called.message.startswith("./lib/torch.nix is a function")
+    assert called.where.line

@@ -146,6 +146,14 @@ TRACE = """error:
             "error: attribute 'cudaPackages_13_1' missing",
             Cause("this nixpkgs has no CUDA 13.1 (cudaPackages_13_1)"),
         ),
+        (
+            "error: evaluation aborted with the following error message: 'lib.customisation.callPackageWith: "
+            'Function called without required argument "cpuISA" at /w/torch.nix:11\'',
+            Cause(
+                "needs the argument cpuISA, which nixpkgs does not have: "
+                "evaluate the recipe that calls this function"
+            ),
+        ),
         ("", Cause("Nix gave no reason")),
     ],
 )

@@ -134,7 +134,7 @@ def summary(report: AuditReport, hidden: int = 0) -> str:
     if report.searched and not report.concerned and not report.findings:
         return _files_read(report)
     outcome = ", ".join(parts) or "no problems found"
-    notes = f"; {counted(hidden, 'note')} (--notes)" if hidden else ""
+    notes = f"; {counted(hidden, 'hidden note')} (--notes)" if hidden else ""
     return f"{_files_read(report)}: {outcome}{fixes}{silenced}{notes}"
 
 

@@ -148,12 +148,12 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(_known[id] for id in sorted(_known))
 
 
-def find_rule(id: str) -> Rule:
-    """A rule by its id, or a Problem with the nearest one."""
-    known = {rule.id: rule for rule in all_rules()}
-    if id.upper() not in known:
-        raise unknown_rule(id)
-    return known[id.upper()]
+def rules_called(word: str) -> list[Rule]:
+    """The rule of an id, or those of a prefix such as TS70. Raises NotKnown if there is none."""
+    called = [rule for rule in all_rules() if rule.id.startswith(word.upper())]
+    if not called:
+        raise unknown_rule(word)
+    return called
 
 
 def unknown_rule(word: str) -> NotKnown:

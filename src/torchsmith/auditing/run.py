@@ -3,10 +3,9 @@ repositories."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -33,6 +32,7 @@ from torchsmith.workspace.wanted import recipe_options
 
 ALL_RULES = RuleSelection()
 Stepper = Callable[[int], AbstractContextManager[Callable[[str], None]]]
+UNCHECKED = ("TS014", "TS210")  # rules whose findings say that others did not run
 PIPES = "|>"  # an operator that newer Nix takes when asked, and the grammar here does not know
 
 
@@ -51,7 +51,6 @@ class AuditReport:
     named: int = 0
     fixed: int = 0  # findings with a safe fix; `diff` shows the fixes
     diff: str = ""
-    unfollowed: Mapping[str, int] = field(default_factory=dict)  # files, and how many recipes call each
     removed: tuple[str, ...] = ()  # rules that were named and no longer exist
     recovered: str = ""  # what a stopped run had left, and what became of it
     accepted: Literal["none", "fixable"] = "none"  # errors that do not count: `diff` fixes the fixable
@@ -65,10 +64,14 @@ class AuditReport:
     def of(self, *severities: Severity) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity in severities]
 
-    def without(self, severity: Severity) -> AuditReport:
-        return replace(
-            self, findings=tuple(finding for finding in self.findings if finding.severity is not severity)
+    def shown(self, *, notes: bool) -> AuditReport:
+        """The report with all findings, or without the notes that do not say what was left unchecked."""
+        shown = (
+            finding
+            for finding in self.findings
+            if notes or finding.severity is not Severity.NOTE or finding.rule in UNCHECKED
         )
+        return replace(self, findings=tuple(shown))
 
     @property
     def printable(self) -> AuditReport:
@@ -146,9 +149,6 @@ def audit(
         searched=searched,
         concerned=concerned + named,
         named=named,
-        unfollowed=Counter(
-            file for result in checked.values() if result.facts for file in result.facts.calls
-        ),
         removed=choice.removed,
     )
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Annotated, ClassVar, Literal, TextIO
 
 import msgspec
 
 from torchsmith.auditing import reports
 from torchsmith.auditing.finding import Finding, Severity, Sure, fixed
-from torchsmith.auditing.rule import find_rule
+from torchsmith.auditing.rule import rules_called
 from torchsmith.auditing.run import AuditReport
 from torchsmith.auditing.run import audit as audit_places
 from torchsmith.auditing.suppress import choose
@@ -33,7 +33,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.text import counted, grouped, printable, some_of
+from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
 from torchsmith.workspace.load import FILE
@@ -44,7 +44,6 @@ WRITERS = {
     "sarif": reports.as_sarif,
     "github": reports.as_github,
 }
-UNKNOWN_RELEASE = "TS210"  # which other rules need
 FILES_NAMED = 3  # of a group
 FEW, MANY = 4, 20  # rules and findings that need no table
 Format = Literal["table", "json", "sarif", "github"]
@@ -90,12 +89,12 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         cached=request.cache,
         steps=partial(reporter.steps, "auditing"),
     )
-    counted = report if request.notes else report.without(Severity.NOTE)
-    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in counted.findings)
-    fixes, count = fixed(counted.findings, unsafe=request.unsafe_fixes)
+    shown = report.shown(notes=request.notes)
+    unsafe = sum(finding.fix is not None and not finding.fix.safe for finding in shown.findings)
+    fixes, count = fixed(shown.findings, unsafe=request.unsafe_fixes)
     files = {change.path for change in fixes}
-    shown = (_offered(finding, files, unsafe=request.unsafe_fixes) for finding in report.findings)
-    report = replace(report, findings=tuple(shown))
+    offered = (_offered(finding, files, unsafe=request.unsafe_fixes) for finding in report.findings)
+    report = replace(report, findings=tuple(offered))
     if not (request.fix or request.diff):
         return report
     if unsafe and not request.unsafe_fixes:
@@ -126,7 +125,7 @@ def _offered(finding: Finding, files: Collection[str], *, unsafe: bool) -> Findi
 
 
 class RuleReport(msgspec.Struct, frozen=True):
-    """The documentation of a rule."""
+    """The page of a rule."""
 
     id: str
     title: str
@@ -139,20 +138,31 @@ class RuleReport(msgspec.Struct, frozen=True):
     right: str = ""
 
 
-def explain_rule(name: str) -> RuleReport:
-    """Return the documentation of a rule; raises NotKnown for an unknown name."""
-    rule = find_rule(name)
-    examples = files("torchsmith.auditing").joinpath("examples.json").read_bytes()
-    return RuleReport(
-        id=rule.id,
-        title=rule.title,
-        severity=rule.worst,
-        sure=rule.sure,
-        depth=rule.depth,
-        group=rule.group,
-        documentation=" ".join(rule.documentation.split()),
-        **msgspec.json.decode(examples)[rule.id],
+class RulesReport(msgspec.Struct, frozen=True):
+    """The documentation of a rule, or of all rules that a prefix matches."""
+
+    FORMAT: ClassVar = 2
+    rules: tuple[RuleReport, ...]
+
+
+def explain_rules(word: str) -> RulesReport:
+    """The documentation of the rule of an id, or of those of a prefix. Raises NotKnown if there is none."""
+    rules = rules_called(word)
+    examples = msgspec.json.decode(files("torchsmith.auditing").joinpath("examples.json").read_bytes())
+    reports = (
+        RuleReport(
+            id=rule.id,
+            title=rule.title,
+            severity=rule.worst,
+            sure=rule.sure,
+            depth=rule.depth,
+            group=rule.group,
+            documentation=" ".join(rule.documentation.split()),
+            **examples[rule.id],
+        )
+        for rule in rules
     )
+    return RulesReport(tuple(reports))
 
 
 def run(
@@ -161,7 +171,10 @@ def run(
     format: Annotated[Format, Option("--format", "-f", "Output format.")] = "table",
     verbose: Annotated[bool, Option("--verbose", "-v", "List every finding, file by file.")] = False,
     explain: Annotated[
-        str | None, Option("Explain a rule and stop.", metavar="RULE", complete=complete_rules)
+        str | None,
+        Option(
+            "Explain a rule, or list those of a prefix, and stop.", metavar="RULE", complete=complete_rules
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -174,7 +187,7 @@ def run(
     """
     format = "json" if json else format
     if explain is not None:
-        answer(explain_rule(explain), _print_rule, as_json=format == "json")
+        answer(explain_rules(explain), _print_rules_explained, as_json=format == "json")
         return
     report = audit(request, Terminal())
     for gone in report.removed:
@@ -189,8 +202,9 @@ def run(
 
 def _print_report(report: AuditReport, request: AuditRequest, *, format: str, verbose: bool) -> None:
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
-    hidden = [] if request.notes else report.of(Severity.NOTE)
-    report = report.printable if request.notes else report.printable.without(Severity.NOTE)
+    hidden = len(report.findings)
+    report = report.printable.shown(notes=request.notes)
+    hidden -= len(report.findings)
     if format == "json":
         print_json(report)
     elif format in WRITERS:
@@ -202,13 +216,7 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
             for group in reports.alike(report.findings):
                 _print_group(group)
             _print_rules(report)
-        write(reports.summary(report, len(hidden)))
-        if unknown := [finding.where.file for finding in hidden if finding.rule == UNKNOWN_RELEASE]:
-            where = some_of(unknown, FILES_NAMED)
-            write(f"some rules did not run in {where}: the torch release is not known (--notes)", "yellow")
-        for file, count in report.unfollowed.items():
-            what = f"{counted(count, 'recipe')} import{'s' * (count == 1)} {printable(file)}"
-            write(f"{what}: what it sets was not checked", "yellow")
+        write(reports.summary(report, hidden))
         _print_next(report, request)
 
 
@@ -286,8 +294,17 @@ def _print_rules(report: AuditReport) -> None:
     write()
 
 
+def _print_rules_explained(report: RulesReport) -> None:
+    """Print a rule's page, or a table of several rules."""
+    if len(report.rules) == 1:
+        _print_rule(report.rules[0])
+        return
+    rows = [(rule.id, rule.title, rule.severity.value, rule.sure.value) for rule in report.rules]
+    table(("rule", "what it finds", "severity", "certainty"), rows, broken=("what it finds",))
+    next_step("audit", "--explain", report.rules[0].id, why="explains one")
+
+
 def _print_rule(rule: RuleReport) -> None:
-    """Print a rule's page."""
     write(f"{rule.id} {rule.title}", "bold")
     write(f"{rule.severity.value}, {rule.sure.value}; reads {rule.depth}", "dim")
     write()

@@ -99,7 +99,7 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
     """nixpkgs propagates only the dev output of torch, so `import torch` fails for users who install the
     companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
     program such as `vllm`, which nixpkgs wraps, this is a note."""
-    torch = next(filter(re.compile(r"[\w'-]+").fullmatch, subject.body.bound_texts("torch")), "torch")
+    torch = _torch_of(subject)
     carried = [
         inputs
         for override in _own(subject, "overrideAttrs")
@@ -110,16 +110,28 @@ def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[D
         programs = ", ".join(variant.package.programs)
         message = "torch's out is not among propagatedBuildInputs"
         message += f"; {programs} finds it" if programs else ""
-        hint = f"propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ]) ++ [ {torch}.out ];"
+        hint = "in overrideAttrs, set propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or [ ])"
+        hint += f" ++ [ {torch}.out ];"
         own = [override.span for override in _own(subject, "overrideAttrs")]
         at = next(iter([inputs.span for inputs in carried] + own), None)
         severity = NOTE if programs else None
         sure = GUESS if not subject.imports_readable else LIKELY if programs else None
         yield Defect(message, at, hint=hint, sure=sure, severity=severity)
     if not _hold_out(subject, subject.bound("requiredPythonModules")):
-        yield Defect(f"requiredPythonModules does not hold {torch}.out", severity=NOTE)
+        hint = "in passthru, set requiredPythonModules = oldAttrs.passthru.requiredPythonModules"
+        hint += f" ++ [ {torch}.out ];"
+        yield Defect(f"requiredPythonModules does not hold {torch}.out", hint=hint, severity=NOTE)
     if not any(binding.owner.endswith("passthru") for binding in subject.bound("torch")):
-        yield Defect("passthru.torch does not say which torch it is built with", severity=NOTE)
+        message, hint = "passthru.torch does not say which torch it is built with", f"torch = {torch};"
+        yield Defect(message, hint=f"in passthru, set {hint}", severity=NOTE)
+
+
+def _torch_of(subject: Subject) -> str:
+    """The torch of a companion as its recipe can write it."""
+    sets = (override.of.rpartition(".")[0] for override in _own(subject, "overrideAttrs"))
+    if "torch" in subject.body.scoped and (scope := next(filter(None, sets), "")):
+        return f"{scope}.torch"
+    return next(filter(re.compile(r"[\w'-]+").fullmatch, subject.body.bound_texts("torch")), "torch")
 
 
 def _hold_out(subject: Subject, values: Iterable[Located[Value] | Bound]) -> bool:

@@ -14,25 +14,27 @@ from torchsmith.workspace.subject import Subject
 
 
 def _lists(subject: Subject) -> Iterator[FlagList]:
-    """The lists of CPU flags; a table that holds those of other cells is not this cell's."""
-    if subject.recipe.inner:
-        yield from _exported(subject)
-        return
+    """The lists of CPU flags that the compiler gets. If the text does not say what is in CXXFLAGS, several
+    lists may be a table of instruction sets, of which this recipe takes one."""
     lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
-    enabling = [flags for flags in lists if _enabled(flags.values)]
-    # Lists that only switch off are beside the flags, unless nothing at all switches on.
-    elsewhere = any(SWITCHED_ON.search(export.value) for export in subject.body.exports)
-    yield from enabling or ([] if elsewhere else lists)
+    exported = [*_exported(subject)]
+    for flags, span in exported:
+        own = next((one for one in lists if [*filter(IS_CPU_FLAG, one.values)] == flags), None)
+        yield own or FlagList("CXXFLAGS", tuple(Located(flag, span) for flag in flags), span)
+    if not exported and not subject.recipe.inner:
+        enabling = [flags for flags in lists if _enabled(flags.values)] or lists
+        yield from enabling if len({flags.values for flags in enabling}) == 1 else ()
 
 
-def _exported(subject: Subject) -> Iterator[FlagList]:
-    """The flags that a file with arguments ends up with for this cell: its lists are those of all cells."""
+def _exported(subject: Subject) -> Iterator[tuple[list[str], Span]]:
+    """The CPU flags in CXXFLAGS, and the places that set them."""
     for export in subject.body.exports:
-        flags = [word for word in export.value.split() if word.startswith("-m")]
+        flags = [*filter(IS_CPU_FLAG, export.value.split())]
         if export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
-            yield FlagList(export.variable, tuple(Located(word, export.span) for word in flags), export.span)
+            yield flags, export.span
 
 
+IS_CPU_FLAG = re.compile(r"-m").match
 # Flags that choose instructions, as opposed to -mtune= and the like; and those of a whole CPU.
 CHOICE = re.compile(r"-m(?:[^=]*|(?:arch|cpu)=(?!native).*)")
 WHOLE = re.compile(r"-march=(?!armv\d)|-mcpu=(?!apple)")
@@ -40,7 +42,6 @@ FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
-SWITCHED_ON = re.compile(r"(?<!\w)-m(?!no-)")
 SWITCHED_OFF = re.compile(r"(USE_(?<!\wUSE_)[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
 
@@ -97,7 +98,7 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
     sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
     sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
     arm = [flag for flag in extra if re.match(r"-march=armv\d", flag) and flag not in sets]
-    lacking, added = _march_parts(missing, extra) or (missing, extra)
+    lacking, added = _march_parts(isa, extra) or (missing, extra)
     parts = [f"lack {', '.join(lacking)}"] if lacking else []
     parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
     at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
@@ -106,15 +107,17 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
     return Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
 
 
-def _march_parts(missing: Sequence[str], extra: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """What one -march lacks and adds, if it names the same architecture as the one that should be there."""
-    if len(missing) != 1 or len(extra) != 1:
-        return None
-    wanted, stated = (flag.split("+") for flag in (*missing, *extra))
-    lacking, added = (
-        [part for part in one if part not in other] for one, other in ((wanted, stated), (stated, wanted))
-    )
-    return (lacking, added) if wanted[0] == stated[0] else None
+def _march_parts(isa: Isa, stated: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """What one -march lacks and adds, against the nearest spelling of the instruction set that names the same
+    architecture; None if there is none."""
+    spellings = [flags[0].split("+") for flags in (isa.flags, *isa.other_flags) if len(flags) == 1]
+    parts = stated[0].split("+") if len(stated) == 1 else [""]
+    differences = [
+        ([part for part in flag if part not in parts], [part for part in parts if part not in flag])
+        for flag in spellings
+        if flag[0] == parts[0]
+    ]
+    return min(differences, key=lambda difference: len(difference[0]), default=None)
 
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchsmith.auditing.repo import Repo
-from torchsmith.auditing.rule import MAX_CHARACTERS, WARNING, Defect, rule
+from torchsmith.auditing.rule import MAX_CHARACTERS, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import Problem
+from torchsmith.matrix.variant import Variant, package_name, try_read
 from torchsmith.recipe.read import Recipe
+from torchsmith.recipe.read.fold import parsed_file
 from torchsmith.workspace.checkout import A_LINK, PKGS, root_of
 from torchsmith.workspace.subject import Subject
 
@@ -59,6 +61,28 @@ def paths_lead_somewhere(subject: Subject) -> Iterator[Defect]:
                 if wrong:
                     lazy = not LAZY.isdisjoint(recipe.owner_at(path.span).split("."))
                     yield Defect(wrong, path.span, of=recipe, severity=WARNING if lazy else None)
+
+
+@rule("TS014", "function that is not followed", NOTE, unless=("generated",))
+def called_functions_are_followed(subject: Subject, variant: Variant) -> Iterator[Defect]:
+    """A recipe may call a function of another file: `torch = import ./torch.nix { gpu = "9.0"; };`. What the
+    function sets for this recipe is not checked by text. With `--eval`, the GPU targets of the derivation
+    are."""
+    followed = {recipe.path.resolve() for recipe in subject.recipe.files}
+    for recipe in subject.recipe.files:
+        for path in recipe.paths:
+            file = recipe.path.parent / path.value
+            called = recipe.is_argument(path.span, ("import", "callPackage")) and file.is_file()
+            # A recipe that another one calls is checked by itself.
+            if (
+                called
+                and file.resolve() not in followed
+                and not try_read(package_name(file), subject.catalog)
+            ):
+                syntax = parsed_file(file)
+                if syntax is not None and syntax.root.type == "function_expression":
+                    message = f"{path.value} is a function: what it sets for this recipe was not checked"
+                    yield Defect(message, path.span, of=recipe)
 
 
 def lacks_import(subject: Subject) -> bool:
