@@ -20,9 +20,9 @@ from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.pick_report import PickReport
 from torchsmith.edit.align import Alignment
 from torchsmith.edit.proposal import EditReport
-from torchsmith.host.answer import PickReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis

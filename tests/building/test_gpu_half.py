@@ -89,9 +89,9 @@ def cubin(name: str, code: bytes) -> bytes:
     ("name", "ours", "wheels"),
     [
         (
-            "_ZN2at62_GLOBAL__N__{}_29_ActivationLogSigmoidKernel_cu_9d16a0dc7forwardEv",
-            "f0d1b509",
-            "00000001",
+            "_ZN2at{}7forwardEv",
+            "62_GLOBAL__N__f0d1b509_29_ActivationLogSigmoidKernel_cu_9d16a0dc",
+            "68_GLOBAL__N__00000001_29_ActivationLogSigmoidKernel_cu_fedcba98_14910",
         ),
         ("_ZN6thrust{}_NS6detailE", "23THRUST_300001_SM_900", "48THRUST_300001_SM_750_800_860_900_1000_1200"),
     ],

@@ -178,8 +178,8 @@ def test_a_system_that_lacks_a_package_is_not_asked_for_its_derivation(
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [
-        (["add", "Mix"], "invalid", "small"),
-        (["add", "a-python3"], "invalid", "small"),
+        (["add", "Mix"], "invalid", "lower-case"),
+        (["add", "a-python3"], "invalid", "lower-case"),
         (["add", "mix", "--attr", "a b"], "invalid", "nixpkgs'"),
         (["add", "xformers"], "exists", 'packages = ["pytorch", "torchvision", "torchaudio", "xformers"]'),
         (["add", "torchvision"], "exists", "; torchsmith package remove"),

@@ -474,7 +474,7 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
 def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     out = call("pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "595.58.03").out
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
-    assert "all CPU code compiled for avx512; no code for 5 other GPU architectures (1.1 GB installed)" in out
+    assert "CPU code for avx512; without 5 other GPU architectures (1.1 GB installed)" in out
     assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
     older = call("pick", "--cpu", "zen4", "--gpu", "none", "--python", "3.9").out
     assert "(2.8.0, CPU, unverified): the last for Python 3.9" in older
@@ -908,11 +908,20 @@ def test_a_mac_is_known_by_the_name_of_its_chip(call: Call, cpu: str) -> None:
     assert call("pick", "--cpu", cpu, "--names").out == "pytorch-python313-darwin-mps\n"
 
 
+def test_a_gpu_that_is_stated_replaces_only_one_that_a_report_names(call: Call) -> None:
+    Path("cpu.txt").write_text("Architecture: x86_64\nCPU: Ryzen 7950X\n")
+    assert "replaced" not in call("pick", "--from", "cpu.txt", "--gpu", "none").err
+    Path("gpu.txt").write_text("GPU 0: NVIDIA H100 PCIe\n")
+    said = call("pick", "--from", "gpu.txt", "--gpu", "none").err
+    assert "the GPUs are replaced by what the command line says" in said
+
+
 def test_an_inventory_is_told_of_columns_and_not_of_options(call: Call) -> None:
     Path("fleet.csv").write_text("name,cpu,gpu\ngood,zen3,none\nbad,zen99,none\nworse,zen3,Gaudi 3\n")
     not_read = json.loads(call("cover", "fleet.csv", "--json").out)["not_read"]
     assert len(not_read) == 2
-    assert all("--" not in row["why"] and "column" in row["why"] for row in not_read)
+    assert not any("--" in row["why"] for row in not_read)
+    assert "features" in not_read[0]["why"]
     assert "the best build " in call("cover", "sample", "--best", "1").out
 
 

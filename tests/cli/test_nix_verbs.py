@@ -109,7 +109,7 @@ def test_what_is_ended_from_outside_leaves_nothing_behind(workspace: Path, tmp_p
     env = {**os.environ, "TMPDIR": str(places)}
     argv = [sys.executable, "-m", "torchsmith", "eval", str(endless)]
     with subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True) as child:
-        while child.poll() is None and not list(places.glob("torchsmith-eval-*")):
+        while child.poll() is None and not list(places.glob("torchsmith-eval-*/*")):
             time.sleep(0.01)
         child.send_signal(signal.SIGTERM)
         assert child.wait(timeout=60) == 130

@@ -15,8 +15,8 @@ from tools.gpu_half.work import Unit, Work
 from torchsmith.artifact.elf import HEADER, NOBITS, SECTION
 
 CODE = ".text."
-# nvcc names what is local to a file by a hash of its path and options.
-LOCAL = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?_cu)_[0-9a-f]{8}")
+# nvcc names what is local to a file by hashes of its path and options, and sometimes by a number.
+LOCAL = re.compile(r"(\d+)(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(_\d+_\w+?_cu)_")
 # Thrust names its namespace by the architectures that a build is for.
 BUILT_FOR = re.compile(r"\d+(THRUST_\d+)_SM_[0-9_]+_NS")
 
@@ -45,8 +45,17 @@ def kernels(cubin: bytes) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         name = cubin[names + row[0] : cubin.index(b"\0", names + row[0])].decode()
         if name.startswith(CODE) and row[1] != NOBITS:
-            name = BUILT_FOR.sub(r"\1", LOCAL.sub(r"_GLOBAL__N__\1", name.removeprefix(CODE)))
+            name = BUILT_FOR.sub(r"\1", without_hashes(name.removeprefix(CODE)))
             yield name, cubin[row[4] : row[4] + row[5]]
+
+
+def without_hashes(name: str) -> str:
+    """A mangled name in which what is local to a file is named by the file alone."""
+    parts, done = [], 0
+    for found in LOCAL.finditer(name):
+        parts += [name[done : found.start()], found[2], found[3]]
+        done = found.end(1) + int(found[1])
+    return "".join([*parts, name[done:]])
 
 
 def code_of(library: Path, cuobjdump: Path, arch: str) -> dict[str, dict[bytes, int]]:

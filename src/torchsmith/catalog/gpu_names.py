@@ -77,9 +77,9 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if re.search(MACHINE_TYPE, name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
     if mac_chip(f"Apple {name}", catalog):
-        return f"for a Mac: --gpu 'Apple {name}'"
+        return f"for a Mac: 'Apple {name}'"
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
-        return "this maker's GPU is not in the catalog: torchsmith pick --gpu none picks for the CPU"
+        return "this maker's GPU is not in the catalog; for the CPU alone, give none as the GPU"
     several = parts_within(name, catalog)
     if len(several) > 1:
         return f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -97,8 +96,7 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
             try:
                 kinds += [_kind(fields, f"row {rows.line_num}", catalog)] if values else []
             except Problem as problem:
-                hint = re.sub(r"--(cpu|isa|features|gpu|driver|system)\b", r"column \1", problem.hint)
-                text = problem.message + (f" ({hint})" if hint else "")
+                text = problem.message + (f" ({problem.hint})" if problem.hint else "")
                 unread.append(Unread(Where(name, rows.line_num), text))
     except csv.Error as error:
         hint = "quotes come in pairs, and a quote within quotes is doubled"

@@ -102,7 +102,7 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
         listed = alone and re.match(r" *(?:[,;/+]|$)", after) and words("listed", "names").search(line)
         return len(name) == 4 and bool(counted or listed or words("after_number", "names").match(after))
     counted = re.search(r"\d ?[x×*] $", line[: found.begin])
-    return len(name) >= 4 or bool(counted or re.match(r"(?i)\s*(?:gpus?|cards?)\b", after))
+    return len(name) >= 4 or bool(counted or re.match(r"(?i)\s*(?:gpus?|cards?|x\d)\b", after))
 
 
 def add_mentions(facts: HostFacts, text: str, spoken: str, catalog: Catalog) -> HostFacts:

@@ -320,7 +320,7 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
         return replace(gpu, sm=Fact(chip.sm, f"{gpu.chip.source}, chip {gpu.chip.value}"))
     if gpu.name is not None and OR in gpu.name.value:
         listed = ", ".join(f"{name} ({_arch(name, catalog)})" for name in gpu.name.value.split(OR))
-        notes.append(Note(gpu.name.source, f"names several: {listed}; --gpu chooses one", gpu=True))
+        notes.append(Note(gpu.name.source, f"names several: {listed}; state one of them", gpu=True))
         if product is None or isinstance(product, Gfx | IntelGpu):
             return gpu
     if product is None or isinstance(product, Gfx | IntelGpu):

@@ -301,7 +301,7 @@ class _Scan:
             return Fact(stated, self.source)
         found = dict.fromkeys(words("instance").findall(self.text))
         if len(found) > 1:
-            self._note(f"names {OR.join(found)}: choose by --gpu", spoken=True, gpu=True)
+            self._note(f"names {OR.join(found)}: state the GPU", spoken=True, gpu=True)
             if not self.gpus and not self.amd_gpus:
                 self.gpus["#"] = {}
         return Fact(next(iter(found)), self.spoken, True) if len(found) == 1 else None

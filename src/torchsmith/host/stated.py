@@ -60,7 +60,7 @@ def stated_facts(
         listed = frozenset(features.lower().replace(",", " ").split())
         needed = frozenset[str]().union(*KINDS.values(), *(isa.needs for isa in catalog.isas.values()))
         if listed.isdisjoint(needed):
-            hint = "give --features the flags of /proc/cpuinfo: 'avx avx2 fma f16c ...'"
+            hint = "features are the flags of /proc/cpuinfo: 'avx avx2 fma f16c ...'"
             raise NotKnown(f"no CPU feature is known in {features!r}", hint=hint)
     return HostFacts(
         system=fact_of(stated, source),
@@ -97,7 +97,7 @@ def gather(
         known = detect(ThisMachine(), limit)
     facts = resolve(_replace_facts(known, stated), catalog)
     if stated.driver is not None and not (facts.gpus and facts.gpus.value):
-        raise Conflict("a driver is given, and no NVIDIA GPU", hint="add its GPU, as in --gpu 'RTX 4090'")
+        raise Conflict("a driver is given, and no NVIDIA GPU", hint="add its GPU, such as RTX 4090")
     return facts
 
 
@@ -112,7 +112,7 @@ def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
         new, old = getattr(stated, field), getattr(facts, field)
         if new is None:
             continue
-        if old is not None and old.value and old.value != new.value:
+        if old is not None and old.value and old.value not in ((GpuFacts(),), new.value):
             facts = facts.noting(old.source, f"{label} replaced by what {new.source} says")
         facts = replace(facts, **{field: new})
     if stated.gpus is not None:
@@ -187,7 +187,7 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
         return
     counts = list(_counted(text))
     if not counts:
-        raise Invalid(f"{text!r} names no GPU", hint="--gpu none for a machine without one")
+        raise Invalid(f"{text!r} names no GPU", hint="for a machine without one, give none")
     for count, name in counts:
         yield from (_gpu(name, catalog, source) for _ in range(min(count, 64)))
 
@@ -232,5 +232,5 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
     raise NotKnown(
         f"unknown CPU {text!r}",
         # No instruction set: what an unknown CPU runs beyond its system's baseline is for it to say.
-        hint=f"{hint} what it runs: --features with the flags of its /proc/cpuinfo",
+        hint=f"{hint} its features, which are the flags of its /proc/cpuinfo",
     )

@@ -48,6 +48,7 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     cuda: str
     rocm: str
     gpu: str  # what it runs on besides CUDA and ROCm
+    pythons: tuple[PythonVersion, ...]
     pip: str
     uv: str
     installed_mb: int  # without NVIDIA's own packages; 0: not known
@@ -75,12 +76,11 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for the CPU alone, and the machine has a GPU."""
         return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)
 
-    def for_another_python(self, python: PythonVersion, catalog: Catalog) -> WheelOffer:
+    def for_another_python(self, python: PythonVersion) -> WheelOffer:
         """Return the same with the condition that the Python is not this one, for which there is no wheel."""
-        pythons = catalog.wheel_releases[self.torch].pythons
-        if python in pythons:  # of an index with a Python of its own, which is a condition already
+        if len(self.pythons) == 1:  # which is a condition already
             return self
-        text = f"the Python is {pythons[0]} to {pythons[-1]}, not {python}"
+        text = f"the Python is {self.pythons[0]} to {self.pythons[-1]}, not {python}"
         return msgspec.structs.replace(self, assumptions=(*self.assumptions, text))
 
 
@@ -111,6 +111,7 @@ class _Offer(msgspec.Struct, frozen=True):
             cuda=str(index.cuda or ""),
             rocm=index.rocm,
             gpu=index.gpu,
+            pythons=self.wheel.pythons,
             pip=f"pip {install}",
             uv=f"uv pip {install}",
             installed_mb=self.wheel.sizes_mb[1],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
@@ -129,11 +128,12 @@ class Matrix(msgspec.Struct, frozen=True):
         if chosen:
             return Matrix(chosen, self.left_out)
         axis, _, word = selectors[0].partition(":")
-        gpu = gpu_by_name(" ".join(selectors), catalog)
+        words = " ".join(selectors)
+        gpu = gpu_by_name(words, catalog)
         if gpu is not None and (why := why_unbuilt(gpu, catalog)):
-            raise Empty(f"no build is for {' '.join(selectors)}", hint=why)
-        if len(selectors) == 1 and re.fullmatch(r"(sm_?|gfx)\w+", selectors[0]):
-            hint = f"this matrix has none; torchsmith show {selectors[0]} says what there could be"
+            raise Empty(f"no build is for {words}", hint=why)
+        if gpu is not None:
+            hint = f"this matrix has none; torchsmith show {shell_word(words)} says what there could be"
         elif len(selectors) > 1:
             hint = COMBINED
         elif axis == "package" and word not in catalog.packages:
@@ -141,7 +141,7 @@ class Matrix(msgspec.Struct, frozen=True):
         else:
             command = f"torchsmith list -p every {shell_word(selectors[0])}"
             hint = f"this matrix has none; {command} lists all that can be built"
-        raise Empty(f"no build matches {' '.join(selectors)}", hint=hint)
+        raise Empty(f"no build matches {words}", hint=hint)
 
     def find(self, name: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.name == name), None)

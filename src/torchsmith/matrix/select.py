@@ -153,10 +153,19 @@ def is_of_axes(word: str, catalog: Catalog) -> bool:
 
 def joined(words: Sequence[str], names: Callable[[str], bool]) -> Iterator[str]:
     """Yield words, neighbours that name something together as one: RTX 4090."""
+
+    def named(begin: int, end: int) -> bool:
+        return names(" ".join(words[begin:end]))
+
+    def cuts(begin: int, end: int) -> bool:  # RTX 4090 RTX | 3090
+        more = range(end + 1, len(words) + 1)
+        brand = begins_like_gpu(words[end - 1]) and named(begin, end - 1)
+        return brand and any(named(end - 1, stop) for stop in more)
+
     begin = 0
     while begin < len(words):
         ends = range(len(words), begin + 1, -1)
-        end = next((end for end in ends if names(" ".join(words[begin:end]))), begin + 1)
+        end = next((end for end in ends if named(begin, end) and not cuts(begin, end)), begin + 1)
         yield " ".join(words[begin:end])
         begin = end
 

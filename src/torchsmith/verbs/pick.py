@@ -19,13 +19,20 @@ from torchsmith.cli.console import exit_if, print_json, warn
 from torchsmith.cli.facts_view import print_facts
 from torchsmith.cli.machine_options import MachineOptions, PackagesOption, WorkloadOption
 from torchsmith.cli.options import JsonOption, ProfileOption, Selectors, WorkspaceOption, complete_from
+from torchsmith.cli.pick_report import (
+    BuildRow,
+    CandidateRow,
+    PickReport,
+    machine_line,
+    missing_builds,
+    notes_on,
+)
 from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
-from torchsmith.host.answer import BuildRow, CandidateRow, PickReport, machine_line, missing_builds, notes_on
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import (
     Environment,
@@ -228,7 +235,7 @@ def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required:
     others = wheels_for(machine, catalog, msgspec.structs.replace(wish, python=None))
     if not wish.python or (found and any(wheel.idle for wheel in others)):
         return found
-    return [wheel.for_another_python(wish.python, catalog) for wheel in others]
+    return [wheel.for_another_python(wish.python) for wheel in others]
 
 
 def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[BuildRow]:

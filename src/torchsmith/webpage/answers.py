@@ -204,9 +204,11 @@ def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[WheelOffer], l
     """Return the wheels for a machine, and of each what to know, how to install it, and the same of one for a
     newer driver."""
     offers = wheels_for(host, catalog)
-    lines = [["; ".join([wheel.title, *wheel.about]), wheel.pip] for wheel in offers]
-    for wheel, own in zip(offers, lines, strict=True):
-        own += [f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []
+    lines = []
+    for wheel in offers:
+        pythons = " to ".join(dict.fromkeys((str(wheel.pythons[0]), str(wheel.pythons[-1]))))
+        own = ["; ".join([f"{wheel.title} for Python {pythons}", *wheel.about]), wheel.pip]
+        lines.append(own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []))
     return offers, lines
 
 

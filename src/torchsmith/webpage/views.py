@@ -51,7 +51,8 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     )
     command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
     about = "Another GPU, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
-    return form, tag("p", about), tag("pre", command, tabindex="0", role="region", aria_label="Command")
+    words = [(tag("span", word, class_="word"), " ") for word in command.split()]
+    return form, tag("p", about), tag("pre", words, tabindex="0", role="region", aria_label="Command")
 
 
 def _option(text: str, value: str, *, selected: bool = False) -> Markup:

@@ -212,7 +212,8 @@
     return button;
   };
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
-  const command = (text) => make("div", { class: "command" }, make("pre", {}, make("code", {}, text)), copy(text));
+  const unbroken = (text) => text.split(/( )/).map((word) => (word === " " ? word : make("span", { class: "word" }, word)));
+  const command = (text) => make("div", { class: "command" }, make("pre", {}, make("code", {}, ...unbroken(text))), copy(text));
   const linkTo = (name) => {
     const cell = byName.get(name);
     return cell ? make("a", { href: cell.link.hash }, name) : name;
