@@ -10,10 +10,8 @@ from tests.cli.conftest import Call
 from tools.mutations.harness import findings_of
 from tools.rule_examples import NAME, VISION, right_texts
 from torchsmith.auditing.finding import Finding, Severity
-from torchsmith.auditing.reports import by_rule
 from torchsmith.auditing.run import audit
 from torchsmith.auditing.suppress import RuleSelection
-from torchsmith.core.problem import Where
 
 THEIRS = Path("theirs")  # a folder without a torchsmith.toml: our conventions do not bind it
 OF_TORCH, OF_VISION = (right_texts()[name].partition("\n")[2] for name in (NAME, VISION))
@@ -76,15 +74,6 @@ def test_a_torch_that_nix_refuses_is_an_error(changes: list[tuple[str, str]], se
     assert finding.severity is severity
     assert finding.message == "the pin marks torch as broken with CUDA 13: Nix refuses to evaluate it"
     assert finding.hint == "add broken = false to meta of torch"
-
-
-@pytest.mark.parametrize("name", ["magma", "magma-cuda", "magmaCuda", "linearAlgebra"])
-def test_magma_is_found_whatever_it_is_called(name: str) -> None:
-    text = f"""{{ python3Packages, pkgs, openblas }}:
-let {name} = pkgs.magma.override {{ cudaSupport = true; }}; inputs = [ openblas {name} ];
-in python3Packages.buildPythonPackage {{ pname = "torch"; buildInputs = inputs; }}"""
-    assert not found(NAME, text, "TS305")
-    assert found(NAME, text.replace("inputs;", "[ openblas ];"), "TS305")
 
 
 SET = "gpuTargets = [ gpuArchSM ];"
@@ -171,10 +160,3 @@ def test_a_hidden_note_is_neither_counted_nor_fixed(tmp_path: Path, call: Call) 
         for words in ((), ("--notes",))
     ]
     assert ["# changes no code" in diff for diff in added] == [False, True]
-
-
-def test_a_rule_of_errors_and_warnings_is_both_in_the_table() -> None:
-    findings = [
-        Finding("TS306", "", severity, Where("a"), "") for severity in (Severity.WARNING, Severity.ERROR)
-    ]
-    assert by_rule(findings)[0].severities == (Severity.ERROR, Severity.WARNING)

@@ -218,6 +218,23 @@ def test_a_table_of_which_only_an_evaluation_knows_the_entry_is_not_judged(tmp_p
     assert "TS501" not in {one.rule for one in judged(tmp_path).findings}
 
 
+@pytest.mark.parametrize(("package", "found"), [("bitsandbytes", False), ("torch", True)])
+def test_cmake_flags_of_other_packages_than_torch_have_an_effect(
+    package: str, found: bool, tmp_path: Path
+) -> None:
+    given = f"pkgs.python312.override {{ packageOverrides = self: super: {{ {package} = super.{package}"
+    flags = '.overrideAttrs (old: { cmakeFlags = old.cmakeFlags ++ [ "-DX=1" ]; }); }; }'
+    text = WHOLE_SET.replace("pkgs.python312Packages", f"({given}{flags}).pkgs")
+    (tmp_path / "vllm-python312-cuda12_9-sm100-avx2.nix").write_text(text)
+    assert ("TS801" in {one.rule for one in judged(tmp_path).findings}) is found
+
+
+def test_what_the_catalogs_lines_build_is_not_said_of_other_recipes(tmp_path: Path) -> None:
+    text = "{ python3Packages }: python3Packages.torchaudio.overrideAttrs (old: { })"
+    (tmp_path / "torchaudio-python313-cpu-avx2.nix").write_text(text)
+    assert "TS403" not in {one.rule for one in judged(tmp_path).findings}
+
+
 BY_OVERLAY = """let pkgs = import (builtins.fetchTarball {
   url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
 }) {

@@ -265,12 +265,6 @@ def test_names_that_flox_takes_for_one_are_noticed(workspace: Path) -> None:
     assert "TS104" in found(workspace / "build-pytorch")
 
 
-def test_two_pins_in_one_recipe_are_noticed() -> None:
-    second = 'other = import (builtins.fetchTarball { url = "https://github.com/NixOS/nixpkgs/archive/'
-    text = RIGHT[NAME].replace("maxJobs = 32;", f'maxJobs = 32;\n  {second}{"0" * 40}.tar.gz"; }}) {{ }};')
-    assert "TS202" in {one.rule for one in findings_of(NAME, text)}
-
-
 def test_a_description_may_name_the_release_that_an_override_states(workspace: Path) -> None:
     recipe = next((workspace / "build-pytorch/.flox/pkgs").glob("*cuda*.nix"))
     assert '2.10.0"' in recipe.read_text()

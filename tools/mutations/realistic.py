@@ -60,7 +60,7 @@ def _sub(pattern: str, by: str, text: str, count: int = 1) -> str:
     return re.sub(pattern, by, text, count=count, flags=re.DOTALL | re.MULTILINE)
 
 
-@mistake("wrong pin", "TS201", "TS202")
+@mistake("wrong pin", "TS201")
 def wrong_pin(text: str, variant: Variant) -> Iterator[tuple[str, str]]:
     for pin in CATALOG.pins.values():
         yield pin.name, _sub(r"archive/[0-9a-f]{40}", f"archive/{pin.rev}", text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torchsmith
@@ -73,34 +72,6 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
         for finding in findings
     )
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCount:
-    """How many findings a rule has, in how many files, and how many of them --fix can fix."""
-
-    rule: str
-    title: str
-    severities: tuple[Severity, ...]  # the worst first
-    findings: int
-    files: int
-    fixable: int
-
-
-def by_rule(findings: Sequence[Finding]) -> list[RuleCount]:
-    """The table of a report."""
-    rows = [
-        RuleCount(
-            rule,
-            some[0].title,
-            tuple(severity for severity in Severity if any(one.severity is severity for one in some)),
-            len(some),
-            len({finding.where.file for finding in some}),
-            sum(finding.fix is not None for finding in some),
-        )
-        for rule, some in grouped((finding.rule, finding) for finding in findings).items()
-    ]
-    return sorted(rows, key=lambda row: (row.severities[0].rank, -row.findings, row.rule))
 
 
 def as_github(report: AuditReport) -> str:

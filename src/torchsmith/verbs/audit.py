@@ -45,7 +45,6 @@ WRITERS = {
     "github": reports.as_github,
 }
 FILES_NAMED = 3  # of a group
-FEW, MANY = 4, 20  # rules and findings that need no table
 Format = Literal["table", "json", "sarif", "github"]
 
 
@@ -187,7 +186,7 @@ def run(
     """
     format = "json" if json else format
     if explain is not None:
-        answer(explain_rules(explain), _print_rules_explained, as_json=format == "json")
+        answer(explain_rules(explain), _print_rules, as_json=format == "json")
         return
     report = audit(request, Terminal())
     for gone in report.removed:
@@ -215,7 +214,6 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
         else:
             for group in reports.alike(report.findings):
                 _print_group(group)
-            _print_rules(report)
         write(reports.summary(report, hidden))
         _print_next(report, request)
 
@@ -273,28 +271,7 @@ def _print_about(finding: Finding) -> None:
         write(paint("          = ", "cyan") + todo)
 
 
-def _print_rules(report: AuditReport) -> None:
-    """Print the number of findings of each rule, if there are many."""
-    rows = reports.by_rule(report.findings)
-    if len(rows) < FEW and len(report.findings) < MANY:
-        return
-    names = ("rule", "what", "severity", "findings", "files", "--fix")
-    width = len(names) if any(row.fixable for row in rows) else -1
-    write()
-    shown = [
-        (
-            row.rule,
-            row.title,
-            ", ".join(row.severities),
-            *map(str, (row.findings, row.files, row.fixable or "")),
-        )
-        for row in rows
-    ]
-    table(names[:width], [row[:width] for row in shown], broken=("what",))
-    write()
-
-
-def _print_rules_explained(report: RulesReport) -> None:
+def _print_rules(report: RulesReport) -> None:
     """Print a rule's page, or a table of several rules."""
     if len(report.rules) == 1:
         _print_rule(report.rules[0])

@@ -154,10 +154,9 @@ def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Def
     known = variant if line else variant.changed(release=None)
     decision = assess(known, subject.catalog, line)
     for reason in decision.reasons if not isinstance(decision, Accepted) else ():
-        # Which releases and pins there are is the catalog's business, not that of recipes of others.
-        ours = reason.code not in PTXAS
-        if reason.code != CUDNN and (not ours or subject.line):
-            yield Defect(reason.text, hint=reason.hint, sure=convention(subject) if ours else None)
+        # What the catalog's lines build says nothing about recipes that torchsmith does not manage.
+        if reason.code in PTXAS or (reason.code != CUDNN and subject.line and subject.enforce_conventions):
+            yield Defect(reason.text, hint=reason.hint)
     gpu, pin = subject.gpu, subject.known_pin
     if gpu and pin and pin.min_sm and gpu.sm < pin.min_sm and not _without_cudnn(subject):
         message = f"the cuDNN of nixpkgs {pin.name} needs {pin.min_sm} or newer, not {gpu.name}"

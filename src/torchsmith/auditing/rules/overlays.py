@@ -124,11 +124,6 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
     for match in MAGMA_OFF.finditer(subject.code):
         hint = "add the patch and leave it on"
         yield Defect("MAGMA is switched off", subject.span(match), hint=hint, sure=sure)
-    if subject.style != "scratch":
-        return
-    inputs = [bound.span for bound in subject.bound("buildInputs")]
-    if inputs and not any(name.startswith("magma") for name in subject.body.names_behind(inputs)):
-        yield Defect("MAGMA is not among the build inputs", inputs[0])
 
 
 @rule("TS306", "missing fix")

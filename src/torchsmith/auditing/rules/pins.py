@@ -44,16 +44,6 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             yield Defect(message, pin.rev.span, hint=hint)
 
 
-@rule("TS202", "two pins in one recipe")
-def one_pin_a_recipe(subject: Subject) -> Iterator[Defect]:
-    """Packages of two nixpkgs revisions have different C libraries; a process that loads both fails, or
-    worse."""
-    revs = [pin for pin in subject.body.pins if pin.rev and "nixpkgs" in pin.url.value]
-    for pin in revs[1:]:
-        if pin.rev and revs[0].rev and pin.rev.value != revs[0].rev.value:
-            yield Defect(f"imports nixpkgs {pin.rev.value[:7]} besides {revs[0].rev.value[:7]}", pin.rev.span)
-
-
 @rule("TS204", "pin without a hash", WARNING)
 def pin_has_a_hash(subject: Subject) -> Iterator[Defect]:
     """`fetchTarball` without `sha256` downloads again after an hour and accepts whatever it gets. State the

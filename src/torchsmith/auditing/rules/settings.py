@@ -18,9 +18,10 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
     setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead. Generated recipes keep theirs, with
     the reason beside them: without them every torch would be compiled again."""
-    for name in ("cmakeFlags", "ninjaFlags"):
-        for binding in subject.bound(name):
-            yield Defect(f"{name} of torch has no effect", binding.span)
+    for override in subject.overrides_of("torch", "pytorch"):
+        for name in ("cmakeFlags", "ninjaFlags"):
+            if name in override.arguments:
+                yield Defect(f"{name} of torch has no effect", override.arguments[name].span)
 
 
 @rule("TS803", "version that is stated otherwise", unless=("flavored",))

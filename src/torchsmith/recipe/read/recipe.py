@@ -6,7 +6,7 @@ Everything is read when it is first asked for, because most callers want only a 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -407,16 +407,6 @@ class Recipe(RecipeTree):
             if self.alive(node)
         ]
         return sorted(located, key=lambda name: name.span)
-
-    def names_behind(self, spans: Iterable[Span]) -> set[str]:
-        """The names in code at some places, and in what those are bound to."""
-        everywhere, behind, waiting = self.names(".+"), set[str](), [*spans]
-        while waiting:
-            at = waiting.pop()
-            inside = {name.value for name in everywhere if at.start <= name.span.start < at.end} - behind
-            behind |= inside
-            waiting += [bound.span for name in inside for bound in self.bound(name)]
-        return behind
 
     def selected(self, name: str) -> Iterator[tuple[str, Span]]:
         """Where an attribute of this name is taken from a set: the selection as written, and its place."""
