@@ -128,5 +128,5 @@ def test_a_build_beside_a_wheel_says_how_they_differ(call: Call) -> None:
     [build], [wheel] = report["choice"], report["wheels"]
     assert build["isa"] == "avx512"
     out = call("pick", "--cpu", "zen4", "none").out
-    different = f"torch {build['torch']}, not {wheel['torch']}; CPU code for avx512"
+    different = f"torch {build['torch']}, not {wheel['torch']}; all CPU code for avx512"
     assert f"unlike the wheel: {different}" in out

@@ -474,7 +474,7 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
 def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     out = call("pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "595.58.03").out
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
-    assert "CPU code for avx512; without 5 other GPU architectures (1.1 GB installed)" in out
+    assert "all CPU code for avx512; GPU code for sm89 alone (the wheel: 1.1 GB installed)" in out
     assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
     older = call("pick", "--cpu", "zen4", "--gpu", "none", "--python", "3.9").out
     assert "(2.8.0, CPU, unverified): the last for Python 3.9" in older

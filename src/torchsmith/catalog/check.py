@@ -1,4 +1,4 @@
-"""Whether a catalog hangs together: every name that an entry refers to exists and applies."""
+"""Whether a catalog is consistent: every name that an entry refers to exists and applies."""
 
 from __future__ import annotations
 

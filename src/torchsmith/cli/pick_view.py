@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchsmith.cli.console import columns, command, command_lines, warn, write
 from torchsmith.cli.pick_report import BuildRow, PickReport
-from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.core.text import grouped, some_of
 from torchsmith.host.wheels import WheelOffer, builds_first
 
 FEW = 3  # findings, near misses and notes that are shown
@@ -109,10 +109,10 @@ def _differences(chosen: BuildRow, wheel: WheelOffer) -> Iterator[str]:
     """Yield how a build differs from the wheel."""
     if chosen.torch and chosen.torch != wheel.torch:
         yield f"torch {chosen.torch}, not {wheel.torch}"
-    yield f"CPU code for {chosen.isa}"
+    yield f"all CPU code for {chosen.isa}"
     if wheel.unused and chosen.compiled_for:
-        size = f" ({wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
-        yield f"without {counted(wheel.unused, 'other GPU architecture')}{size}"
+        size = f" (the wheel: {wheel.installed_mb / 1000:.1f} GB installed)" if wheel.installed_mb else ""
+        yield f"GPU code for {', '.join(chosen.compiled_for)} alone{size}"
 
 
 def why_missing(report: PickReport) -> Iterator[str]:

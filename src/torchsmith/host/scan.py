@@ -280,9 +280,8 @@ class _Scan:
 
     def _python(self) -> Fact[PythonVersion] | None:
         """The Python that a key states."""
-        return (
-            Fact(PythonVersion.parse(self.first["python"]), self.source) if "python" in self.first else None
-        )
+        stated = self.first.get("python")
+        return Fact(PythonVersion.parse(stated), self.source) if stated else None
 
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:

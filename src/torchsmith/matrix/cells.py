@@ -48,10 +48,6 @@ class Accepted(msgspec.Struct, frozen=True):
     def usable(self) -> bool:
         return all(warning.code != UNUSABLE for warning in self.warnings)
 
-    def can_suggest(self, variant: Variant) -> bool:
-        """Whether it can be built here and some machine can use it."""
-        return self.usable and self.buildable(variant)
-
 
 class Rejected(msgspec.Struct, frozen=True):
     """The cell cannot be built, and why."""
@@ -255,7 +251,7 @@ def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None)
         able = []
         for other in others:
             decision = assess(other, catalog, line)
-            if isinstance(decision, Accepted) and decision.can_suggest(other):
+            if isinstance(decision, Accepted) and decision.usable and decision.buildable(other):
                 able.append((bool(decision.warnings), other))
         return [other for _, other in sorted(able, key=lambda pair: pair[0])]
 

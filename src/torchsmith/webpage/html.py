@@ -57,7 +57,7 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
         tag(
             "main", [_section(*section) for section in sections], cell_section, class_=None if few else "many"
         ),
-        _footer(document),
+        tag("footer", tag("p", f"Made by torchsmith {document.version} on {moment(document.made)}.")),
         tag("script", packed(embedded(document, catalog, cells, articles)), type="text/plain", id="data"),
         tag("script", Markup(script)),
     )
@@ -277,7 +277,3 @@ def _others(links: Sequence[Markup]) -> Markup | None:
     if len(links) > FEW_OTHERS:
         items = tag("details", tag("summary", f"{len(links)} recipes"), items)
     return tag("section", tag("h3", "Other recipes"), items, class_="package")
-
-
-def _footer(document: PageReport) -> Markup:
-    return tag("footer", tag("p", f"Made by torchsmith {document.version} on {moment(document.made)}."))

@@ -73,9 +73,9 @@ class PagePast:
         if built is None or not built.outputs:
             return CellPast(build=build)
         past = CellPast("built", (), built.derivation, built.outputs, build)
-        return self._judged(past, name, recipe, built, derivation)
+        return self._with_verdict(past, name, recipe, built, derivation)
 
-    def _judged(
+    def _with_verdict(
         self, past: CellPast, name: str, recipe: RecipeFile | None, built: Built, derivation: str
     ) -> CellPast:
         changed = _changed(recipe, built, derivation)
@@ -132,7 +132,7 @@ def _changed(recipe: RecipeFile | None, built: Built, derivation: str) -> str:
 
 
 def read_past(root: Path, notes: list[str]) -> PagePast:
-    """Return the record of a folder; None if there is none, or if it cannot be read."""
+    """Return the record of a folder; an empty one, with a note, if it cannot be read."""
     try:
         file = state_folder(root) / FILE
         if not file.is_file():
