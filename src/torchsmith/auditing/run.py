@@ -188,10 +188,7 @@ def _unique(findings: Iterable[Finding]) -> list[Finding]:
 def _tasks(folder: Repository, context: Context) -> Iterator[CheckTask]:
     yield from (CheckTask(recipe.path, folder.label_of(recipe.path), "recipe") for recipe in folder.recipes)
     yield from (CheckTask(path, folder.label_of(path), "page") for path in (*folder.others, *folder.pages))
-    # A file that was named is checked even if it cannot be read.
-    checked = (
-        path for path in folder.elsewhere if _mentions(path, context) or not (folder.whole or _is_nix(path))
-    )
+    checked = (path for path in folder.elsewhere if not folder.whole or _mentions(path, context))
     yield from (CheckTask(path, folder.label_of(path), "expression") for path in checked)
 
 
@@ -202,7 +199,7 @@ def _check(task: CheckTask, context: Context) -> FileFindings:
 
 
 def _mentions(path: Path, context: Context) -> bool:
-    """Whether a text has a word of torch or CUDA: a cheap look, so that few files are read whole."""
+    """Whether a text has a word of torch or CUDA: quicker than parsing every file."""
     text = text_or_none(path)
     return (
         text is not None
@@ -210,14 +207,6 @@ def _mentions(path: Path, context: Context) -> bool:
         and mentioned(context.catalog).search(text) is not None
         and owner_of(text) == "foreign"
     )
-
-
-def _is_nix(path: Path) -> bool:
-    try:
-        read_recipe(path, ask=canonical_text)
-    except Problem:
-        return False
-    return True
 
 
 def check_expressions(path: Path, label: str, context: Context) -> FileFindings:

@@ -56,7 +56,7 @@ def download(nix: Nix, rev: str, *, archive: str = ARCHIVE, sha256: str = "") ->
     The first download of a revision is trusted; with `sha256`, other files are refused. Raises
     MissingRequirement if it cannot be downloaded, and Conflict if it is not what the hash says."""
     if not REVISION.fullmatch(rev):
-        raise Invalid(f"{rev!r} is not a whole revision", hint="40 hexadecimal digits")
+        raise Invalid(f"{rev!r} is not a full revision", hint="40 hexadecimal digits")
     url = archive.replace("{rev}", rev)
     options = ("--unpack", "--name", "source", "--print-path", "--type", "sha256")
     chosen = (word for name, value in LIMITS.items() for word in ("--option", name, value))

@@ -42,7 +42,7 @@ class Evaluable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """A file to evaluate that no checkout holds, or under a name of its own."""
+    """A file to evaluate that is in no checkout, or under another name."""
 
     name: str
     path: Path

@@ -1,1 +1,1 @@
-"""Recipes: written from templates that read like Nix, and read back from any hand."""
+"""Recipes: written from templates that look like Nix, and read, whoever wrote them."""

@@ -331,7 +331,7 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
 
 
 def _why(events: Sequence[LogLine | Failure], download: Derivation) -> str:
-    """Why a download failed, in a line: of its own log, of what names it, or of what names no download."""
+    """Why a download failed: a line of its log, else of a message that names it, else of any message."""
     logs = grouped((event.derivation if isinstance(event, LogLine) else "", event.text) for event in events)
     named = [text for text in logs.get("", ()) if download.path in text]
     rest = [text for text in logs.get("", ()) if ".drv" not in text]

@@ -100,7 +100,7 @@ def _origins(cell: Cell, workspace: Workspace) -> Iterator[HashSite]:
     catalog, variant = workspace.catalog, cell.variant
     line = catalog.lines[cell.line]
     folder = workspace.home / "catalog"
-    # A release of its own whose hash is not stated is a source too.
+    # A package whose release the line states is a source too, even without a hash.
     below = catalog.below(variant.package)
     stated = {package.name: "" for package in below if package.upstream and line.version_of(package.name)}
     for name, value in {**stated, **line.hashes}.items():

@@ -26,7 +26,7 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
     """Each torch release has one torchvision and one torchaudio that are built and tested with it, and their
     wheels ask for no other. The release that belongs to another torch than the recipe builds is an error.
     A release that is the pair of no known torch, or the one that the pin has beside an overridden torch, may
-    well work: in recipes of other hands it is a note."""
+    well work: in recipes that torchsmith does not manage it is a note."""
     package = variant.package
     wanted = line.version_of(package.name)
     if not wanted:
@@ -43,7 +43,7 @@ def companion_is_the_pair(subject: Subject, variant: Variant, line: Line) -> Ite
                 message = f"{package} {version.value} belongs to torch {other}; this recipe builds {this}"
             hint, sure = f"the pair of {this} is {package} {wanted}", None if other else convention(subject)
             yield Defect(message, version.span, hint=hint, sure=sure)
-    # The pairs of nixpkgs itself, each with a recipe of its own, are not a mistake.
+    # Pairs of nixpkgs itself that are in separate recipes are not a mistake.
     apart = subject.torch_from_elsewhere
     if not versions and subject.imports_readable and not apart and native not in ("", None, wanted):
         message = f"the pin's {package} {native} is built with torch {line.torch}, whose pair is {wanted}"

@@ -54,7 +54,7 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
     variables = gpu_variables(subject)
     for mention in _mentions(subject):
         if mention.spelling != "variable" and variables & _words(subject, mention):
-            continue  # the variable is where it goes wrong
+            continue  # the finding is at the variable
         for value in mention.values:
             target = gpu_target(value)
             if target and target.sm != gpu.sm:

@@ -60,7 +60,7 @@ def _patch(subject: Subject, source: FetchedSource) -> Patch | None:
 
 
 def _hashes(subject: Subject) -> Iterator[tuple[FetchedSource, Located[str], str, FindingFix | None]]:
-    """Sources that state their hash: what they state, what it is where the catalog knows, and the fix."""
+    """Sources that state their hash: the stated hash, the known one if the catalog has it, and the fix."""
     for source in subject.whole.sources:
         if source.hash is not None and not subject.whole.is_argument(source.hash.span, OPEN):
             known = _known_hash(subject, source)

@@ -26,8 +26,8 @@ def _changed(subject: Subject) -> list[tuple[str, Overlay]]:
 
 
 def _needed(subject: Subject) -> Iterator[Fix]:
-    """The fixes that the cell's line asks for and the package has a use for, at the pin where they were
-    found out. Another pin needs other ones, and which is not known."""
+    """The fixes that the cell's line asks for and the package has a use for, at the pin for which
+    they were found. Another pin needs other ones, and which is not known."""
     if subject.build is None or subject.variant is None or subject.wraps_nightly or not subject.at_its_pin:
         return
     for name in subject.build.fixes:
@@ -97,7 +97,7 @@ def overlays_are_needed(subject: Subject) -> Iterator[Defect]:
 
 @rule("TS304", "CUDA of another release")
 def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterator[Defect]:
-    """The CUDA package set of the recipe must be the release in the name. `cudaPackages_13` is accepted where
+    """The CUDA package set of the recipe must be the release in the name. `cudaPackages_13` is accepted if
     that is the pin's release for 13: its default, or else the newest it has."""
     build = subject.build
     best = build.cuda_set or toolkit.attr if build else toolkit.attr
@@ -129,9 +129,9 @@ def magma_is_enabled(subject: Subject, variant: Variant) -> Iterator[Defect]:
 @rule("TS306", "missing fix")
 def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     """What is known to break a release on its CUDA must be repaired in the recipe: version variables, CCCL
-    links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe of another
-    hand may have repaired it otherwise, and then it is a warning; a torch that nixpkgs marks as broken is an
-    error in every recipe that says nothing about broken packages."""
+    links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe that
+    torchsmith does not manage may have another fix, so it is a warning there; a torch that nixpkgs marks as
+    broken is an error in every recipe that says nothing about broken packages."""
     marked = any(broken_here(subject))  # which TS813 reports
     for fix in missing_fixes(subject):
         if fix.refused and marked:

@@ -1,4 +1,4 @@
-"""Reading: files that are not Nix, which are not checked further, and missing files."""
+"""Reading: files that cannot be read or followed, and missing files."""
 
 from __future__ import annotations
 

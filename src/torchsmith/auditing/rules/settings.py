@@ -1,4 +1,4 @@
-"""Settings: what is said and reaches nothing, and names that mean nothing."""
+"""Settings that have no effect or contradict the name, and undefined names."""
 
 from __future__ import annotations
 

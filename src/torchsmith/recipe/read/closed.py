@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9._+/-]+")
-UNSAFE = ("__curPos", "scopedImport")  # these see where they are
+UNSAFE = ("__curPos", "scopedImport")  # their value depends on their place
 
 
 class Open(Exception):
@@ -61,7 +61,7 @@ def shared_imports(syntax: Syntax, path: Path, *, defaulted: bool) -> list[Close
 
 
 def _is_import(syntax: Syntax, node: Node) -> bool:
-    """`import X { ... }`, where X is not a file of the workspace."""
+    """Whether it is `import X { ... }` and X is not a file of the workspace."""
     inner = part(node, "function")
     if inner.type != "apply_expression":
         return False

@@ -1,4 +1,4 @@
-"""What a recipe can say, each thing with the place where it says it."""
+"""What can be read from a recipe, each value with its place in the text."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def without_definitions(recipe: Recipe, names: Collection[str]) -> Recipe:
 
 
 def _definitions(recipe: Recipe) -> Iterator[Node]:
-    """The functions that are called as packages where they are."""
+    """Functions that `callPackage` calls in the place of their definition."""
     for node in recipe.syntax.calls_with(b"callPackage"):
         argument = part(node, "argument")
         if argument.type != "parenthesized_expression":

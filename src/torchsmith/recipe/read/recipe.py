@@ -419,7 +419,7 @@ class Recipe(RecipeTree):
 
     @cached_property
     def unbound(self) -> tuple[tuple[str, Span], ...]:
-        """Variables that nothing binds where they are read, each where it first is."""
+        """Undefined variables, each with the place of its first use."""
         known = names_of_all(self.syntax)
         first: dict[str, Node] = {}
         for node in self.syntax.variables:
@@ -432,7 +432,7 @@ class Recipe(RecipeTree):
 
     @cached_property
     def mistyped(self) -> tuple[tuple[str, Span], ...]:
-        """Literals where Nix takes none of their type, each with what is wrong."""
+        """Literals of a type that Nix does not accept in their place, each with what is wrong."""
         found = self.syntax.captures
         lists = []
         for node in found.get("interpolated", ()):
