@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import torchsmith
@@ -70,7 +71,8 @@ def errors_page(catalog: Catalog, note: str) -> str:
     for error in catalog.errors.values():
         lines = "\n".join(seen.get(error.name, ())[:SHOWN])
         shown = f"```text\n{lines}\n```\n" if lines else ""
-        parts.append(f"## {error.title}\n{shown}\n{error.cause} **Fix:** {error.fix}\n")
+        text = f"## {error.title}\n{shown}\n{error.cause} **Fix:** {error.fix}\n"
+        parts.append(re.sub(r"(?<!\$)\{(\w+)\}", lambda match: match[1].upper(), text))
     return "\n".join(parts)
 
 
@@ -79,7 +81,7 @@ def telling_lines(catalog: Catalog) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for file in sorted(LOGS.glob("*.log")):
         log = file.read_text().partition("+++\n")[2]
-        told = diagnose_log(log, catalog.errors.values())
+        told = diagnose_log(log, catalog)
         line = log.splitlines()[told.line_number - 1].strip() if told.line_number else ""
         if told.entry and line and line not in found.setdefault(told.entry, []):
             found[told.entry].append(line)

@@ -100,7 +100,7 @@ def go(
         retries=Retries(),
         recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", heard),
         backend=backend,
-        errors=builtin_catalog().errors.values(),
+        catalog=builtin_catalog(),
         keep_going=keep_going,
         post_build=PostBuild(look, copier),
     )
@@ -275,7 +275,7 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(
         retries=Retries(),
         recorder=Recorder(record, number, tmp_path / "logs", events.append),
         backend=backend,
-        errors=builtin_catalog().errors.values(),
+        catalog=builtin_catalog(),
     )
     assert run.go().state == "failed"
     rests = [event.seconds for event in events if isinstance(event, JobRetried)]
@@ -292,7 +292,7 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
         retries=Retries(),
         recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", lambda _: None),
         backend=Scripted(),
-        errors=(),
+        catalog=builtin_catalog(),
         broken=1,
     )
     assert run.go().state == "failed"
@@ -308,7 +308,7 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
         retries=Retries(),
         recorder=Recorder(record, record.start_run("scripted", []), tmp_path / "logs", events.append),
         backend=backend,
-        errors=(),
+        catalog=builtin_catalog(),
     )
     record._execute("pragma query_only = true")
     finished = run.go()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -129,7 +130,7 @@ def test_a_new_line_is_reported(call: Call, workspace: Path) -> None:
 
 
 def test_a_dash_is_standard_input_and_no_option(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin.read", lambda: "", raising=False)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     assert call("diagnose", "-").error == "empty"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from torchsmith.building.queue import JobQueue
 from torchsmith.building.recorder import Recorder
 from torchsmith.building.report import BuildReport
 from torchsmith.building.retries import Retries
-from torchsmith.catalog import KnownError
+from torchsmith.catalog import Catalog
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Problem
 from torchsmith.record import Attempt, JobState, RunState
@@ -45,7 +45,7 @@ class Run:
     retries: Retries
     recorder: Recorder
     backend: Backend
-    errors: Collection[KnownError]
+    catalog: Catalog
     built: Callable[[Job, Outcome], None] = lambda job, outcome: None  # called after each build
     post_build: PostBuild = field(default_factory=PostBuild)
     keep_going: bool = True
@@ -192,7 +192,7 @@ class Run:
         """Try a failed job again if that may help; else skip what needs it."""
         jobs, recorder, key = self.jobs, self.recorder, job.key
         diagnosis = diagnose_log(
-            outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.errors
+            outcome.log_tail or read_text(recorder.log_of(job), lenient=True), self.catalog
         )
         summary = diagnosis.summary
         retry = self.retries.decide(job, outcome, diagnosis, jobs.cores[key])

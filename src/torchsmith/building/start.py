@@ -150,7 +150,7 @@ class Prepared:
                 retries=Retries(),
                 recorder=Recorder(self.record, number, self.folder / "logs" / str(number), on_event),
                 backend=backend,
-                errors=self.workspace.catalog.errors.values(),
+                catalog=self.workspace.catalog,
                 built=self._built,
                 post_build=post_build,
                 keep_going=request.keep_going,

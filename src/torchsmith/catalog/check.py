@@ -116,6 +116,8 @@ def faults_of(catalog: Catalog) -> Iterator[Fault]:
     for line in catalog.lines.values():
         yield from _line_faults(line, catalog)
     for error in catalog.errors.values():
+        if not error.pattern and not error.headers:
+            yield Fault("errors", (error.name,), f"{error.name} has neither a pattern nor headers")
         if error.policy == "retry" and error.sure != "certain":
             text = f'{error.name} is retried, but its certainty is not "certain"'
             yield Fault("errors", (error.name, "policy"), text)

@@ -440,7 +440,8 @@ class KnownError(Entry, frozen=True, kw_only=True):
 
     name: str
     title: str
-    pattern: str
+    pattern: str = ""
+    headers: Mapping[str, str] = {}  # that a compiler does not find, * for any text, and the package of each
     kind: ErrorClass
     policy: Policy
     cause: str

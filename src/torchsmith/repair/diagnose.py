@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import ClassVar, Literal
 
-from torchsmith.catalog import KnownError
+from torchsmith.catalog import Catalog, KnownError
+from torchsmith.catalog.axes import Sm
 from torchsmith.catalog.facts import Certainty, ErrorClass, Policy
 from torchsmith.nix.errors import plain
 
@@ -29,6 +31,11 @@ COMPILER = (
     r"|(?:^|[/ -])(?:nvcc|ptxas|ld(?:\.\w+)?|collect2|cc1(?:plus)?|g?cc|[cg]\+\+"
     r"|clang(?:\+\+)?(?:-\d+)?|ninja): (?:fatal )?error: "
     r"|^nvcc (?:error|fatal)|^error: (?:command '|could not compile)"
+)
+# What gcc, clang, nvcc and Microsoft's compiler say of a header that they do not find.
+MISSING_HEADER = (
+    r"(?:fatal error: '?|cannot open source file \"|Cannot open include file: ')"
+    r"(?P<header>{})(?:'? file not found|'?: No such file|\")"
 )
 # What a failure without an entry in the catalog is taken for.
 SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
@@ -85,28 +92,29 @@ class _Reason:
     at: int
     error: KnownError | None
     kind: Class = "unknown"
+    found: Mapping[str, str | None] = field(default_factory=dict)  # what named groups of its pattern matched
 
     @property
     def stops(self) -> bool:
         return self.error is None or self.error.policy == "stop"
 
 
-def diagnose_log(log: str, errors: Iterable[KnownError]) -> Diagnosis:
+def diagnose_log(log: str, catalog: Catalog) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
     lines = [plain(line).rstrip() for line in log.splitlines()]
-    known = [(error, re.compile(error.pattern)) for error in errors]
+    known = [(error, re.compile(_pattern(error))) for error in catalog.errors.values()]
     of_nix = [pair for pair in known if pair[0].says == "nix"]
     of_build = [pair for pair in known if pair[0].says == "build"]
     stated, end, drv = _by_nix(lines, of_nix)
     if stated is not None:
-        return _diagnosis(lines, stated)
+        return _diagnosis(catalog, lines, stated)
     body = list(_lines_of(lines, end, drv))
     # Nix' own fetchers log as a build does, and a lost builder ends in a message that the build failed.
     reason = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
     if reason is not None and (reason.error or reason.kind != "unknown"):
-        return _diagnosis(lines, reason)
+        return _diagnosis(catalog, lines, reason)
     guess = _last_match(body, of_build)
-    return _diagnosis(lines, guess or reason or _Reason(-1, None), guess=True)
+    return _diagnosis(catalog, lines, guess or reason or _Reason(-1, None), guess=True)
 
 
 def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None, int, str]:
@@ -228,14 +236,45 @@ def _overcome(line: NumberedLine, block: Sequence[NumberedLine]) -> bool:
 def _match(line: NumberedLine, known: KnownPatterns) -> _Reason | None:
     """The first entry of the catalog that a line shows."""
     index, text = line
-    return next((_Reason(index, error, error.kind) for error, pattern in known if pattern.search(text)), None)
+    for error, pattern in known:
+        if match := pattern.search(text):
+            return _Reason(index, error, error.kind, match.groupdict())
+    return None
 
 
 def _last_match(lines: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | None:
     return next(filter(None, (_match(line, known) for line in reversed(lines))), None)
 
 
-def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) -> Diagnosis:
+def _pattern(error: KnownError) -> str:
+    """The entry's own pattern, or what compilers say if they do not find one of its headers."""
+    headers = "|".join(re.escape(name).replace(r"\*", r"[^'\":\s]*") for name in error.headers)
+    return "|".join(filter(None, (error.pattern, headers and MISSING_HEADER.replace("{}", headers))))
+
+
+def _filled(text: str, error: KnownError, found: Mapping[str, str | None], catalog: Catalog) -> str:
+    """A text of an entry, with what the line names."""
+    values = {name: value for name, value in found.items() if value}
+    if header := values.get("header"):
+        packages = (package for name, package in error.headers.items() if fnmatchcase(header, name))
+        values["package"] = next(packages, "")
+    if (sm := values.get("sm", "")).isdecimal():
+        values["releases"] = _releases_for(Sm(int(sm)), catalog)
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _releases_for(sm: Sm, catalog: Catalog) -> str:
+    """The CUDA releases of the catalog that compile for a GPU."""
+    able = [version for version, toolkit in catalog.cuda.items() if toolkit.compiles(sm)]
+    if not able:
+        return "a CUDA release that has it (the catalog knows none)"
+    newest = able[-1] == list(catalog.cuda)[-1]
+    return f"CUDA {able[0]} or newer" if newest else f"CUDA {able[0]} to {able[-1]}"
+
+
+def _diagnosis(catalog: Catalog, lines: Sequence[str], reason: _Reason, *, guess: bool = False) -> Diagnosis:
     error = reason.error
     excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
     if error is None:
@@ -247,8 +286,10 @@ def _diagnosis(lines: Sequence[str], reason: _Reason, *, guess: bool = False) ->
     # A line far from the end may have nothing to do with it, and is not a reason to build again.
     policy: Policy = "stop" if guess else error.policy
     sure = "guess" if guess else error.sure
-    about = (error.title, error.cause, error.fix)
-    return Diagnosis(error.kind, policy, *about, excerpt, error.name, reason.at + 1, sure)
+    title, cause, fix = (
+        _filled(text, error, reason.found, catalog) for text in (error.title, error.cause, error.fix)
+    )
+    return Diagnosis(error.kind, policy, title, cause, fix, excerpt, error.name, reason.at + 1, sure)
 
 
 def excerpt_at(lines: Sequence[str], at: int) -> tuple[str, ...]:

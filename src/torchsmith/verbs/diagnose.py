@@ -12,7 +12,7 @@ from torchsmith.cli.console import Printer, answer, exit_if, next_step, paint, q
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Argument, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.files import read_text
+from torchsmith.core.files import HEAD_BYTES, read_text
 from torchsmith.core.problem import Empty, Invalid
 from torchsmith.core.secrets import redactor
 from torchsmith.repair.diagnose import Diagnosis, diagnose_log
@@ -20,6 +20,7 @@ from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith diagnose sample"
 STANDARD_INPUT = Path("-")
+HINT = "give all of it, errors too: COMMAND 2>&1 | torchsmith diagnose -"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +36,23 @@ class DiagnoseRequest(Request):
 
 def diagnose(request: DiagnoseRequest) -> Diagnosis:
     """The known error in a log, or what its last lines suggest. Raises Empty for a log without
-    text, Invalid for a text in which no line reports an error."""
+    text, Invalid for a folder, a file that is not text and a text in which no line reports an error."""
     opened = open_workspace(request.workspace)
     if request.log == STANDARD_INPUT:
-        text, place = sys.stdin.read(), "standard input"
+        text, place = sys.stdin.buffer.read().decode(errors="replace"), "standard input"
     else:
         log = log_named(or_sample(request.log, "build.log"), opened)
+        if log.is_dir():
+            raise Invalid(f"{request.log} is a folder, not a build's log", hint=HINT)
         text, place = read_text(log, lenient=True), str(request.log)
     if not text.strip():
-        raise Empty(f"{place} is empty")
-    diagnosis = diagnose_log(redactor()(text), opened.catalog.errors.values())
+        raise Empty(f"{place} is empty", hint=HINT)
+    if "\0" in text[:HEAD_BYTES]:  # as git decides it
+        hint = "give a build's log, unpacked; torchsmith verify reads wheels and libraries"
+        raise Invalid(f"{place} is not text", hint=hint)
+    diagnosis = diagnose_log(redactor()(text), opened.catalog)
     if not diagnosis.line_number:
-        hint = "give all of it, errors too: COMMAND 2>&1 | torchsmith diagnose -"
+        hint = HINT
         if request.log != STANDARD_INPUT and is_name(request.log):
             hint = "torchsmith runs shows how its build ended"
         raise Invalid(f"no line of {place} reports an error", hint=hint)
@@ -87,7 +93,9 @@ def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write)
     sure = f", {SURE[diagnosis.sure]}" if SURE[diagnosis.sure] else ""
     title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
     line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
-    rows = {"cause": diagnosis.cause, "fix": diagnosis.fix, "retry": POLICIES[diagnosis.policy]}
+    rows = {"cause": diagnosis.cause, "fix": diagnosis.fix}
+    if diagnosis.policy != "stop" or diagnosis.sure == "certain":
+        rows["retry"] = POLICIES[diagnosis.policy]
     for label, value in rows.items():
         line(paint(f"  {label:7}", "cyan", stream) + value, hang=9)
     if diagnosis.lines:
