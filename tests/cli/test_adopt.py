@@ -238,9 +238,14 @@ def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     theirs = list(Path("build-pytorch/.flox/pkgs").glob("*-cuda*-avx*.nix"))
     for recipe in theirs:  # right, and somebody else's
         recipe.write_text(recipe.read_text().partition("\n")[2])
+    assert "no changes; " in (unchanged := call("plan").out)
+    assert "  keep " not in unchanged
+    gone = next(Path("build-pytorch/.flox/pkgs").glob("*-cpu-*.nix"))
+    gone.unlink()
     lines = call("plan").out.splitlines()
     [kept] = [line for line in lines if line.startswith("  keep")]
     assert kept.endswith(f" and {len(theirs) - 1} more")
+    assert call("apply", "--no-git").code == 0
     every = [line.split() for line in call("plan", "--verbose").out.splitlines()]
     assert sorted(words[1] for words in every if words[0] == "keep") == sorted(map(str, theirs))
 
@@ -348,6 +353,18 @@ def test_a_recipe_in_the_repository_of_another_package_is_told_its_place(
     changes = json.loads(call("plan", "--json").out)["changes"]
     [there] = [one for one in changes if one["path"] == f"build-pytorch/.flox/pkgs/{vision}.nix"]
     assert "its place is build-torchvision" in there["why"]
+
+
+@pytest.mark.parametrize("words", [(), ("--line", "2.10"), ("--force",)])
+def test_init_in_a_repository_with_recipes_names_the_way_to_use_them(
+    words: tuple[str, ...], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "build-pytorch", RIGHT)
+    monkeypatch.chdir(tmp_path)
+    refused = call("init", "build-pytorch", *words)
+    assert (refused.code, "1 recipe" in refused.err) == (2, True)
+    assert "torchsmith init --from build-pytorch" in refused.err
+    assert not list(tmp_path.rglob("torchsmith*"))
 
 
 def test_an_apply_that_changes_nothing_does_not_repeat_what_it_skips(

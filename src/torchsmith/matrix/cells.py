@@ -354,9 +354,9 @@ def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     if toolkit is None:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
     builds = line.backends.get(toolkit.backend, {}) if isinstance(toolkit, BackendVersion) else line.cuda
-    releases = ", ".join(sorted(builds, key=version_key)) or "none"
+    note = f"line {line.name} has {', '.join(sorted(builds, key=version_key))}" if builds else ""
     title = toolkit_title(variant, catalog)
-    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", f"it has {releases}")
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", note)
 
 
 def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:

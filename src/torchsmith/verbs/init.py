@@ -32,6 +32,7 @@ from torchsmith.workspace.start import (
     write_derived,
     write_with_schema,
 )
+from torchsmith.workspace.subject import PKGS
 
 EXAMPLE = "torchsmith init builds --for 'RTX 4090'"
 EMPTY = "# Which PyTorch builds this workspace ships.\nformat = 1\n"
@@ -114,6 +115,9 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
             hint = "--from takes repositories in"
             raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
         folder = request.folders[0] if request.folders else Path()
+        if recipes := len(list(folder.glob(f"{PKGS}/*.nix"))):
+            hint = f"{command('init', '--from', str(folder))} asks for the builds that they are for"
+            raise Conflict(f"{folder} is a repository with {counted(recipes, 'recipe')}", hint=hint)
         if request.line:
             file = _start_line(folder, request.line, addresses, reporter, force=request.force)
         else:

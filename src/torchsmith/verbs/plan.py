@@ -204,6 +204,8 @@ def print_changes(
     shown = [change for change in report.changes if verbose or skipped or not change.skipped]
     if report.written and not (report.pending or verbose):
         shown = []  # `plan` says what is kept or skipped, and why
+    elif not (report.pending or report.stopped or verbose):
+        shown = [change for change in shown if change.code != "valid" or change.rules]
     more = len(shown) < len(report.changes)
     single = {change.errors[0] for change in shown if len(change.errors) == 1}
     hidden = frozenset() if verbose else single  # they are listed with the files that have no other
@@ -270,7 +272,8 @@ def _summary(report: ChangeReport) -> str:
         if shares:
             parts.append(f"{title}: {', '.join(shares)}")
     repos = dict.fromkeys(change.path.partition("/")[0] for change in report.changes)
-    return f"{report.root} ({', '.join(repos)}): {'; '.join(parts)}"
+    nothing = "" if report.pending or report.written else "no changes; "
+    return f"{report.root} ({', '.join(repos)}): {nothing}{'; '.join(parts)}"
 
 
 def _label(change: Change) -> str:
