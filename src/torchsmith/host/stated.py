@@ -216,8 +216,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
 
 def find_cpu_name(text: str, catalog: Catalog) -> str:
     """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
-    apple = f"Apple {text}" if re.match(r"M\d", text, re.IGNORECASE) else text
-    cpu = find_cpu_by_name(text, catalog) or find_cpu_by_name(apple, catalog)
+    cpu = find_cpu_by_name(text, catalog)
     if cpu is not None:
         return cpu.name
     system = unserved_system(text)
