@@ -331,6 +331,16 @@ def test_the_wheel_for_jetson_is_not_called_that_of_pytorch(call: Call) -> None:
     assert "PyTorch's own" not in out
 
 
+@pytest.mark.parametrize(
+    "gpu", ["Iris Xe", "UHD 620", "Intel Iris Xe", "Intel(R) UHD Graphics 770", "Intel HD 4000"]
+)
+def test_graphics_in_the_cpu_are_no_gpu(gpu: str, call: Call) -> None:
+    assert (
+        call("pick", "--cpu", "zen4", gpu, "--names").out
+        == call("pick", "--cpu", "zen4", "none", "--names").out
+    )
+
+
 @pytest.mark.parametrize("board", ["Jetson AGX Xavier", "Jetson TX2", "Jetson Nano"])
 def test_a_retired_board_decides_the_system(board: str, call: Call) -> None:
     report = json.loads(call("pick", board, "--json").out)
