@@ -318,6 +318,12 @@ def test_what_cannot_be_read_is_answered_with_what_can(call: Call, tmp_path: Pat
     assert "3.13" in call("pick", "RTX 4090", "--python", "2").err.partition("hint:")[2]
 
 
+def test_a_machine_of_a_report_is_not_called_this_one(call: Call) -> None:
+    Path("smi.csv").write_text("name, compute_cap, driver_version\nNVIDIA X1, 9.5, 580.65.06\n")
+    out = call("pick", "--from", "smi.csv").out
+    assert "can use sm95 on the machine" in out
+
+
 def test_an_answer_with_commands_to_build_has_their_cost(call: Call) -> None:
     Path("post.txt").write_text("RTX 5070 Ti, Ubuntu 24.04\n")
     out = call("pick", "--from", "post.txt").out
