@@ -307,6 +307,46 @@ def test_gpus_of_intel_and_apple_get_their_wheel(gpu: str, system: str, kind: st
         )
 
 
+@pytest.mark.parametrize("chip", ["M2 Max", "m3 ultra", "M1 Pro"])
+def test_a_chip_of_apple_needs_no_maker(chip: str, call: Call) -> None:
+    assert call("pick", chip).out == call("pick", f"Apple {chip}").out != ""
+
+
+def test_what_cannot_be_read_is_answered_with_what_can(call: Call, tmp_path: Path) -> None:
+    for path in ("nosuch.txt", str(tmp_path)):
+        assert "nvidia-smi, or - for standard input" in call("pick", "--from", path).err
+    assert "3.13" in call("pick", "RTX 4090", "--python", "2").err.partition("hint:")[2]
+
+
+def test_a_machine_of_a_report_is_not_called_this_one(call: Call) -> None:
+    Path("smi.csv").write_text("name, compute_cap, driver_version\nNVIDIA X1, 9.5, 580.65.06\n")
+    out = call("pick", "--from", "smi.csv").out
+    assert "can use sm95 on the machine" in out
+
+
+def test_an_answer_with_commands_to_build_has_their_cost(call: Call) -> None:
+    Path("post.txt").write_text("RTX 5070 Ti, Ubuntu 24.04\n")
+    out = call("pick", "--from", "post.txt").out
+    assert "torchsmith build -w mine" in out
+    assert "to build it alone" in out
+
+
+def test_the_wheel_for_jetson_is_not_called_that_of_pytorch(call: Call) -> None:
+    out = call("pick", "Jetson AGX Orin").out
+    assert "NVIDIA's wheel (2.8.0" in out
+    assert "PyTorch's own" not in out
+
+
+@pytest.mark.parametrize(
+    "gpu", ["Iris Xe", "UHD 620", "Intel Iris Xe", "Intel(R) UHD Graphics 770", "Intel HD 4000"]
+)
+def test_graphics_in_the_cpu_are_no_gpu(gpu: str, call: Call) -> None:
+    assert (
+        call("pick", "--cpu", "zen4", gpu, "--names").out
+        == call("pick", "--cpu", "zen4", "none", "--names").out
+    )
+
+
 @pytest.mark.parametrize("board", ["Jetson AGX Xavier", "Jetson TX2", "Jetson Nano"])
 def test_a_retired_board_decides_the_system(board: str, call: Call) -> None:
     report = json.loads(call("pick", board, "--json").out)

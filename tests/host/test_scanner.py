@@ -228,6 +228,7 @@ def test_wrapped_flags_are_one_list() -> None:
         "| Device Name: Intel(R) Data Center GPU Max 1550 |",
         "03:00.0 VGA compatible controller: Intel Corporation DG2 [Arc A770] (rev 08)",
         "00:02.0 VGA compatible controller: Intel Corporation Meteor Lake-P [Intel Arc Graphics] (rev 08)",
+        "00:02.0 VGA compatible controller: Intel Corporation Lunar Lake [Intel Arc Graphics 130V / 140V]",
         "my GPU is an Intel Arc B580",
     ],
 )

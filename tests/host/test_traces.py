@@ -58,6 +58,23 @@ def test_a_report_that_names_no_gpu_gets_no_cpu_build_unless_a_tool_lists_none(t
     assert listed.served
 
 
+@pytest.mark.parametrize(
+    "listing",
+    [
+        "Packages: 1804 (dpkg)\nGPU: Intel UHD Graphics 620\n",
+        "Packages: 912 (pacman)\nGPU: Intel Iris Xe Graphics @ 1.30 GHz [Integrated]\n",
+        "Graphics:\n  Device-1: Intel TigerLake-LP GT2 [Iris Xe Graphics] driver: i915 v: kernel\n",
+    ],
+)
+def test_a_listing_of_graphics_in_the_cpu_alone_is_complete(listing: str) -> None:
+    answer = answer_for(f"{listing}Architecture: x86_64\n")
+    assert answer is not None
+    assert answer.host.sms == () == answer.host.unknown_gpus
+    more = answer_for(f"{listing}GPU 0: NVIDIA GeForce RTX 3050 (UUID: 1)\nArchitecture: x86_64\n")
+    assert more is not None
+    assert [str(sm) for sm in more.host.sms or ()] == ["sm86"]
+
+
 def test_a_column_of_an_inventory_that_is_not_known_is_named(tmp_path: Path) -> None:
     sheet = io.StringIO()
     csv.writer(sheet).writerows([["name", "cpu", "card"], ["a", "zen4", "NVIDIA L40S"]])

@@ -471,6 +471,7 @@ class WheelIndex(Entry, frozen=True, kw_only=True):
 
     name: str  # such as `cu130 x86_64-linux`
     address: str = ""  # of the index; empty: PyTorch's own
+    publisher: str = "PyTorch"
     gpu: str = ""  # what it runs on besides CUDA and ROCm
     gpu_macos: Mapping[str, str] = {}  # the oldest on which releases use it, if they run on older ones
     intel: tuple[str, ...] = ()  # those of Intel, by their names in intel.toml

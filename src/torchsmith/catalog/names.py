@@ -89,7 +89,8 @@ def parts_within(name: str, catalog: Catalog) -> list[str]:
 
 
 def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
-    """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654."""
+    """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654, M2 Max."""
+    text = _mac_chip(text)
     cpu = cpu_of_name(text, catalog)
     if cpu is not None and _explains(cpu, text):
         return cpu
@@ -98,8 +99,14 @@ def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     return same[0] if plain and len({cpu.isas for cpu in same}) == 1 else None
 
 
+def _mac_chip(text: str) -> str:
+    """M2 Max as Apple M2 Max; other words as they are."""
+    return re.sub(r"(?i)^(?=m\d (?:pro|max|ultra)$)", "Apple ", text)
+
+
 def cpu_of_words(text: str, catalog: Catalog) -> Cpu | None:
     """The CPU that all of the words name together: AMD Ryzen 9 7950X, but not Ryzen 9 7950X avx2."""
+    text = _mac_chip(text)
     cpu = find_cpu_by_name(text, catalog)
     bare = " ".join(
         re.sub(rf"{_MARKS}|\b(amd|intel|cpu|processor)\b", " ", text, flags=re.IGNORECASE).split()

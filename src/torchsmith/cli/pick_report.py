@@ -133,13 +133,13 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     if machine.unknown_gpus and not unserved:
         return _unknown_gpus(answer), [], []
     if not unserved:
-        return ["no candidate runs on this machine"], _nearest(answer), unbuildable
+        return ["no candidate runs on the machine"], _nearest(answer), unbuildable
     retired = [sm for sm in unserved if sm in catalog.retired]
     texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
     if machine.unknown_gpus and not answer.has_variant:
         texts += _unknown_gpus(answer)
     if remaining := [_title(sm, catalog) for sm in unserved if sm not in retired]:
-        texts.append(f"no candidate can use {', '.join(remaining)} on this machine")
+        texts.append(f"no candidate can use {', '.join(remaining)} on the machine")
         return texts, _nearest(answer), unbuildable
     return texts, [], []
 

@@ -96,11 +96,11 @@ def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
     if report.wheels and first and not chosen.idle:
         yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(chosen, report.wheels[0]))}", rank=1)
     each = "" if first else ", each"
-    yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=2)
+    second = bool(chosen.idle and report.create)  # another build would use the GPU
+    yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=4 if second else 0)
     build = report.choice[0].commands.get("build", "")
     if build.startswith("torchsmith build "):  # the recipes are written
         yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
-    second = bool(chosen.idle and report.create)  # another build would use the GPU
     commands = {name: text for row in report.choice for name, text in row.commands.items()}
     yield from _commands(commands, rank=4 if second else 0)
 
@@ -128,10 +128,11 @@ def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield AnswerLine(text, "yellow")
     better = "would be compiled for this GPU" if report.served else "would run here"
     for wanted in report.create:
+        rank = 2 if wanted.file else 0
         yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
         if wanted.assumptions:
             yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow")
-        yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=3)
+        yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=rank)
         if wanted.file:
             then = command("apply", workspace=Path(wanted.file).parent)
             add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'

@@ -39,10 +39,10 @@ def text_or_none(path: Path) -> str | None:
         return None
 
 
-def unreadable(path: str | Path, error: OSError) -> Problem:
+def unreadable(path: str | Path, error: OSError, hint: str = "") -> Problem:
     """The problem that a file cannot be read."""
     kind = TooLarge if error.errno == errno.EFBIG else CannotRead
-    return kind(f"cannot read {path}: {error.strerror}")
+    return kind(f"cannot read {path}: {error.strerror}", hint=hint)
 
 
 def read_bytes(path: str | Path, *, limit: int = MAX_BYTES, links: bool = True) -> bytes:

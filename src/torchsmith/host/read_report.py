@@ -82,7 +82,8 @@ def report_text(path: Path) -> str:
     try:
         data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else read_bytes(path)
     except OSError as error:
-        raise unreadable(path, error) from error
+        hint = "give a text file with the output of a tool, such as nvidia-smi, or - for standard input"
+        raise unreadable(path, error, hint) from error
     text = plain_text(data)
     if data.startswith(BINARY) or "\0" in text:
         library = data.startswith(b"\x7fELF") or (data.startswith(b"PK") and path.suffix == ".whl")

@@ -24,7 +24,7 @@ from torchsmith.core.text import listed
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, only_system, resolve
-from torchsmith.host.tokens import compiled, unserved_system
+from torchsmith.host.tokens import compiled, unserved_system, words
 from torchsmith.matrix.select import is_product
 
 MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
@@ -183,7 +183,7 @@ _BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
 
 def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     """`8x H100; sm89`: names or architectures, several with ; + , / & or the word and, counts before an x."""
-    if text.strip().lower() in (*NO_GPU, "no", "-", "cpu", "0"):
+    if text.strip().lower() in (*NO_GPU, "no", "-", "cpu", "0") or _in_cpu(text):
         return
     counts = list(_counted(text))
     if not counts:
@@ -201,7 +201,13 @@ def _counted(text: str) -> Iterator[tuple[int, str]]:
 def names_gpus(word: str, catalog: Catalog) -> bool:
     """Whether a word names GPUs, a kind of machine, or that there is none: 8x H100 + L4, p4d.24xlarge."""
     known = all(is_product(name, catalog) for _, name in _counted(word))
-    return known or word.lower() in NO_GPU or instance_of(word, catalog) is not None
+    return known or word.lower() in NO_GPU or _in_cpu(word) or instance_of(word, catalog) is not None
+
+
+def _in_cpu(text: str) -> bool:
+    """Whether words name graphics in a CPU of Intel, which no build or wheel uses: Iris Xe, UHD 620."""
+    plain = re.sub(r"(?i)\((?:r|tm)\)|[®™]", "", text).strip()
+    return words("integrated").fullmatch(plain) is not None
 
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
@@ -216,8 +222,7 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
 
 def find_cpu_name(text: str, catalog: Catalog) -> str:
     """The catalog's name of a CPU that a person names: zen4, Zen 4, Sapphire Rapids, Graviton3."""
-    apple = f"Apple {text}" if re.match(r"M\d", text, re.IGNORECASE) else text
-    cpu = find_cpu_by_name(text, catalog) or find_cpu_by_name(apple, catalog)
+    cpu = find_cpu_by_name(text, catalog)
     if cpu is not None:
         return cpu.name
     system = unserved_system(text)

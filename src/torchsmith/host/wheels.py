@@ -44,6 +44,7 @@ class OtherWheel(msgspec.Struct, frozen=True):
 class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     """A wheel that runs on a machine, what must be true for it, and what it lacks against a build."""
 
+    publisher: str
     torch: str
     cuda: str
     rocm: str
@@ -63,7 +64,8 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         """What it is, and whether its code was read."""
         kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
-        return f"PyTorch's own wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
+        whose = "PyTorch's own" if self.publisher == "PyTorch" else f"{self.publisher}'s"
+        return f"{whose} wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
 
     @property
     def about(self) -> list[str]:
@@ -107,6 +109,7 @@ class _Offer(msgspec.Struct, frozen=True):
         ):
             drawbacks.append(f"the last for Python {wish.python}")
         return WheelOffer(
+            publisher=index.publisher,
             torch=torch,
             cuda=str(index.cuda or ""),
             rocm=index.rocm,

@@ -30,7 +30,7 @@ from torchsmith.cli.pick_report import (
 from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
-from torchsmith.core.text import shell_word
+from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
@@ -123,7 +123,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     words = request.selectors
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
-    stated = _python(request.python) if request.python else None
+    stated = _python(request.python, catalog) if request.python else None
     wanted = stated or (facts.python.value if facts.python else None)
     python = wanted or active_python()
     # Of a built-in matrix, the cells of torch are enough.
@@ -220,11 +220,11 @@ def pick_facts(request: PickRequest | None = None) -> HostFacts:
     return request.machine.facts(opened.catalog)
 
 
-def _python(text: str) -> PythonVersion:
+def _python(text: str, catalog: Catalog) -> PythonVersion:
     try:
         return PythonVersion.parse(text)
     except BadValue as error:
-        raise Invalid(str(error)) from error
+        raise Invalid(str(error), hint=f"builds are for {listed(map(str, catalog.pythons))}") from error
 
 
 def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required: bool) -> list[WheelOffer]:
@@ -363,7 +363,7 @@ def run(
         wheel = next(iter(report.wheels), None)
         if wheel is None:
             why = next((f": {text}" for text in (report.no_wheel, *report.missing) if text), "")
-            warn(f"no wheel runs on this machine{why}; torchsmith pick shows what does")
+            warn(f"no wheel runs on the machine{why}; torchsmith pick shows what does")
         elif wheel.uses_no_gpu:
             warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
         else:
