@@ -196,3 +196,4 @@ def test_a_run_without_jobs_says_so(place: Path, call: Call) -> None:
     record.end_run(record.start_run("nix", ()), "done")
     record.close()
     assert "no jobs" in call("runs", "-w", place).out
+    assert call("runs", "nothing", "-w", place).error == "not-found"

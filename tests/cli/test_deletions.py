@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.core.problem import Incomplete, Refused
+from torchsmith.core.problem import Refused
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
 
@@ -61,7 +61,7 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
 def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: Call) -> None:
     words = ("apply", "-w", str(smaller))
     refused = call(*words, "--json")
-    assert (refused.code, refused.error) == (2, "incomplete")
+    assert (refused.code, refused.error) == (1, "refused")
     assert "recipes: 1 to delete, 1 up to date" in " ".join(refused.err.split())
     assert (smaller / GONE).is_file()
     told = call(*words, "--yes", "--json")
@@ -89,7 +89,7 @@ def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
 
 
 def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None:
-    with pytest.raises(Incomplete):
+    with pytest.raises(Refused):
         apply(ApplyRequest(workspace=smaller))
     with pytest.raises(Refused):
         apply(ApplyRequest(workspace=smaller), confirm=lambda report: False)
