@@ -82,6 +82,16 @@ def test_on_a_terminal_it_asks(answer: str, code: int, there: bool, smaller: Pat
     assert (smaller / GONE).is_file() is there
 
 
+def test_a_file_that_was_edited_by_hand_is_named(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    assert call("apply", "-w", str(tmp_path)).code == 0
+    with (tmp_path / GONE).open("a") as file:
+        file.write("( 1\n")
+    applied = call("apply", "-w", str(tmp_path))
+    assert applied.code == 1
+    assert f"edited by hand since torchsmith wrote it: {GONE}" in " ".join(applied.err.split())
+
+
 def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
     assert call("apply", "-w", str(tmp_path)).code == 0
