@@ -217,9 +217,10 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
         return Invalid(f"not valid TOML: [{name}] is defined twice", hint="keep one of them", where=where)
     lines = text.split("\n")[where.line - 1 : where.line]
-    hint = f"the line is: {printable(lines[0].strip()[:MAX_SHOWN])}" if lines and lines[0].strip() else ""
-    if message == "Invalid value":
-        hint += "; a value is missing, or a text is not in quotes"
+    shown = printable("".join(lines).strip()[:MAX_SHOWN])
+    hints = [f"the line is: {shown}"] * bool(shown)
+    hints += ["a value is missing, or a text is not in quotes"] * (message == "Invalid value")
+    hint = "; ".join(hints)
     return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", hint=hint, where=where)
 
 

@@ -68,7 +68,9 @@ def runs(request: RunsRequest) -> RunsReport:
             of_run, where = record.jobs(last.id), f"is in run {last.id}, the last one"
             jobs, known = [job for job in of_run if name in ("", job.name)], [job.name for job in of_run]
     if name and not jobs:
-        hint = did_you_mean(name, known) or "torchsmith runs --history shows all builds"
+        nothing = last is None and not known
+        other = "nothing has been built in this workspace yet" if nothing else "see torchsmith runs --history"
+        hint = did_you_mean(name, known) or other
         raise NotFound(f"no job {name} {where}", hint=hint)
     if last is None:
         return RunsReport(run=None, jobs=jobs)

@@ -210,7 +210,7 @@ def discover(
         where = ", ".join(map(str, paths))
         hint = "torchsmith apply writes them; recipes are .nix files below .flox/pkgs"
         if selectors and not Path(selectors[0]).exists():
-            raise _nothing_at(selectors[0], where, hint)
+            raise _nothing_at(selectors[0], where, "" if is_file_name(selectors[0]) else hint)
         named = f"{selectors[0]} is not a recipe; " if selectors else ""
         raise NotFound(f"{named}there is no recipe in {where}", hint=hint)
     return checkout.select(selectors)
@@ -224,7 +224,7 @@ def is_file_name(word: str) -> bool:
 def _nothing_at(word: str, where: str, hint: str) -> NotFound:
     """A word for which there is neither a file nor a recipe."""
     if is_file_name(word):
-        return NotFound(f"there is no file {word}")
+        return NotFound(f"there is no file {word}", hint=hint)
     return NotFound(f"there is no file {word}, and no recipe of that name in {where}", hint=hint)
 
 
