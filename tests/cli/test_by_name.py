@@ -191,8 +191,16 @@ def test_only_a_build_that_can_compute_is_to_be_tested(
     assert ("torchsmith test" in verified.err) is not bool(nixpkgs)
 
 
+def test_verify_says_that_there_is_no_file_and_that_urls_are_not_read(place: Path, call: Call) -> None:
+    missing = call("verify", "no.whl", "-w", place)
+    url = call("verify", "https://host.invalid/x.whl", "-w", place)
+    assert (missing.code, "there is no file no.whl" in missing.err) == (2, True)
+    assert (url.code, "download" in url.err) == (2, True)
+
+
 def test_a_run_without_jobs_says_so(place: Path, call: Call) -> None:
     record = open_record(place)
     record.end_run(record.start_run("nix", ()), "done")
     record.close()
     assert "no jobs" in call("runs", "-w", place).out
+    assert call("runs", "nothing", "-w", place).error == "not-found"

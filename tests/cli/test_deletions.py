@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from torchsmith.core.problem import Incomplete, Refused
+from torchsmith.core.problem import Refused
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport
 
@@ -61,7 +61,7 @@ def answered(answer: str, *words: str) -> tuple[int, str]:
 def test_without_a_terminal_nothing_is_deleted_unless_told(smaller: Path, call: Call) -> None:
     words = ("apply", "-w", str(smaller))
     refused = call(*words, "--json")
-    assert (refused.code, refused.error) == (2, "incomplete")
+    assert (refused.code, refused.error) == (1, "refused")
     assert "recipes: 1 to delete, 1 up to date" in " ".join(refused.err.split())
     assert (smaller / GONE).is_file()
     told = call(*words, "--yes", "--json")
@@ -82,6 +82,16 @@ def test_on_a_terminal_it_asks(answer: str, code: int, there: bool, smaller: Pat
     assert (smaller / GONE).is_file() is there
 
 
+def test_a_file_that_was_edited_by_hand_is_named(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    assert call("apply", "-w", str(tmp_path)).code == 0
+    with (tmp_path / GONE).open("a") as file:
+        file.write("( 1\n")
+    applied = call("apply", "-w", str(tmp_path))
+    assert applied.code == 1
+    assert f"edited by hand since torchsmith wrote it: {GONE}" in " ".join(applied.err.split())
+
+
 def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
     assert call("apply", "-w", str(tmp_path)).code == 0
@@ -89,7 +99,7 @@ def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:
 
 
 def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None:
-    with pytest.raises(Incomplete):
+    with pytest.raises(Refused):
         apply(ApplyRequest(workspace=smaller))
     with pytest.raises(Refused):
         apply(ApplyRequest(workspace=smaller), confirm=lambda report: False)

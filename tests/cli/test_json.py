@@ -119,6 +119,11 @@ def test_an_answer_that_was_printed_is_not_followed_by_a_second_document(
     assert "below.toml" in result.err
 
 
+def test_page_makes_no_folder(tmp_path: Path, call: Call) -> None:
+    assert call("page", "-p", "seed", "-o", str(tmp_path / "new/page.html")).error == "not-found"
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -33,6 +33,10 @@ def test_status_says_which_results_the_store_no_longer_has(
     assert json.loads(call(*place.words("runs", "--json")).out)["missing"] == [str(gone)]
     out = call(*place.words("runs")).out
     assert re.match(r"run 1 \(everything, nix\) of \d{4}-\d\d-\d\d \d\d:\d\d is done\n", out)
+    for words in (("runs", "three"), ("runs", "three", "--history")):
+        wrong = call(*place.words(*words))
+        assert (wrong.code, wrong.error) == (2, "not-found")
+        assert "known: one, two" in wrong.err
     lines = [line for line in out.splitlines() if str(tmp_path) in line]
     assert [line.strip() == str(there) for line in lines] == [True, False]
     monkeypatch.chdir(place.root)

@@ -130,6 +130,8 @@ def test_what_git_ignores_is_no_recipe_and_what_it_does_not_know_is_marked(works
         (["sm90"], Empty),
         (["odd", "cpu"], Empty),
         (["./nowhere.nix"], NotFound),
+        (["nowhere.whl"], NotFound),
+        (["build-pytorch/nowhere"], NotFound),
         (["nonsense"], NotKnown),
     ],
 )
@@ -137,6 +139,13 @@ def test_what_is_not_there_is_named(words: list[str], kind: type[Problem], works
     with pytest.raises(kind, match=" ".join(words).removeprefix("./")) as caught:
         names(words, workspace)
     assert "apply" not in caught.value.hint, "that is for a folder without recipes"
+
+
+@pytest.mark.parametrize("word", ["nowhere.whl", "dist/nowhere"])
+def test_a_path_is_not_called_a_recipe(word: str, tmp_path: Path) -> None:
+    with pytest.raises(NotFound) as caught:
+        names([word], tmp_path)
+    assert str(caught.value) == f"there is no file {word}"
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:

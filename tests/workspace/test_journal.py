@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.edit.test_pin import updated
-from torchsmith.core.problem import Incomplete, Problem, Refused
+from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.edit.pin import Move
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -239,7 +239,7 @@ def test_the_deletions_of_a_killed_apply_are_planned_and_need_agreement(
     assert stopped is not None
     assert (stopped.verb, set(stopped.files.values()), len(stopped.files)) == ("apply", {"delete"}, 3)
     assert [subject[: len(deleted)] for subject in stopped.commits] == [deleted]
-    with pytest.raises(Incomplete, match="3 files would be deleted"):
+    with pytest.raises(Refused, match="3 files would be deleted"):
         apply(ApplyRequest(workspace=drifted, commit=True))
     with pytest.raises(Refused), writing(drifted, "line update"):
         pass

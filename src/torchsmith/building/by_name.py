@@ -42,8 +42,10 @@ class NamedBuild:
 
 def is_name(path: Path) -> bool:
     """Whether a word is NAME or REPO/NAME and not a path: nothing is there."""
+    from torchsmith.workspace.checkout import FILE_SUFFIXES
+
     words = path.parts
-    plain = not path.is_absolute() and ".." not in words
+    plain = not path.is_absolute() and ".." not in words and FILE_SUFFIXES.isdisjoint(path.suffixes)
     return 1 <= len(words) <= 2 and plain and not path.exists()
 
 
@@ -103,6 +105,8 @@ def build_to_run(word: Path, workspace: Workspace) -> NamedBuild:
 def _existing(path: Path, hint: str) -> Path:
     if os.path.lexists(path):
         return path
+    if path.parts[:1] in (("https:",), ("http:",)):
+        raise NotFound("URLs are not read", hint="download the file first")
     hint = f"{hint}; in a workspace, the name of a build works too"
     raise NotFound(f"there is no file {path}", hint=hint)
 

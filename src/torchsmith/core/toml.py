@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 
 from torchsmith.core.problem import Invalid, NotKnown, Problem, TooLarge, Where, did_you_mean
+from torchsmith.core.text import printable
 
 if TYPE_CHECKING:
     import tomllib
@@ -36,6 +37,7 @@ TOML_TYPES = {
 UNCLOSED = re.compile(
     r"(Illegal|Found invalid) character '\\n'|Unterminated string|Expected \"'\""
 )  # tomllib's
+MAX_SHOWN = 80  # characters of a line with a mistake
 MAX_LIST = 10_000  # a thousand times more than needed, and still read in seconds
 
 
@@ -214,7 +216,12 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
     if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
         name = ".".join(part.strip("' ") for part in twice[1].split(","))
         return Invalid(f"not valid TOML: [{name}] is defined twice", hint="keep one of them", where=where)
-    return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", where=where)
+    lines = text.split("\n")[where.line - 1 : where.line]
+    shown = printable("".join(lines).strip()[:MAX_SHOWN])
+    hints = [f"the line is: {shown}"] * bool(shown)
+    hints += ["a value is missing, or a text is not in quotes"] * (message == "Invalid value")
+    hint = "; ".join(hints)
+    return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", hint=hint, where=where)
 
 
 def validation_problem(

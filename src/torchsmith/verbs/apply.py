@@ -12,7 +12,7 @@ from torchsmith.cli.console import exit_if, next_build, next_step, write_stderr
 from torchsmith.cli.options import WaitOption, YesOption
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Option
-from torchsmith.core.problem import Conflict, Incomplete, Refused
+from torchsmith.core.problem import Conflict, Refused
 from torchsmith.core.text import counted
 from torchsmith.verbs.plan import (
     ChangeReport,
@@ -47,8 +47,7 @@ class ApplyRequest(PlanRequest):
 
 def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
-    Incomplete if files would be deleted and the request does not say `yes`, Refused if `confirm` does not
-    agree."""
+    Refused if files would be deleted, and neither the request's `yes` nor `confirm` agrees."""
     from torchsmith.workspace import git
     from torchsmith.workspace.journal import stopped_run, writing
     from torchsmith.workspace.write import commit_changes, require_clean, write_changes
@@ -84,8 +83,8 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     [bold]--yes[/bold]. With [bold]--commit[/bold] each phase is a commit, and the repositories must be clean;
     an interrupted run resumes when you call it again. With [bold]--diff[/bold] and [bold]--check[/bold]
     nothing is written. The exit code is 1 when a file that torchsmith does not manage should change or is
-    kept with errors, when git ignores a file that is wanted, or with [bold]--check[/bold] when any file
-    should change.
+    kept with errors, when a deletion is not confirmed, when git ignores a file that is wanted, or with
+    [bold]--check[/bold] when any file should change.
     """
     from torchsmith.cli.reporter import Terminal
 
@@ -107,22 +106,22 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
 
 
 def _require_agreement(report: ChangeReport, request: ApplyRequest, confirm: Confirm | None) -> None:
-    """Raise a Problem if files would be deleted, and neither the request nor `confirm` agrees."""
+    """Raise Refused if files would be deleted, and neither the request nor `confirm` agrees."""
     if report.deleted and not request.yes and not (confirm or _not_agreed)(report):
         raise Refused("nothing was written")
 
 
 def _not_agreed(report: ChangeReport) -> bool:
-    """Raise Incomplete: there is no terminal to ask on."""
+    """Raise Refused: there is no terminal to ask on."""
     deleted = report.deleted
-    raise Incomplete(
+    raise Refused(
         f"{counted(len(deleted), 'file')} would be deleted, such as {deleted[0]}: nothing was written",
         hint="--yes deletes without asking; --dry-run lists what would be done",
     )
 
 
 def _may_delete(report: ChangeReport, request: ApplyRequest) -> bool:
-    """Show the changes, and ask whether files may be deleted. Raises Incomplete without a terminal."""
+    """Show the changes, and ask whether files may be deleted. Raises Refused without a terminal."""
     import sys
 
     print_changes(report, write_stderr, skipped=not request.adopts_paths)

@@ -50,6 +50,8 @@ def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
     """Collect what is known about a matrix; with `output`, write it as a self-contained HTML page."""
     if request.output is not None:
         check_own(request.output, f'content="{GENERATOR} ')
+        if not request.output.absolute().parent.is_dir():
+            raise NotFound(f"no such folder: {request.output.parent}")
     source = _input(request, reporter)
     document = collect(source)
     for note in document.notes:

@@ -231,6 +231,8 @@ def print_changes(
                 line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
+    if edited := [change.path for change in report.skipped if change.owner == "edited"]:
+        line(f"edited by hand since torchsmith wrote it: {some_of(edited, 3)}", "yellow")
     if report.ignored:
         files = some_of(report.ignored, 3)
         line(f"git ignores {files}: Flox does not see that; change .gitignore and apply again", "yellow")

@@ -17,6 +17,7 @@ from torchsmith.building.by_name import last_log, workspace_record
 from torchsmith.cli.console import next_build, next_step, paint, print_json, warn, write
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_jobs
 from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.core.problem import NotFound, did_you_mean
 from torchsmith.core.text import counted, duration
 from torchsmith.record import JobRow, RunRow
 
@@ -57,14 +58,22 @@ class RunsReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runs(request: RunsRequest) -> RunsReport:
-    """The jobs of the last run, or the builds that have ended."""
+    """The jobs of the last run, or the builds that have ended. Raises NotFound if none has the name."""
+    name = request.name
     with workspace_record(request.workspace, read_only=True) as (_, record):
-        if request.history:
-            return RunsReport(run=None, jobs=record.history(request.name))
-        last = next(iter(record.runs(1)), None)
+        last = None if request.history else next(iter(record.runs(1)), None)
         if last is None:
-            return RunsReport(run=None, jobs=())
-        jobs = [job for job in record.jobs(last.id) if request.name in ("", job.name)]
+            jobs, known, where = record.history(name), record.logged_names(), "has ever been built here"
+        else:
+            of_run, where = record.jobs(last.id), f"is in run {last.id}, the last one"
+            jobs, known = [job for job in of_run if name in ("", job.name)], [job.name for job in of_run]
+    if name and not jobs:
+        nothing = last is None and not known
+        other = "nothing has been built in this workspace yet" if nothing else "see torchsmith runs --history"
+        hint = did_you_mean(name, known) or other
+        raise NotFound(f"no job {name} {where}", hint=hint)
+    if last is None:
+        return RunsReport(run=None, jobs=jobs)
     killed = last.state == "running" and not last.alive
     return RunsReport(run=last, state="killed" if killed else last.state, jobs=jobs, missing=_missing(jobs))
 

@@ -166,9 +166,8 @@ class Checkout:
         for word in selectors:
             if word not in names and Path(word).suffix and Path(word).is_file():
                 raise NotFound(f"{word} is not a recipe", hint="recipes are .nix files below .flox/pkgs")
-            if word not in names and "*" not in word and (word.count("-") >= 2 or "/" in word):
-                hint = did_you_mean(word, sorted(names))
-                raise NotFound(f"{word} is neither a path nor a recipe in {where}", hint=hint)
+            if word not in names and "*" not in word and (word.count("-") >= 2 or is_file_name(word)):
+                raise _nothing_at(word, where, did_you_mean(word, sorted(names)))
         try:
             selector = Selector.parse(
                 [f"name:{word}" if word in names else word for word in selectors], self.catalog
@@ -208,12 +207,25 @@ def discover(
         hint = "recipes are below .flox/pkgs; other Nix files may be anywhere"
         raise NotFound(f"there is no Nix file in {', '.join(map(str, paths))}", hint=hint)
     if not checkout.recipes and not (search and not selectors):
-        word = selectors[0] if selectors else ""
-        wrong = "is not a recipe" if word and Path(word).exists() else "is neither a path nor a recipe"
-        named = f"{word} {wrong}; " if word else ""
+        where = ", ".join(map(str, paths))
         hint = "torchsmith apply writes them; recipes are .nix files below .flox/pkgs"
-        raise NotFound(f"{named}there is no recipe in {', '.join(map(str, paths))}", hint=hint)
+        if selectors and not Path(selectors[0]).exists():
+            raise _nothing_at(selectors[0], where, "" if is_file_name(selectors[0]) else hint)
+        named = f"{selectors[0]} is not a recipe; " if selectors else ""
+        raise NotFound(f"{named}there is no recipe in {where}", hint=hint)
     return checkout.select(selectors)
+
+
+def is_file_name(word: str) -> bool:
+    """Whether a word can only be a path, by a slash or a suffix."""
+    return "/" in word or not FILE_SUFFIXES.isdisjoint(Path(word).suffixes)
+
+
+def _nothing_at(word: str, where: str, hint: str) -> NotFound:
+    """A word for which there is neither a file nor a recipe."""
+    if is_file_name(word):
+        return NotFound(f"there is no file {word}", hint=hint)
+    return NotFound(f"there is no file {word}, and no recipe of that name in {where}", hint=hint)
 
 
 def _checkout(paths: Sequence[Path], workspace: Workspace | None, *, search: bool = False) -> Checkout:
@@ -255,6 +267,7 @@ def choose(arguments: Sequence[str], workspace: Workspace | None, folder: Path) 
     return discover(paths or [folder], workspace, selectors)
 
 
+FILE_SUFFIXES = {".whl", ".so", ".nix", ".zip"}  # no recipe's name ends so
 PLACES = ("./", "../", "/")  # what begins so is a path, whether it exists or not
 
 
