@@ -54,6 +54,7 @@ def prepare(work: Work, site: Path, name: str) -> Plan:
     catalog = builtin_catalog()
     environment = recipe_environment(Variant.parse(name, catalog), catalog)
     lay_out(work, site)
+    _linear_algebra_apart(work)
     folders = ["-S", str(work.source), "-B", str(work.build)]
     _run(["cmake", "-G", "Ninja", *folders, *_options(work, site)], environment)
     _as_the_wheel(work, site)
@@ -77,6 +78,12 @@ def _options(work: Work, site: Path) -> list[str]:
         "Python_EXECUTABLE": str(site.parents[2] / "bin/python"),  # with PyYAML, for torchgen
     }
     return [f"-D{name}={value}" for name, value in values.items()]
+
+
+def _linear_algebra_apart(work: Work) -> None:
+    """Keep the units that call MAGMA in a library of their own, as the wheel does; without Python CMake joins them."""
+    lists = work.source / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace("USE_CUDA AND LINUX AND BUILD_PYTHON", "USE_CUDA AND LINUX"))
 
 
 def _as_the_wheel(work: Work, site: Path) -> None:
