@@ -283,7 +283,7 @@ def test_derivations_say_what_neither_shows(workspace: Path) -> None:
     edit(workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix", 'echo "Parallel Jobs', 'echo "Jobs')
     rules = found(workspace, evaluate=True, trees={"default": MINI})
     assert "TS003" in rules
-    assert [one.message for one in rules["TS109"]] == [f"{NAME}-magma builds what {NAME} builds"]
+    assert [one.message for one in rules["TS109"]] == [f"builds what {NAME} builds"]
     assert [Path(one.where.file).stem for one in rules["TS722"]] == [VISION]
 
 

@@ -31,7 +31,7 @@ def derivations_differ(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     for name, file in sorted(named, key=lambda named: (len(named[0]), named)):
         other = seen.setdefault(_without_names(evaluated.recipes[file][1]), name)
         if other != name:
-            yield Defect(f"{name} builds what {other} builds", hint="delete one", file=file)
+            yield Defect(f"builds what {other} builds", hint="delete one of them", file=file)
 
 
 def _without_names(derivation: Derivation) -> str:
@@ -66,8 +66,7 @@ def companion_builds_on_the_torch_recipe(evaluated: EvaluatedRecipes) -> Iterato
             continue
         torch = evaluated.torch.get(recipe.variant.stack)
         if torch and torch not in derivation.inputs:
-            own = recipe.variant.of(evaluated.catalog.torch)
-            yield Defect(f"its torch is not the one of {own}", file=file)
+            yield Defect("its torch is not that of the PyTorch recipe of the same cell", file=file)
 
 
 @rule("TS222", "derivation for another system", over="derivations")
