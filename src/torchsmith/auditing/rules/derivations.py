@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.auditing.rule import WARNING, Defect, rule
+from torchsmith.nix.evaluate import TREE_HINT, needs_tree
 from torchsmith.nix.targets import gpu_targets
 from torchsmith.recipe.header import content_hash
 
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
 
 @rule("TS003", "recipe that Nix does not evaluate", over="derivations")
 def nix_evaluates_it(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
-    """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe."""
+    """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe. If its nixpkgs cannot be
+    downloaded, or makes no package at all for the recipe's system, this is a warning: nothing is known of the
+    recipe then."""
     for file, cause in evaluated.failed.items():
-        yield Defect(f"does not evaluate: {cause}", file=file)
+        if needs_tree(cause):
+            yield Defect(f"was not evaluated: {cause.message}", hint=TREE_HINT, file=file, severity=WARNING)
+        else:
+            yield Defect(f"does not evaluate: {cause.message}", file=file)
 
 
 @rule("TS109", "the same derivation twice", WARNING, over="derivations")
