@@ -24,7 +24,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.host.wheel_needs import WheelWish, conditions, releases, suitable, versions_beside
+from torchsmith.host.wheel_needs import WheelWish, conditions, cpu_needs, releases, suitable, versions_beside
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -171,6 +171,26 @@ def _candidates(host: Capability, wish: WheelWish, catalog: Catalog) -> list[_Of
             least[wheel.index.name] = number
             found.append(_Offer(wheel, own))
     return found
+
+
+def features_asked(
+    systems: Iterable[str], pythons: Iterable[PythonVersion], catalog: Catalog
+) -> frozenset[str]:
+    """The features of a CPU that decide which wheels are compared; a list for an unknown CPU has them all."""
+    wishes = [WheelWish(), *map(WheelWish, pythons)]
+    hosts = [Capability(system=system) for system in systems]
+    offers = (offer for host in hosts for wish in wishes for offer in _candidates(host, wish, catalog))
+    return frozenset(need for offer in offers for need in cpu_needs(offer.wheel))
+
+
+def same_for(offers: Collection[WheelOffer], python: PythonVersion, catalog: Catalog) -> bool:
+    """Whether the offers for an unknown Python are those for this one: they use all GPUs, each is for the
+    Pythons of its release, and this one has all of these releases and the newest."""
+    releases = catalog.wheel_releases
+    used = {max(releases, key=version_key), *(wheel.torch for wheel in offers)}
+    used |= {wheel.other.torch for wheel in offers if wheel.other}
+    usual = all(wheel.pythons == releases[wheel.torch].pythons and not wheel.idle for wheel in offers)
+    return usual and all(python in releases[torch].pythons for torch in used)
 
 
 def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
