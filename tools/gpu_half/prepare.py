@@ -81,7 +81,7 @@ def _options(work: Work, site: Path) -> list[str]:
 
 
 def _linear_algebra_apart(work: Work) -> None:
-    """Keep the units that call MAGMA in a library of their own, as the wheel does; without Python CMake joins them."""
+    """Build the units that call MAGMA as a separate library, as the wheel does, without Python as well."""
     lists = work.source / "CMakeLists.txt"
     lists.write_text(lists.read_text().replace("USE_CUDA AND LINUX AND BUILD_PYTHON", "USE_CUDA AND LINUX"))
 
