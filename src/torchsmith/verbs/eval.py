@@ -29,7 +29,7 @@ from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of, needs_tree
 from torchsmith.nix.graph import LongBuild, graph_of
 from torchsmith.nix.targets import ForeignTargets, foreign_targets
 from torchsmith.workspace.proved import remember
@@ -73,7 +73,7 @@ class OtherRelease(msgspec.Struct, frozen=True, kw_only=True):
 class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Recipes as Nix evaluates them."""
 
-    FORMAT: ClassVar[int] = 3
+    FORMAT: ClassVar[int] = 4
     recipes: Sequence[EvalResult]
     proved: int = 0  # builds that only this workspace claimed, and that evaluate
     other_releases: Sequence[OtherRelease] = ()  # recipes that build another release than their line's
@@ -130,7 +130,7 @@ def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
 
     A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
     reads only nixpkgs and files that git tracks, downloads only pinned tarballs, and builds nothing. The exit
-    code is 1 when a recipe fails, 3 when only downloads failed.
+    code is 1 when a recipe fails, 3 when only downloads failed or a nixpkgs cannot be used for a system.
 
     [bold]eval --graph[/bold] counts the builds below recipes, shows which long ones they share, and which
     dependencies are compiled for more GPUs than the recipe's own. It adds the derivations to the store.
@@ -154,8 +154,12 @@ def _print_results(report: EvaluateReport) -> None:
     counts = [f"{len(good)} of {len(report.recipes)} recipes evaluate to {counted(builds, 'derivation')}"]
     if cached := sum(result.cached for result, _ in good):
         counts.append(f"{cached} cached")
-    if failed := len(report.recipes) - len(good):
+    causes = failures_of(report.recipes).values()
+    unread = sum(map(needs_tree, causes))
+    if failed := len(causes) - unread:
         counts.append(f"{failed} failed")
+    if unread:
+        counts.append(f"{unread} not evaluated")
     write_stderr(", ".join(counts))
     if report.proved:
         write_stderr(
@@ -176,7 +180,7 @@ def print_failed(failed: Mapping[str, Cause]) -> None:
     """The recipes that do not evaluate, by cause: one that several share is printed once."""
     for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
         recipes = paint(f" ({some_of(names, RECIPES_NAMED)})", "dim", sys.stderr)
-        hint = TREE_HINT if cause.code == "fetch" else ""
+        hint = TREE_HINT if needs_tree(cause) else ""
         print_problem(Problem(cause.message + recipes, where=cause.where, hint=hint))
 
 
