@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from torchsmith.catalog import DriverVersion
+from torchsmith.catalog import Catalog, DriverVersion, PythonVersion
 from torchsmith.catalog.names import cpu_of_name
+from torchsmith.host.candidates import for_python
 from torchsmith.host.pick import pick, stack_of
 from torchsmith.host.rank import rank
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
+from torchsmith.host.wheel_needs import WheelWish
+from torchsmith.host.wheels import wheels_for
 from torchsmith.verbs.page import PageRequest, page
 from torchsmith.webpage.answers import MAC, NO_GPU, Offer, answer_lines, answers, offer, wheel_lines
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -38,13 +41,20 @@ def host_of(machine: tuple[tuple[str, str], ...], profile: str) -> Capability:
 Answer = tuple[str, list[str], list[list[str]]]
 
 
-def picked(machine: dict[str, str], workload: str, profile: str) -> Answer:
+def wheels(host: Capability, catalog: Catalog, python: PythonVersion | None) -> list[list[str]]:
+    return [wheel_lines(wheel) for wheel in wheels_for(host, catalog, WheelWish(python))]
+
+
+def picked(
+    machine: dict[str, str], workload: str, profile: str, python: PythonVersion | None = None
+) -> Answer:
     """The variant that `pick` chooses, out of all cells, its reasons, and the wheels."""
     catalog = workspace(profile).catalog
     facts = stated_facts(catalog, "a test", **machine)
-    answer = pick(facts, workspace(profile).matrix.cells, catalog, catalog.workloads[workload])
+    cells = [cell for cell in workspace(profile).matrix.cells if python in (None, cell.variant.python)]
+    answer = pick(facts, cells, catalog, catalog.workloads[workload])
     assert len(answer.choice.variants) <= 1
-    return *answer_lines(answer.host, answer.ranking), wheel_lines(answer.host, catalog)[1]
+    return *answer_lines(answer.host, answer.ranking), wheels(answer.host, catalog, python)
 
 
 Question = tuple[str, str, str, str]  # product, CPU, driver, use
@@ -62,14 +72,25 @@ def questions(offered: Offer) -> Iterator[tuple[Question, dict[str, str]]]:
 
 
 def looked_up(
-    table: dict[str, Any], key: str, cpu: str, driver: str, workload: str, name: str = ""
+    table: dict[str, Any], key: str, cpu: str, driver: str, workload: str, name: str = "", python: str = ""
 ) -> Answer:
     """What the script shows if the product of this name is chosen."""
     place = table["products"][key]["drivers"].index(driver) + 1 if driver else 0
+    column = table["pythons"].index(python) + 1 if python else 0
     cpus, rows = table["table"][key]
-    build, lines, wheels, _ = table["answers"][rows[cpus[cpu]][place][table["workloads"].index(workload)]]
-    shown = [[table["words"][line].replace("{gpu}", name) for line in part] for part in (lines, *wheels)]
+    builds, offered = rows[cpus[cpu]][place]
+    build, lines, _ = table["builds"][builds[column][table["workloads"].index(workload)]]
+    parts = (lines, *table["wheels"][offered[column]][0])
+    shown = [[table["words"][line].replace("{gpu}", name) for line in part] for part in parts]
     return build, shown[0], shown[1:]
+
+
+def first(table: dict[str, Any], key: str, cpu: str) -> bool:
+    """Whether builds come before wheels on a machine of which neither driver nor Python is known."""
+    cpus, rows = table["table"][key]
+    [[build, *_], *_], [wheel, *_] = rows[cpus[cpu]][0]
+    before: bool = table["wheels"][wheel][1][table["builds"][build][2]]
+    return before
 
 
 @pytest.mark.parametrize("profile", ["seed", "rocm", pytest.param("every", marks=pytest.mark.long)])
@@ -82,12 +103,42 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
         host, workload = host_of(tuple(machine.items()), profile), question[-1]
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
-            kept[host, workload] = (*answer_lines(host, ranking), wheel_lines(host, catalog)[1])
+            kept[host, workload] = (*answer_lines(host, ranking), wheels(host, catalog, None))
             if len(kept) % SAMPLE == 0:
                 assert kept[host, workload] == picked(machine, workload, profile)
         assert looked_up(table, *question, machine["gpu"]) == kept[host, workload], question
     assert len(kept) > 500
     assert len({name for name, *_ in kept.values()}) > 20
+
+
+@pytest.mark.parametrize("python", ["3.9", "3.10", "3.11", "3.13", "3.14", "3.15"])
+def test_a_python_that_is_chosen_is_answered_as_pick_answers_it(python: str) -> None:
+    cells, catalog = workspace("seed").matrix.cells, workspace("seed").catalog
+    table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
+    offered, parsed = offer(cells, catalog), PythonVersion.parse(python)
+    checked = set()
+    for question, machine in questions(offered):
+        host, name = host_of(tuple(machine.items()), "seed"), machine["gpu"]
+        if host in checked or question[-1] != "general":
+            continue
+        checked.add(host)
+        build, lines, shown = looked_up(table, *question, name, python)
+        assert shown == wheels(host, catalog, parsed), question
+        if python == "3.13":
+            assert (build, lines) == looked_up(table, *question, name)[:2]
+        else:
+            assert (build, lines) == ("", [f"No build of this matrix is for Python {python}."])
+    assert len(checked) > 200
+
+
+def test_a_matrix_for_two_pythons_answers_for_each() -> None:
+    catalog = workspace("seed").catalog
+    own = workspace("seed").matrix.cells
+    cells = [*own, *for_python(PythonVersion(3, 12), own, None, catalog)[0]]
+    table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
+    for python, built in (("", "3.13"), ("3.13", "3.13"), ("3.12", "3.12")):
+        name, *_ = looked_up(table, "sm90", "zen4", "580", "general", python=python)
+        assert name == f"pytorch-python{built.replace('.', '')}-cuda13_0-sm90-avx512"
 
 
 def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
@@ -97,7 +148,7 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
     cells, catalog = workspace("every").matrix.cells, workspace("every").catalog
     assert {cell.name for cell in page(PageRequest()).cells} >= {cell.name for cell in cells}
     table = msgspec.json.decode(msgspec.json.encode(answers(cells, catalog), enc_hook=str))
-    assert {"520", "525", "570", "580"} <= {*table["products"]["sm89"]["drivers"]}
+    assert table["products"]["sm89"]["drivers"] == ["524", "525", "560", "570", "575", "580", "590", "595"]
     for gpu, driver, build, wheel in (
         ("sm89", "570", "pytorch-python313-cuda12_8-sm89-avx512", "2.14.1 --index-url"),
         ("sm89", "580", "pytorch-python313-cuda13_0-sm89-avx512", "2.15.0 --index-url"),
@@ -110,17 +161,14 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
         assert "unverified" in about
         assert newer[:1] == ["driver 580 or newer:"] * (gpu == "sm89" and driver != "580")
         assert "sm86" not in about or "your a GPU" in about
-    assert [table["answers"][0][3], answers(cells, catalog, in_workspace=False)["answers"][0][3]] == [
-        True,
-        False,
-    ]
+    assert first(table, NO_GPU, "zen4")
+    assert not first(answers(cells, catalog, in_workspace=False), NO_GPU, "zen4")
     ended = {key for key, product in table["products"].items() if product["ends"]}
     assert ended == {"sm60", "sm61", "sm70"}
     assert {table["products"][key]["drivers"][-1] for key in ended} == {"580"}
     cpu_only = answers([cell for cell in cells if not cell.variant.arch], catalog)
-    for key, first in ((NO_GPU, True), ("sm61", False)):  # a wheel uses this GPU
-        cpus, rows = cpu_only["table"][key]
-        assert cpu_only["answers"][rows[cpus["zen4"]][0][0]][3] is first
+    assert first(cpu_only, NO_GPU, "zen4")
+    assert not first(cpu_only, "sm61", "zen4")  # a wheel uses this GPU
     [[about, *_]] = looked_up(table, "sm120", "zen4", "569", "general", "RTX 5090")[2]
     assert "leaves RTX 5090 idle: driver 569 is too old" in about
 
@@ -150,8 +198,10 @@ def test_what_is_offered_covers_the_catalog() -> None:
     assert listed >= catalog.cpus.keys()
     for product in offered.products:
         if gpu := next((gpu for gpu in catalog.gpus.values() if gpu.name == product.key), None):
-            assert product.drivers[1:2] == (() if gpu.tegra else (DriverVersion(gpu.min_driver.parts[:1]),))
-            assert all(driver < gpu.min_driver for driver in product.drivers[:1])
+            # No build and no wheel is of a CUDA that older drivers than 525 run.
+            needed = max(gpu.min_driver, DriverVersion((525, 60, 13)))
+            assert product.drivers[1:2] == (() if gpu.tegra else (DriverVersion(needed.parts[:1]),))
+            assert all(driver < needed for driver in product.drivers[:1])
 
 
 def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:
@@ -167,7 +217,7 @@ def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it(
 def test_a_matrix_without_cells_says_that_nothing_runs() -> None:
     catalog = workspace("seed").catalog
     table = answers((), catalog)
-    assert {name for name, *_ in table["answers"]} == {""}
+    assert {name for name, *_ in table["builds"]} == {""}
     assert table["commands"] == []
 
 

@@ -216,6 +216,22 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
         assert f"torchsmith pick --cpu {cpu} --gpu {gpu}" in commands[-1]
 
 
+def test_the_python_that_is_chosen_decides_the_wheel_and_whether_there_is_a_build(
+    open_page: Open, file: Path
+) -> None:
+    page = open_page(file)
+    page.select_option("#gpu", "sm89")
+    page.select_option("#driver", "580")
+    for python, pip in (("", "torch==2.15.0"), ("3.10", "torch==2.14.1"), ("3.13", "torch==2.15.0")):
+        page.select_option("#python", python)
+        expect(page.locator("#answer .answer").last).to_contain_text(f"pip install {pip}")
+        expect(page.locator("#answer h3")).to_have_count(0 if python == "3.10" else 1)
+        last = page.locator("#answer code").last.inner_text()
+        assert ("--python" in last) is bool(python)
+    page.select_option("#python", "3.10")
+    expect(page.locator("#answer > p").first).to_have_text("No build of this matrix is for Python 3.10.")
+
+
 def test_the_boxes_offer_only_machines_that_exist(open_page: Open, tmp_path: Path) -> None:
     page = open_page(write_page(tmp_path, tmp_path / "page.html", "every"))
     for product, systems, built in (

@@ -231,16 +231,6 @@ def driver_condition(
     return needed, f"the driver is {needed} or newer{ended}"
 
 
-def driver_steps(host: Capability, catalog: Catalog) -> list[DriverVersion]:
-    """The drivers at which the answer for a machine may change, the oldest first; all know its GPUs."""
-    gpus = [catalog.gpus[sm] for sm in host.sms or () if sm in catalog.gpus]
-    if any(gpu.tegra for gpu in gpus):
-        return []  # a Jetson has the driver of its JetPack
-    steps = {driver for toolkit in catalog.cuda.values() for driver in drivers_of(toolkit, windows=False)}
-    known = {step for step in steps if step} | {gpu.min_driver for gpu in gpus}
-    return sorted(step for step in known if not any(driver_ended(step, gpu) for gpu in gpus))
-
-
 class Ranking(msgspec.Struct, frozen=True):
     """All candidates: those that run, the best first, and the others, the nearest first."""
 

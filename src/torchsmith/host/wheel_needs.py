@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -83,13 +84,13 @@ def _stated(host: Capability, wish: WheelWish) -> Iterator[Requirement]:
         yield f"for macOS {host.macos}", lambda wheel: macos >= version_key(_least_macos(wheel, wish))
     if host.features is not None and not host.cut:
         features = host.features
-        yield "for this CPU", lambda wheel: features.issuperset(_cpu_needs(wheel))
+        yield "for this CPU", lambda wheel: features.issuperset(cpu_needs(wheel))
 
 
 def conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str]:
     """What is not known of a machine and must be true, besides what its GPUs need."""
     likely = LIKELY.get(host.system)
-    missing = {*_cpu_needs(wheel)} - (host.features or set())
+    missing = {*cpu_needs(wheel)} - (host.features or set())
     pythons = () if wish.python else wheel.index.pythons
     macos = wheel.index.gpu_macos.get(wheel.torch) or _least_macos(wheel, wish)
     return [
@@ -104,11 +105,15 @@ def releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:
     """The releases of which a statement about all wheels for a system is known to hold."""
     if wish.torch:
         return f"torch {wish.torch}"
+    return f"torch {_oldest(LIKELY.get(host.system) or host.system, catalog)} or newer"
+
+
+@lru_cache(64)
+def _oldest(system: str | None, catalog: Catalog) -> str:
+    """The oldest release with a wheel for a system; of any system, if none is for that one."""
     wheels = catalog.published_wheels.values()
-    system = LIKELY.get(host.system) or host.system
     own = [wheel.torch for wheel in wheels if wheel.index.system == system]
-    oldest = min(own or [wheel.torch for wheel in wheels], key=version_key)
-    return f"torch {oldest.removesuffix('.0')} or newer"
+    return min(own or [wheel.torch for wheel in wheels], key=version_key).removesuffix(".0")
 
 
 def versions_beside(wheel: Wheel, catalog: Catalog) -> Mapping[str, str]:
@@ -121,7 +126,7 @@ def _least_macos(wheel: Wheel, wish: WheelWish) -> str:
     return wheel.release.least_macos(wish.python) if wheel.index.system == "aarch64-darwin" else ""
 
 
-def _cpu_needs(wheel: Wheel) -> Collection[str]:
+def cpu_needs(wheel: Wheel) -> Collection[str]:
     """The features of a CPU that a wheel needs."""
     return wheel.release.needs.get(wheel.index.system, ())
 

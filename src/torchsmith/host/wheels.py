@@ -24,7 +24,7 @@ from torchsmith.catalog.runs import (
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.host.wheel_needs import WheelWish, conditions, releases, suitable, versions_beside
+from torchsmith.host.wheel_needs import WheelWish, conditions, cpu_needs, releases, suitable, versions_beside
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -141,9 +141,10 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    candidates = [
-        _Offer(wheel, tuple(conditions(wheel, host, wish))) for wheel in suitable(host, wish, catalog)
-    ]
+    bare = Capability(
+        system=host.system, features=host.features, cut=host.cut, glibc=host.glibc, macos=host.macos
+    )
+    candidates = _candidates(bare, wish, catalog)
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
     found += sorted((offer for offer in other_makers if offer), key=_other_key)[:1]
@@ -155,6 +156,41 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
         found = [_on_cpu(one, wheels, host, wish, catalog) for one in cpu[:1]]
         others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
+
+
+@lru_cache(1024)  # the page asks for every GPU and driver
+def _candidates(host: Capability, wish: WheelWish, catalog: Catalog) -> list[_Offer]:
+    """Of each index the newest wheel that suits, and an older one only if fewer conditions apply to it: GPU
+    code and driver are the same for all wheels of an index."""
+    least: dict[str, int] = {}
+    found = []
+    for wheel in suitable(host, wish, catalog):
+        own = tuple(conditions(wheel, host, wish))
+        number = len(own) + bool(_macos_for_gpu(wheel, host))
+        if number < least.get(wheel.index.name, number + 1):
+            least[wheel.index.name] = number
+            found.append(_Offer(wheel, own))
+    return found
+
+
+def features_asked(
+    systems: Iterable[str], pythons: Iterable[PythonVersion], catalog: Catalog
+) -> frozenset[str]:
+    """The features of a CPU that decide which wheels are compared; a list for an unknown CPU has them all."""
+    wishes = [WheelWish(), *map(WheelWish, pythons)]
+    hosts = [Capability(system=system) for system in systems]
+    offers = (offer for host in hosts for wish in wishes for offer in _candidates(host, wish, catalog))
+    return frozenset(need for offer in offers for need in cpu_needs(offer.wheel))
+
+
+def same_for(offers: Collection[WheelOffer], python: PythonVersion, catalog: Catalog) -> bool:
+    """Whether the offers for an unknown Python are those for this one: they use all GPUs, each is for the
+    Pythons of its release, and this one has all of these releases and the newest."""
+    releases = catalog.wheel_releases
+    used = {max(releases, key=version_key), *(wheel.torch for wheel in offers)}
+    used |= {wheel.other.torch for wheel in offers if wheel.other}
+    usual = all(wheel.pythons == releases[wheel.torch].pythons and not wheel.idle for wheel in offers)
+    return usual and all(python in releases[torch].pythons for torch in used)
 
 
 def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
@@ -314,7 +350,7 @@ def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; else for a
     target as which people run them: the variable for that counts for all GPUs of a process."""
     index = offer.wheel.index
-    if not index.rocm:
+    if not index.rocm or not host.non_nvidia_gpus:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.non_nvidia_gpus}
     unknown = [name for name, gfx in targets.items() if gfx is None and words("amd_gpu").search(name)]

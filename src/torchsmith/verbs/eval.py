@@ -10,13 +10,24 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, write_stderr
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import (
+    answer,
+    columns,
+    exit_if,
+    next_build,
+    paint,
+    print_problem,
+    warn,
+    write_stderr,
+)
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.matrix import Variant
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of, needs_tree
 from torchsmith.nix.graph import LongBuild, graph_of
@@ -50,12 +61,22 @@ class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
     foreign_targets: Sequence[ForeignTargets]  # code for other GPUs than the recipe's own
 
 
+class OtherRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipe that builds another release than its line's, as it does at another nixpkgs."""
+
+    name: str
+    version: str
+    line: str
+    expected: str
+
+
 class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Recipes as Nix evaluates them."""
 
     FORMAT: ClassVar[int] = 4
     recipes: Sequence[EvalResult]
     proved: int = 0  # builds that only this workspace claimed, and that evaluate
+    other_releases: Sequence[OtherRelease] = ()  # recipes that build another release than their line's
     graph: GraphSummary | None = None  # with --graph
 
     @property
@@ -68,12 +89,14 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     opened, chosen = open_recipes(request.recipes, request.workspace)
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=request.graph, reporter=reporter)
     results = ask(chosen)
-    proved = 0
+    other = other_releases(results, opened.catalog)
+    report = EvaluateReport(recipes=results, other_releases=other)
     if opened.root is not None:
-        good = {result.name for result in results if result.ok}
+        good = {result.name for result in results if result.ok} - {row.name for row in other}
         proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
+        report = msgspec.structs.replace(report, proved=proved)
     if not request.graph:
-        return EvaluateReport(recipes=results, proved=proved)
+        return report
     below = graph_of(nix, results)
     own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
     graph = GraphSummary(
@@ -84,7 +107,22 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
         gpu_recipes=len(own.keys() & below.recipes.keys()),
         foreign_targets=foreign_targets(below, own, opened.catalog),
     )
-    return EvaluateReport(recipes=results, proved=proved, graph=graph)
+    return msgspec.structs.replace(report, graph=graph)
+
+
+def other_releases(results: Sequence[EvalResult], catalog: Catalog) -> list[OtherRelease]:
+    """The generated recipes that evaluate to another release than the line that they state has."""
+    rows = []
+    for result in results:
+        facts = result.evaluated.facts if result.evaluated else None
+        line = catalog.lines.get(facts.line or "") if facts else None
+        variant = Variant.try_parse(facts.variant or "", catalog) if facts else None
+        expected = line.version_of(variant.package.name) if line and variant else ""
+        if facts and line and facts.version and expected not in ("", facts.version):
+            rows.append(
+                OtherRelease(name=result.name, version=facts.version, line=line.name, expected=expected)
+            )
+    return rows
 
 
 def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
@@ -99,6 +137,8 @@ def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
     """
     report = evaluate(request, Terminal())
     answer(report, _print_graph if request.graph else _print_results, as_json=json)
+    for text in release_warnings(report.other_releases):
+        warn(text)
     print_failed(failures_of(report.recipes))
     exit_if(report.exit)
     next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
@@ -125,6 +165,15 @@ def _print_results(report: EvaluateReport) -> None:
         write_stderr(
             f"proved to evaluate: {counted(report.proved, 'build')} that only this workspace claimed"
         )
+
+
+def release_warnings(rows: Sequence[OtherRelease]) -> list[str]:
+    """A warning for each line and release, with the recipes that build it."""
+    alike = grouped(((row.line, row.expected, row.version), row.name) for row in rows)
+    return [
+        f"{some_of(names, RECIPES_NAMED)}: release {version} with this nixpkgs, not {expected} of line {line}"
+        for (line, expected, version), names in alike.items()
+    ]
 
 
 def print_failed(failed: Mapping[str, Cause]) -> None:

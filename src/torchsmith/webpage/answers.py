@@ -7,19 +7,20 @@ question for `torchsmith pick`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu
+from torchsmith.catalog import Catalog, Cpu, DriverVersion, Gpu, PythonVersion
+from torchsmith.catalog.runs import driver_ended, drivers_of
 from torchsmith.host.pick import choose, stack_of
-from torchsmith.host.rank import Ranking, driver_steps, order, rank
+from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possible
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
-from torchsmith.host.wheels import WheelOffer, builds_first, wheels_for
+from torchsmith.host.wheel_needs import WheelWish
+from torchsmith.host.wheels import WheelOffer, builds_first, features_asked, same_for, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
@@ -68,6 +69,7 @@ class Offer(msgspec.Struct, frozen=True):
     products: tuple[PageProduct, ...]
     cpus: dict[str, Cpu]
     workloads: tuple[str, ...]
+    pythons: tuple[PythonVersion, ...]  # that a build or a wheel is for
 
     def machines(self, product: PageProduct) -> dict[str, dict[str, dict[str, str]]]:
         """The machines of a product by system and CPU, and the options that state them. The system itself is
@@ -88,10 +90,17 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     cells = list(cells)
     archs = {cell.variant.arch for cell in cells}
     linux, rocm, mps = (catalog.backends[name].systems for name in ("cpu", "rocm", "mps"))
+    indexes = [index for index in catalog.wheels.values() if index.system in (*linux, *mps)]
+    cudas = {cell.variant.cuda for cell in cells} | {index.cuda for index in indexes}
+    drivers = {driver for cuda in cudas if cuda for driver in drivers_of(catalog.cuda[cuda], windows=False)}
+    steps = {driver for driver in drivers if driver}
+    pythons = {cell.variant.python for cell in cells}
+    for wheel in (wheel for wheel in catalog.published_wheels.values() if wheel.index in indexes):
+        pythons.update(wheel.pythons)
     return Offer(
         products=(
             PageProduct(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
-            *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, catalog)),
+            *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
             *(
                 PageProduct(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
                 for gfx in catalog.gfx.values()
@@ -101,16 +110,18 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
         ),
         cpus=catalog.cpus,
         workloads=tuple(catalog.workloads),
+        pythons=tuple(sorted(pythons)),
     )
 
 
-def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
+def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Iterator[PageProduct]:
     """The cards of an architecture together, and each product that is soldered to a CPU."""
     group = f"NVIDIA {gpu.title} ({gpu.name})"
-    steps = driver_steps(Capability(sms=(gpu.sm,)), catalog)
-    serving = {DriverVersion(step.parts[:1]) for step in steps if step >= gpu.min_driver}
-    older = {DriverVersion((min(serving).parts[0] - 1,))} if serving else set[DriverVersion]()
-    drivers = tuple(sorted(serving | older))
+    oldest = max(gpu.min_driver, min(steps))
+    serving = {step for step in (*steps, oldest) if step >= oldest and not driver_ended(step, gpu)}
+    older = DriverVersion((oldest.parts[0] - 1,))
+    branches = sorted({older, *(DriverVersion(step.parts[:1]) for step in serving)})
+    drivers = () if gpu.tegra else tuple(branches)  # a Jetson has the driver of its JetPack
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
     only, ends = gpu.cpus[0] if len(gpu.cpus) == 1 else "", gpu.last_driver is not None
     yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers, ends)
@@ -118,52 +129,99 @@ def _nvidia(gpu: Gpu, catalog: Catalog) -> Iterator[PageProduct]:
         yield PageProduct(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
 
 
+class _Answers:
+    """The answers of a matrix, each of them once."""
+
+    def __init__(self, cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool) -> None:
+        everything = list(cells)
+        self.catalog, self.in_workspace = catalog, in_workspace
+        self.own = stack_of((), everything, catalog).cells(everything)
+        self.offered = offer(self.own, catalog)
+        self.built = {cell.variant.python for cell in self.own}
+        self.by_use = [order(catalog, workload) for workload in catalog.workloads.values()]
+        systems = {system for product in self.offered.products for system in product.systems}
+        self.asked = features_asked(systems, self.offered.pythons, catalog)
+        self.texts: Interner[str] = Interner()
+        self.builds: Interner[tuple[str, tuple[int, ...], bool]] = Interner()
+        self.wheels_of: dict[Capability, list[int]] = {}
+        self.wheels: Interner[tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]]] = Interner()
+
+    def of_product(self, product: PageProduct) -> tuple[dict[str, int], list[Any]]:
+        """The machine of each CPU by number, and of each machine the answers by driver."""
+        hosts: Interner[Capability] = Interner()
+        places: dict[tuple[str, tuple[str, ...] | None], int] = {}
+        cpus = {}
+        for system, machines in self.offered.machines(product).items():
+            for cpu, words in machines.items():
+                known = self.catalog.cpus.get(cpu)
+                kind = (system, known.isas if known else None)  # of CPUs that are alike one is asked
+                if kind not in places:
+                    facts = stated_facts(self.catalog, "the page", **words)
+                    places[kind] = hosts(_named(capability_of(resolve(facts, self.catalog))))
+                cpus[cpu] = places[kind]
+        return cpus, [[*self._of_machine(host, product.drivers)] for host in hosts.all]
+
+    def _of_machine(self, host: Capability, drivers: Iterable[DriverVersion]) -> Iterator[Any]:
+        """Yield for each driver, an unknown one first, the builds by Python and use, and the wheels by
+        Python."""
+        # What does not run on a less known machine does not run on a better known one.
+        able = [*possible(host, self.own, self.catalog)]
+        for driver in (None, *drivers):
+            known = replace(host, driver=driver)
+            verdicts = [check_cell(known, cell, self.catalog) for cell in able]
+            fits = [verdict for verdict in verdicts if isinstance(verdict, Compatible)]
+            able = able if driver else [fit.cell for fit in fits]
+            yield [*self._builds(known, fits)], self._wheels(known)
+
+    def _builds(self, host: Capability, fits: Sequence[Compatible]) -> Iterator[list[int]]:
+        """Yield the builds by use for each Python, any Python first."""
+        of_any = [*self._by_use(host, fits)]
+        yield of_any
+        for python in self.offered.pythons:
+            if python not in self.built:
+                text = self.texts(f"No build of this matrix is for Python {python}.")
+                yield [self.builds(("", (text,), False))] * len(of_any)
+            else:
+                own = [fit for fit in fits if fit.variant.python == python]
+                yield of_any if len(own) == len(fits) else [*self._by_use(host, own)]
+
+    def _by_use(self, host: Capability, fits: Sequence[Compatible]) -> Iterator[int]:
+        # Whatever the use, the best leaves as few GPUs idle as possible.
+        least = min((len(fit.idle) for fit in fits), default=0)
+        best = [fit for fit in fits if len(fit.idle) == least]
+        idle = bool(best and least and not best[0].used)
+        for key in self.by_use:
+            name, lines = answer_lines(host, Ranking(tuple(sorted(best, key=key) if best[1:] else best)))
+            yield self.builds((name, tuple(map(self.texts, lines)), idle))
+
+    def _wheels(self, host: Capability) -> list[int]:
+        """The wheels by Python, an unknown one first."""
+        features = None if host.features is None or not self.asked else host.features & self.asked
+        host = replace(host, features=features, kind="")
+        if host not in self.wheels_of:
+            offers = wheels_for(host, self.catalog)
+            self.wheels_of[host] = [self._wheel(offers)]
+            for python in self.offered.pythons:
+                same = same_for(offers, python, self.catalog)
+                own = offers if same else wheels_for(host, self.catalog, WheelWish(python))
+                self.wheels_of[host].append(self._wheel(own))
+        return self.wheels_of[host]
+
+    def _wheel(self, offers: Sequence[WheelOffer]) -> int:
+        lines = tuple(tuple(map(self.texts, wheel_lines(wheel))) for wheel in offers)
+        first = (builds_first(offers, own=self.in_workspace, idle=idle) for idle in (False, True))
+        return self.wheels((lines, tuple(first)))
+
+
 def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True) -> dict[str, Any]:
     """The answer to every question as the script looks it up.
 
-    `table[product]` has a number for each CPU, and for each number `[driver][use]`; the first driver is an
-    unknown one. Commands are those in the workspace, or make one first.
+    `table[product]` has a number for each CPU, and for each number and driver the builds as `[Python][use]`
+    and the wheels as `[Python]`; the first driver is an unknown one, the first Python is any. Commands are
+    those in the workspace, or make one first.
     """
-    everything = list(cells)
-    own = stack_of((), everything, catalog).cells(everything)
-    offered = offer(own, catalog)
-    texts: Interner[str] = Interner()
-    unique: Interner[tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...], bool]] = Interner()
-    workloads = [*catalog.workloads.values()]
-    by_use = [order(catalog, workload) for workload in workloads]
-
-    releases = (wheel.release for wheel in catalog.published_wheels.values())
-    asked = {feature for release in releases for needed in release.needs.values() for feature in needed}
-
-    def by_workload(host: Capability, able: Iterable[Cell]) -> Iterator[int]:
-        # Of a CPU only what a wheel needs of it decides about wheels.
-        features = None if host.features is None else host.features & asked
-        offers, lines_of = wheel_lines(replace(host, features=features, kind=""), catalog)
-        wheels = tuple(tuple(map(texts, lines)) for lines in lines_of)
-        fits = rank(host, able, catalog, workloads[0], able=True).fits
-        # The best of any use leaves as few GPUs idle as the first use's.
-        best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
-        idle = bool(best and best[0].idle and not best[0].used)
-        first = builds_first(offers, own=in_workspace, idle=idle)
-        for key in by_use:
-            name, lines = answer_lines(host, Ranking(tuple(sorted(best, key=key))))
-            yield unique((name, tuple(map(texts, lines)), wheels, first))
-
-    def of_product(product: PageProduct) -> tuple[dict[str, int], list[list[list[int]]]]:
-        hosts: Interner[Capability] = Interner()
-        cpus = {
-            cpu: hosts(_named(capability_of(resolve(stated_facts(catalog, "the page", **words), catalog))))
-            for machines in offered.machines(product).values()
-            for cpu, words in machines.items()
-        }
-        rows = []
-        for host in hosts.all:
-            # What does not run on a less known machine does not run on a better known one.
-            able = [fit.cell for fit in rank(host, own, catalog, workloads[0], able=True).fits]
-            drivers = (None, *product.drivers)
-            rows.append([list(by_workload(replace(host, driver=driver), able)) for driver in drivers])
-        return cpus, rows
-
+    made = _Answers(cells, catalog, in_workspace=in_workspace)
+    offered = made.offered
     return {
         "products": {
             product.key: {
@@ -176,10 +234,12 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         },
         "cpus": {cpu.name: [_label(cpu), _maker(cpu)] for cpu in offered.cpus.values()},
         "workloads": offered.workloads,
-        "table": {product.key: of_product(product) for product in offered.products},
-        "answers": unique.all,
-        "words": texts.all,
-        "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if own else [],
+        "pythons": offered.pythons,
+        "table": {product.key: made.of_product(product) for product in offered.products},
+        "builds": made.builds.all,
+        "wheels": made.wheels.all,
+        "words": made.texts.all,
+        "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if made.own else [],
         "example": EXAMPLE_CPU,
     }
 
@@ -199,17 +259,11 @@ def _named(host: Capability) -> Capability:
     return replace(host, named=tuple((CHOSEN, sm) for sm in host.sms or ()))
 
 
-@lru_cache(8192)
-def wheel_lines(host: Capability, catalog: Catalog) -> tuple[list[WheelOffer], list[list[str]]]:
-    """Return the wheels for a machine, and of each what to know, how to install it, and the same of one for a
-    newer driver."""
-    offers = wheels_for(host, catalog)
-    lines = []
-    for wheel in offers:
-        pythons = " to ".join(dict.fromkeys((str(wheel.pythons[0]), str(wheel.pythons[-1]))))
-        own = ["; ".join([f"{wheel.title} for Python {pythons}", *wheel.about]), wheel.pip]
-        lines.append(own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else []))
-    return offers, lines
+def wheel_lines(wheel: WheelOffer) -> list[str]:
+    """Return what to know of a wheel, how to install it, and the same of one for a newer driver."""
+    pythons = " to ".join(dict.fromkeys((str(wheel.pythons[0]), str(wheel.pythons[-1]))))
+    own = ["; ".join([f"{wheel.title} for Python {pythons}", *wheel.about]), wheel.pip]
+    return own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else [])
 
 
 def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:

@@ -32,11 +32,13 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
         for name in product.names
     )
     gpus = [tag("optgroup", options, label=group) if group else options for group, options in groups.items()]
+    pythons = [str(python) for python in reversed(offered.pythons)]
     choices = {
         "gpu": ("GPU", gpus),
         "system": ("System", ()),
         "cpu": ("CPU", ()),
         "driver": ("NVIDIA driver", ()),
+        "python": ("Python", [_option("any", ""), *(_option(python, python) for python in pythons)]),
         "workload": ("Use", [_option(name, name) for name in offered.workloads]),
     }
     boxes = [

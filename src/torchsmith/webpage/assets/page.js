@@ -312,6 +312,7 @@
   open();
 
   // ---- which one is mine? ----
+  const BOXES = ["gpu", "system", "cpu", "driver", "python", "workload"];
   const box = (name) => document.getElementById(name);
   const machine = () => mine.products[box("gpu").value];
   const put = (name, options) => {
@@ -347,31 +348,36 @@
   const answer = () => {
     const product = box("gpu").selectedOptions[0].text;
     const text = (index) => mine.words[index].replaceAll("{gpu}", product);
-    const [gpu, system, cpu, driver, workload] = ["gpu", "system", "cpu", "driver", "workload"].map((name) => box(name).value);
+    const [gpu, system, cpu, driver, python, workload] = BOXES.map((name) => box(name).value);
     const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
     const [cpus, rows] = mine.table[gpu];
-    const [name, lines, wheels, buildFirst] = mine.answers[rows[cpus[cpu]][place][mine.workloads.indexOf(workload)]];
+    const [builds, offered] = rows[cpus[cpu]][place];
+    const column = mine.pythons.indexOf(python) + 1;
+    const [name, lines, idle] = mine.builds[builds[column][mine.workloads.indexOf(workload)]];
+    const [wheels, first] = mine.wheels[offered[column]];
     const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
     const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
-    const title = name ? [make("h3", {}, linkTo(name))] : [];
-    const commands = name ? mine.commands.map((words) => command(words.replaceAll("{name}", name))) : [];
+    const commands = mine.commands.map((words) => command(words.replaceAll("{name}", name)));
     const offers = wheels.map((lines) => {
       const parts = lines.map((line, place) => (place % 2 ? command(text(line)) : make("p", {}, text(line))));
       return make("div", { class: "answer" }, ...parts);
     });
-    const own = make("div", { class: warnings.length ? "answer doubtful" : "answer" }, ...title, ...remarks, reasons, ...commands);
+    const kind = warnings.length ? "answer doubtful" : "answer";
+    const build = () => make("div", { class: kind }, make("h3", {}, linkTo(name)), ...remarks, reasons, ...commands);
+    const own = name ? build() : make("p", {}, text(lines[0]));
     const asked = ["torchsmith pick", cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
     if (driver) asked.push(`--driver ${driver}`);
+    if (python) asked.push(`--python ${python}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
-      ...(buildFirst ? [own, ...offers] : [...offers, own]),
+      ...(name && first[Number(idle)] ? [own, ...offers] : [...offers, own]),
       make("p", {}, "Why not another one, and what could be made that suits better:"),
       command([...asked, "--explain"].join(" "))
     );
   };
-  for (const name of ["gpu", "system", "cpu", "driver", "workload"]) box(name).addEventListener("change", answer);
+  for (const name of BOXES) box(name).addEventListener("change", answer);
   answer(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
