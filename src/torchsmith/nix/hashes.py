@@ -60,8 +60,8 @@ class Digest:
 
 
 def parse_hash(text: str) -> Digest | None:
-    """A hash in any spelling; None for other text. After `sha256-` it is base 64, with or without the `=` at its
-    end. Without a name its length decides the algorithm."""
+    """A hash in any spelling; None for other text. After `sha256-` it is base 64, with or without the `=` at
+    its end. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
