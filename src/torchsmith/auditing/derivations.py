@@ -59,7 +59,6 @@ def check_derivations(
         )
         for finding in context.findings("derivations", Where(folder.label), evaluated):
             recipe = recipes.get(finding.where.file)
-            counted, silenced, _ = unmuted(
-                [finding], {finding.where.file: recipe.text or "" if recipe else ""}
-            )
+            text = recipe.text or "" if recipe else ""
+            counted, silenced, _ = unmuted([finding], {finding.where.file: text})
             yield FileFindings(counted, silenced=silenced)

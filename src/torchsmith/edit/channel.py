@@ -14,7 +14,8 @@ from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import Incomplete, Invalid, MissingRequirement, NotFound
 from torchsmith.edit.pin import Move, find_pin, pin_at, probed
 from torchsmith.matrix.cells import find_line, newest_line
-from torchsmith.nix.channel import ARCHIVE, GIT_REMOTE, REVISION, download, head_of
+from torchsmith.nix.channel import GIT_REMOTE, REVISION, download, head_of
+from torchsmith.nix.fetch import ARCHIVE
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.load import Workspace
 

@@ -10,12 +10,12 @@ from torchsmith.core.git import git
 from torchsmith.core.problem import Conflict, Invalid, MissingRequirement, NotFound
 from torchsmith.core.process import run
 from torchsmith.nix.errors import shorten
+from torchsmith.nix.fetch import ARCHIVE
 from torchsmith.nix.hashes import to_sri
 from torchsmith.nix.tool import Nix
 
 CHANNEL = "nixos-unstable"
 GIT_REMOTE = "https://github.com/NixOS/nixpkgs"
-ARCHIVE = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
 REVISION = re.compile(r"[0-9a-f]{40}")
 CHANNEL_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
 ANSWER_SECONDS = 15.0  # for the list of a server's branches

@@ -18,6 +18,7 @@ from torchsmith.core.problem import Failed
 from torchsmith.nix.errors import cause_of, parse_event, shorten
 from torchsmith.nix.tool import Nix
 
+ARCHIVE = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
 # nixpkgs at any full revision: the address of every pin. GitHub ignores the case of the name.
 NIXPKGS = re.compile(r"https://github\.com/(?i:NixOS/nixpkgs)/archive/([0-9a-f]{40})\.tar\.gz")
 HASH_MISMATCH = 102  # Nix's exit code
@@ -51,7 +52,7 @@ class Download(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def nixpkgs_address(rev: str) -> str:
     """The address of nixpkgs at a revision."""
-    return f"https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
+    return ARCHIVE.replace("{rev}", rev)
 
 
 def tree_for(trees: Mapping[str, Path], url: str) -> Path | None:

@@ -89,7 +89,7 @@ class HashFixer:
         """Correct what may be corrected; with `accept` also what looks like tampering."""
         fixes = HashFixes()
         if write:
-            with writing(self.root, "fix-hashes") as writer:
+            with writing(self.workspace.home, "fix-hashes") as writer:
                 fixes.recovered = writer.recovered
         for _ in range(MAX_ROUNDS):
             corrections = self._look(fixes)
@@ -98,7 +98,7 @@ class HashFixer:
             if not free:
                 break
             fixes.written += free
-            changes = changed_files(free, self.root)
+            changes = changed_files(free, self.workspace.home)
             fixes.diff += "".join(change.diff(context=1) for change in changes)
             if not write:
                 break
@@ -111,7 +111,7 @@ class HashFixer:
         """Evaluate, realise the downloads whose hashes recipes state, and place every mismatch; `fixes` gets
         what could not be placed or checked, and what is right."""
         fixes.unplaced, fixes.unchecked, fixes.unfetched = [], [], []
-        recipes = choose(self.selectors, self.workspace, self.root).recipes
+        recipes = choose(self.selectors, self.workspace, self.workspace.home).recipes
         results = reachable(self._evaluate(recipes))
         cells = {cell.name: cell for cell in self.workspace.matrix.cells} if self.workspace.lines else {}
         sites = {
@@ -232,16 +232,12 @@ class HashFixer:
     def _correction(self, site: HashSite, got: str, source: str, recipes: tuple[str, ...]) -> Correction:
         return Correction(site, got, source, recipes, suspicion(site.value, got, source, self.proved))
 
-    @property
-    def root(self) -> Path:
-        return self.workspace.home
-
     def _write(self, changes: Sequence[Change]) -> None:
         """Corrections, and with those of torchsmith.toml or the catalog the recipes that follow from them."""
         texts = {
             change.path: change.after for change in changes if change.path.endswith(".toml") and change.after
         }
-        with writing(self.root, "fix-hashes") as writer:
+        with writing(self.workspace.home, "fix-hashes") as writer:
             if not texts:
                 writer.write(changes)
                 return

@@ -24,11 +24,7 @@ from torchsmith.workspace.load import FILE, Workspace
 from torchsmith.workspace.settings import SourceSettings, ToolkitSettings
 
 HASH_FIELDS = ("hash", "sha256", "sha512", "outputHash")
-FAKE = tuple(
-    f"{where}{name}"
-    for where in ("", "lib.", "pkgs.lib.")
-    for name in ("fakeHash", "fakeSha256", "fakeSha512")
-)
+FAKE = re.compile(r"(?:pkgs\.)?(?:lib\.)?fake(?:Hash|Sha256|Sha512)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ def _places(recipe: Recipe) -> Iterator[HashSite]:
                 continue
             if isinstance(field.value, str):
                 yield HashSite(recipe.path, field.value, marks, field.span)
-            elif isinstance(field.value, Unknown) and field.value.text in FAKE:
+            elif isinstance(field.value, Unknown) and FAKE.fullmatch(field.value.text):
                 yield HashSite(recipe.path, "", marks, field.span, quoted=False)
     for pin in recipe.pins:
         if pin.sha256 is not None:

@@ -40,10 +40,7 @@ from torchsmith.workspace.load import FILE
 
 EXAMPLE = "torchsmith init builds && torchsmith apply -w builds && torchsmith audit builds"
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-WRITERS = {
-    "sarif": reports.as_sarif,
-    "github": reports.as_github,
-}
+WRITERS = {"sarif": reports.as_sarif, "github": reports.as_github}
 FILES_NAMED = 3  # of a group
 Format = Literal["table", "json", "sarif", "github"]
 
@@ -200,21 +197,19 @@ def run(
 
 def _print_report(report: AuditReport, request: AuditRequest, *, format: str, verbose: bool) -> None:
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
-    hidden = len(report.findings)
-    report = report.printable.shown(notes=request.notes)
-    hidden -= len(report.findings)
+    shown = report.printable.shown(notes=request.notes)
     if format == "json":
-        print_json(report)
+        print_json(shown)
     elif format in WRITERS:
-        sys.stdout.write(WRITERS[format](report))
+        sys.stdout.write(WRITERS[format](shown))
     else:
         if verbose:
-            _print_places(report)
+            _print_places(shown)
         else:
-            for group in reports.alike(report.findings):
+            for group in reports.alike(shown.findings):
                 _print_group(group)
-        write(reports.summary(report, hidden))
-        _print_next(report, request)
+        write(reports.summary(shown, hidden=len(report.findings) - len(shown.findings)))
+        _print_next(shown, request)
 
 
 def _print_next(report: AuditReport, request: AuditRequest) -> None:
@@ -303,8 +298,6 @@ def _print_fixed(report: AuditReport, *, written: bool) -> None:
         write_stderr(report.recovered, "yellow")
     files = counted(report.diff.count("\n+++ "), "file")
     fixed = f"{counted(report.fixed, 'finding')} in {files} {'fixed' if written else 'can be fixed'}"
-    remaining = sum(
-        finding.fix is None and finding.severity is not Severity.NOTE for finding in report.findings
-    )
+    remaining = sum(finding.fix is None for finding in report.of(Severity.ERROR, Severity.WARNING))
     without = f"; {remaining} without a safe fix" if remaining else ""
     write_stderr(fixed + without if report.fixed else "no finding has a safe fix")
