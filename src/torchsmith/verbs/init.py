@@ -74,7 +74,7 @@ class InitRequest(Request):
     ] = None
     source: Annotated[
         tuple[str, ...],
-        Option("A mirror to ask: nixpkgs, archive or python_index.", metavar="NAME=ADDRESS"),
+        Option("A mirror to ask: nixpkgs or archive.", metavar="NAME=ADDRESS"),
     ] = ()
     force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -31,7 +31,6 @@ from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.line import LineRow
-from torchsmith.edit.newest import Newest, ask_newest
 from torchsmith.edit.proposal import EditReport, FactMove, Proposal, write_proposal
 from torchsmith.host.commands import Environment, detect_environment
 from torchsmith.nix import channel as channels
@@ -62,27 +61,28 @@ class LinesRequest(Request):
     """A workspace, whose catalog is listed."""
 
     workspace: WorkspaceOption = None
-    online: Annotated[bool, Option("Ask the Python index and a channel of nixpkgs what is newest.")] = False
+    online: Annotated[bool, Option("Ask which torch the newest nixpkgs of a channel has.")] = False
     channel: ChannelOption = channels.CHANNEL
 
 
 class LinesReport(msgspec.Struct, frozen=True):
-    """Every torch release that a workspace knows, and what is newest if that was asked for."""
+    """Every torch release that a workspace knows, and the head of a channel if that was asked for."""
 
+    FORMAT: ClassVar = 2
     lines: list[LineRow]
-    newest: Newest | None = None
+    head: ChannelHead | None = None
 
 
 def list_lines(request: LinesRequest, reporter: Reporter = SILENT) -> LinesReport:
     """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
     opened = open_workspace(request.workspace)
-    newest = ask_newest(_channel(opened, request.channel, reporter)) if request.online else None
+    head = _channel(opened, request.channel, reporter).head() if request.online else None
     here = detect_environment(opened.root, "")
     rows = [
         msgspec.structs.replace(row, next=_next(row, here)) if row.next else row
         for row in lines.line_rows(opened)
     ]
-    return LinesReport(rows, newest)
+    return LinesReport(rows, head)
 
 
 def _next(row: LineRow, here: Environment) -> str:
@@ -101,25 +101,14 @@ def show(*, request: LinesRequest, json: JsonOption = False) -> None:
     answer(list_lines(request, Terminal()), _print_lines, as_json=json)
 
 
-def _print_newest(newest: Newest, report: LinesReport) -> None:
-    for row in newest.index:
-        needs = f" (needs torch {row.torch})" if row.torch else ""
-        write(f"newest on the Python index: {row.package} {row.version}{needs}")
-    head = newest.head
-    if head:
-        _print_head(head)
-    torch = (head.torch if head else "") or next((row.version for row in newest.index), "")
-    name = minor(torch)
-    if not name or (head and head.pin):
-        return
-    buildable = any(row.name == name and not row.lacks for row in report.lines)
-    next_step("line", "update" if buildable else "add", name, why="" if head else "if nixpkgs has it")
-
-
-def _print_head(head: ChannelHead) -> None:
+def _print_head(head: ChannelHead, report: LinesReport) -> None:
     state = f", which is {head.pin} here" if head.pin else ""
     has = f": torch {head.torch}, CUDA {', '.join(head.cudas)}" if head.torch else ""
     write(f"{head.channel} is at {head.rev[:7]}{state}{has}")
+    name = minor(head.torch)
+    if name and not head.pin:
+        buildable = any(row.name == name and not row.lacks for row in report.lines)
+        next_step("line", "update" if buildable else "add", name)
 
 
 def _print_lines(report: LinesReport) -> None:
@@ -144,8 +133,8 @@ def _print_lines(report: LinesReport) -> None:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
             write(f"{row.name} {'; '.join(row.remarks)}{step}")
-    if report.newest is not None:
-        _print_newest(report.newest, report)
+    if report.head is not None:
+        _print_head(report.head, report)
 
 
 @dataclass(frozen=True, kw_only=True)
