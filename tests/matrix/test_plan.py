@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.matrix import Matrix
+from torchsmith.matrix.cells import neighbours
 from torchsmith.workspace.load import DEFAULT, default_profiles, open_workspace
 
 SMS = ("sm121", "sm120", "sm110", "sm103", "sm100", "sm90", "sm89", "sm86", "sm80")
@@ -97,3 +98,9 @@ def test_what_is_asked_of_a_part_of_a_matrix_is_as_in_the_whole(profile: str, tm
     whole = opened.matrix
     for package in opened.catalog.packages.values():
         assert opened.cells_of(package) == tuple(one for one in whole.cells if one.variant.package == package)
+    assert all(opened.has(cell.variant) for cell in whole.cells)
+    assert not any(opened.has(left.variant) for left in whole.left_out)
+    held = {cell.variant for cell in whole.cells}
+    for cell in whole.cells:
+        for other in neighbours(cell.variant, opened.catalog):
+            assert opened.has(other) == (other in held), other

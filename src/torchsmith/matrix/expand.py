@@ -41,6 +41,17 @@ class Block(msgspec.Struct, frozen=True):
             for isa in isas_with(target, self.isas):
                 yield Variant(package, python, target, isa, release=self.release)
 
+    def holds(self, variant: Variant) -> bool:
+        """Whether the product has a cell, buildable or not."""
+        return (
+            variant.package in self.packages
+            and variant.python in self.pythons
+            and variant.target in self._targets()
+            and variant.isa in isas_with(variant.target, self.isas)
+            and variant.release == self.release
+            and not variant.flavor
+        )
+
     def _targets(self) -> Iterator[Target]:
         for cuda in self.cudas:
             yield from (Cuda(cuda, sm) for sm in self.sms) if cuda else (CpuOnly(),)
@@ -69,6 +80,15 @@ class MatrixSpec(msgspec.Struct, frozen=True):
             tuple(cell for cell in self.include if cell.variant.package == package),
             self.exclude,
         )
+
+    def has(self, variant: Variant, catalog: Catalog) -> bool:
+        """Whether a cell is in the matrix, found out without expanding the rest of it."""
+        blocks = (block for block in self.blocks if block.holds(variant))
+        decided = ((block, assess(variant, catalog, block.line)) for block in blocks)
+        return any(
+            isinstance(decision, Accepted) and not _unwanted(decision, variant, block, self.exclude, catalog)
+            for block, decision in decided
+        ) or any(cell.variant == variant for cell in self.include)
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -107,6 +107,10 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         """The cells of one package, without expanding the others; the file is taken to be right."""
         return self.source.placed(lambda: expand(self.spec.of(package), self.catalog)).cells
 
+    def has(self, variant: Variant) -> bool:
+        """Whether the matrix has a cell by this name, found out without expanding it."""
+        return self.spec.has(variant, self.catalog)
+
     def find(self, variant: Variant) -> Cell | None:
         """The matrix's cell, under its name or, if the name states a release, under the plain one."""
         cell = self.matrix.find(variant.name)
