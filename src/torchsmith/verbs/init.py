@@ -16,7 +16,7 @@ from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, co
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Conflict, Incomplete, Problem
+from torchsmith.core.problem import Conflict, Incomplete, MissingRequirement, Problem
 from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
@@ -179,7 +179,11 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
             write_with_schema(file, f"{EMPTY}{addresses}\n{text}")
         else:
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
-    except Problem:
+    except Problem as problem:
+        if isinstance(problem, MissingRequirement):
+            problem.hint = (
+                "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
+            )
         if before is None:
             file.unlink()
             file.with_name(SCHEMA).unlink()

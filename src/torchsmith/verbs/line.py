@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, exit_if, next_step, table, write, write_stderr
+from torchsmith.cli.console import answer, command, exit_if, next_step, table, write, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
@@ -374,9 +374,10 @@ def print_edit(report: EditReport) -> None:
     if report.to_learn:
         write(f"unknown hashes: {', '.join(report.to_learn)}")
     for pin in report.unhashed:
+        records = command("line", "update", report.name, "--rev", pin)
         write(
-            f"no hash of nixpkgs {pin} is recorded, and downloads of it are not checked: --sha256 HASH states"
-            " it; nix-hash --type sha256 --base32 TREE prints that of an unpacked archive"
+            f"no hash of nixpkgs {pin} is recorded, so downloads are not checked: {records} records it, or"
+            " its --sha256 HASH, as nix-hash --type sha256 --base32 TREE prints it of an unpacked archive"
         )
     if not recipes and not report.files:
         write_stderr("nothing to write: already up to date")

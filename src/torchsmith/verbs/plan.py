@@ -141,7 +141,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
     planned, report = (request or PlanRequest()).planned()
-    return msgspec.structs.replace(report, unhashed=planned.workspace.unhashed_pins)
+    return msgspec.structs.replace(report, unhashed=planned.unhashed_pins)
 
 
 def run(*, request: PlanRequest, view: ChangeView) -> None:
