@@ -181,9 +181,7 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
     except Problem as problem:
         if isinstance(problem, MissingRequirement):
-            problem.hint = (
-                "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
-            )
+            problem.hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
         if before is None:
             file.unlink()
             file.with_name(SCHEMA).unlink()
