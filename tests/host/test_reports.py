@@ -55,6 +55,12 @@ def test_a_cut_second_core_does_not_take_features_from_the_first() -> None:
     assert "cut" in notes(facts)
 
 
+def test_a_report_that_ends_with_the_features_of_equal_cores_is_complete() -> None:
+    one = ICELAKE.rstrip()
+    assert read_cpuinfo(one).features is None
+    assert read_cpuinfo(f"{one}\n\n{one}").features == read_cpuinfo(ICELAKE).features
+
+
 def test_a_cpu_that_was_read_without_features_is_not_given_those_of_its_kind() -> None:
     facts = resolve(read_cpuinfo(ICELAKE[: ICELAKE.index("flags")]), CATALOG)
     assert facts.features is None

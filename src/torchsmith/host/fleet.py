@@ -15,6 +15,8 @@ from torchsmith.host.stated import stated_facts
 from torchsmith.host.tokens import table
 
 SAMPLE = Path(__file__).with_name("sample.csv")
+
+
 @dataclass(frozen=True, slots=True)
 class MachineKind:
     """Machines of one kind: how many, and how much each of them counts."""
@@ -56,7 +58,10 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
     fleet = _read_folder(path) if path.is_dir() else _read_csv(report_text(path), str(path), catalog)
     if not fleet.kinds:
         first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
-        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {', '.join(table()['columns'])}")
+        raise Empty(
+            f"{path} holds no machine that can be read{first}",
+            hint=f"columns: {', '.join(table()['columns'])}",
+        )
     return fleet
 
 

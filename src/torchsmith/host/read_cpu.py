@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
+from torchsmith.host.facts import HostFacts, Note, fact_of
 from torchsmith.host.tokens import table
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
@@ -16,7 +16,6 @@ ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer",
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # in place of a model's name
-CUT = "the list of features is cut and was not used"
 
 
 def system_of_machine(machine: str) -> str:
@@ -44,14 +43,15 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
     if not (lists or stated or id_ or arm):
         return None
     notes: list[Note] = []
-    features, cut = _features(lists, text, source, notes)
-    known = _system_of(features, cut=cut) or ("aarch64-linux" if arm and not features else "")
+    features = _features(lists, text, source, notes)
+    known = _system_of(" ".join(lists).lower().split(), cut=not features)
+    known = known or ("aarch64-linux" if arm and not features else "")
     name = first.get("model name", "")
     return HostFacts(
         system=fact_of(system_of_machine(stated) if stated else known, source),
         cpu_name=fact_of("" if name.startswith(NO_NAMES) else name, source),
         cpu_id=fact_of(id_, source),
-        features=None if cut else fact_of(features, source),
+        features=fact_of(features, source),
         cores=fact_of(int(cores), source) if (cores := first.get("cpu(s)", "")).isdigit() else None,
         notes=tuple(notes),
     )
@@ -63,39 +63,30 @@ def _is_list(label: str, value: str) -> bool:
     return any(len(values & marks) >= (1 if named else 3) for marks in MARKS)
 
 
-def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tuple[frozenset[str], bool]:
-    """What all cores have, and whether that is unknown, because the list breaks off."""
+def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> frozenset[str]:
+    """What all cores have; empty if it is unknown, because no list is complete."""
     if not lists:
         notes.append(Note(source, "names no CPU features (the line that English lscpu calls Flags)"))
-        return frozenset(), False
-    ends = text.rstrip(" ").endswith(lists[-1].split()[-1])
-    cut = [listed for listed in lists if _ends_within(listed) or (ends and listed is lists[-1])]
-    sets = {frozenset(listed.lower().split()) for listed in lists if listed not in cut}
-    if not sets:
-        notes.append(Note(source, CUT))
-        return frozenset(cut[0].lower().rstrip(".… ").split()[:-1]), True
-    if cut:
-        notes.append(Note(source, "the last line is cut and was not used"))
-    if len(sets) > 1:
+        return frozenset()
+    sets = {listed: frozenset(listed.lower().split()) for listed in lists}
+    whole = {own for listed, own in sets.items() if not _breaks_off(listed, own)}
+    if lists.count(lists[-1]) == 1 and text.rstrip(" ").endswith(lists[-1].split()[-1]):
+        whole.discard(sets[lists[-1]])  # the text ends there, perhaps within the list
+    if len(whole) < len({*sets.values()}):
+        what = "the last line is cut" if whole else "the list of features is cut"
+        notes.append(Note(source, f"{what} and was not used"))
+    if len(whole) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
-    if any(map(_lacks_common, sets)):
-        notes.append(Note(source, CUT))
-        return frozenset.intersection(*sets), True
-    return frozenset.intersection(*sets), False
+    return frozenset.intersection(*whole) if whole else frozenset()
 
 
-def _ends_within(text: str) -> bool:
-    """Whether a list of features ends in dots or in half a word."""
+def _breaks_off(text: str, features: Collection[str]) -> bool:
+    """Whether a list ends in dots or in half a word, or lacks what every CPU of its kind has."""
     last = text.lower().split()[-1]
     needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
     half = last not in needed and any(feature.startswith(last) for feature in needed)
-    return half or last.endswith(("..", "…"))
-
-
-def _lacks_common(features: Collection[str]) -> bool:
-    """Whether a list lacks what every CPU of its kind has, so that it continues elsewhere."""
     x86 = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
-    return x86 or ("asimd" in features and "crc32" not in features)
+    return half or last.endswith(("..", "…")) or x86 or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
