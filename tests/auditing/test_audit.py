@@ -149,6 +149,8 @@ def test_safe_fixes_are_shown_before_they_are_made(repo: Path, audited: Audit) -
     ]
     assert "TS402" not in fixed.out
     assert "TS201" in fixed.out  # what has no safe fix stays
+    assert "gpuArchSM" not in fixed.out + fixed.err  # --diff shows what changes
+    assert "3 findings in 2 files fixed" in fixed.err
     assert file.read_text() == text
 
 
@@ -288,6 +290,17 @@ def test_the_same_words_of_many_files_are_printed_once() -> None:
         reports.summary(AuditReport((*many, other), 9, 9))
         == "9 recipes: 9 errors, 1 warning, 9 fixable with --fix"
     )
+
+
+def test_recipes_with_the_same_mistake_and_other_advice_are_one_group(tmp_path: Path, call: Call) -> None:
+    (pkgs := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    for gpu in ("80", "89", "90"):
+        (pkgs / f"pytorch-python313-cuda13.0-sm{gpu}-avx2.nix").write_text("{ torch }: torch\n")
+    told = call("audit", ".", "--select", "TS103", cwd=tmp_path)
+    assert told.out.count("TS103") == 1
+    assert "call it pytorch-python313-cuda13_0-sm80-avx2.nix (--verbose shows" in told.out
+    verbose = call("audit", ".", "--select", "TS103", "--verbose", cwd=tmp_path)
+    assert verbose.out.count("call it pytorch-python313-cuda13_0-sm") == 3
 
 
 def test_the_default_workspace_has_no_finding_and_no_note(tmp_path: Path, call: Call) -> None:

@@ -12,6 +12,8 @@ from tools.mutations.harness import findings_of
 from tools.rule_examples import CHANGES, CPU, NAME, ROCM, VISION, right_texts
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import rules_called
+from torchsmith.auditing.run import audit
+from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 
 RIGHT = right_texts()
@@ -183,6 +185,62 @@ def test_no_finding_is_worse_than_its_rule_says() -> None:
         for text in (RIGHT[name], WIDE[name]):
             for one in findings_of(name, text.replace(old, new), Path("theirs")):
                 assert one.severity.rank >= rules_called(one.rule)[0].worst.rank, (rule, one)
+
+
+DESCRIBED = """{ python3Packages }:
+python3Packages.torch.overrideAttrs (old: {
+  meta = old.meta // {
+    description = DESCRIPTION;
+  };
+})
+"""
+
+
+@pytest.mark.parametrize(
+    ("description", "source"),
+    [
+        ('"PyTorch for L40S"', 'description = "PyTorch for L40S";'),
+        ("''\n      PyTorch\n      for L40S\n    ''", "for L40S"),
+        ('let card = "L40S"; in\n      "PyTorch for ${card}"', 'description = let card = "L40S"; in'),
+    ],
+    ids=["a line", "several lines", "interpolated"],
+)
+def test_a_false_claim_is_placed_at_its_word(description: str, source: str) -> None:
+    text = DESCRIBED.replace("DESCRIPTION", description)
+    [finding] = [one for one in findings_of(NAME, text) if one.rule == "TS601"]
+    assert finding.source.strip() == source
+    column = text.splitlines()[finding.where.line - 1].index("L40S") + 1
+    assert finding.where.column == column
+
+
+def test_a_false_claim_that_a_wrapper_passes_is_placed_in_the_wrapper(tmp_path: Path) -> None:
+    shared = DESCRIBED.replace("DESCRIPTION", '"PyTorch for ${card}"').replace("{ py", "{ card, py")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/torch.nix").write_text(shared)
+    recipe = tmp_path / f"{NAME}.nix"
+    passed = '{ inherit python3Packages; card = "L40S"; }'
+    recipe.write_text(f"{{ python3Packages }}:\nimport ./shared/torch.nix {passed}")
+    [finding] = audit((recipe,), choice=RuleSelection(select=("TS601",))).findings
+    assert (Path(finding.where.file).name, finding.where.line) == (recipe.name, 2)
+
+
+RELEASES = (
+    ([""], "the comment # torchsmith: line {newest} states it"),
+    (["", "2.9.1"], "the comment # torchsmith: line 2.9 states it"),
+    (["", "", "2.9.1"], "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one"),
+    (["", ""], "--line {newest} states it for all of them, the comment # torchsmith: line {newest} for one"),
+)
+
+
+@pytest.mark.parametrize(("versions", "hint"), RELEASES)
+def test_how_to_state_a_release_fits_the_recipes(versions: list[str], hint: str, tmp_path: Path) -> None:
+    for gpu, version in zip(("sm80", "sm89", "sm90"), versions, strict=False):
+        text = DESCRIBED.replace("DESCRIPTION", '"PyTorch"')
+        text = text.replace("meta =", f'version = "{version}"; meta =') if version else text
+        (tmp_path / f"pytorch-python313-cuda13_0-{gpu}-avx2.nix").write_text(text)
+    [finding] = audit((tmp_path,), choice=RuleSelection(select=("TS210",))).findings
+    assert finding.hint == hint.format(newest=builtin_catalog().releases[0].name)
+    assert finding.where.file.endswith("sm80-avx2.nix") is (versions.count("") == 1)
 
 
 def test_a_hash_that_is_right_is_not_to_be_replaced_by_itself() -> None:

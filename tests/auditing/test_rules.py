@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -283,8 +284,23 @@ def test_derivations_say_what_neither_shows(workspace: Path) -> None:
     edit(workspace / f"build-torchvision/.flox/pkgs/{VISION}.nix", 'echo "Parallel Jobs', 'echo "Jobs')
     rules = found(workspace, evaluate=True, trees={"default": MINI})
     assert "TS003" in rules
-    assert [one.message for one in rules["TS109"]] == [f"{NAME}-magma builds what {NAME} builds"]
+    assert [one.message for one in rules["TS109"]] == [f"builds what {NAME} builds"]
     assert [Path(one.where.file).stem for one in rules["TS722"]] == [VISION]
+
+
+@pytest.mark.needs("nix")
+def test_a_recipe_whose_nixpkgs_lacks_its_system_is_not_called_broken(tmp_path: Path) -> None:
+    shutil.copytree(MINI, tree := tmp_path / "tree")
+    default = (tree / "default.nix").read_text()
+    refused = 'if localSystem != "x86_64-linux" then throw "no packages here" else lib.fix ('
+    (tree / "default.nix").write_text(default.replace("lib.fix (", refused))
+    (folder := tmp_path / "recipes").mkdir()
+    for name in ("pytorch-python313-cpu-armv9", "pytorch-python313-cpu-avx2"):
+        (folder / f"{name}.nix").write_text("{ python3Packages }: python3Packages.torch\n")
+    report = audit((folder,), evaluate=True, trees={"default": tree}, choice=RuleSelection(select=("TS003",)))
+    [finding] = report.findings
+    assert (finding.severity.value, Path(finding.where.file).stem[-5:]) == ("warning", "armv9")
+    assert "cannot be used for aarch64-linux: no packages here" in finding.message
 
 
 @pytest.mark.needs("nix")

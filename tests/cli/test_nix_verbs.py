@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,6 +49,29 @@ def test_eval_prints_a_line_for_each_recipe_and_keeps_the_results(workspace: Pat
     rows = json.loads(call("eval", "--json").out)["recipes"]
     assert [row["cached"] for row in rows] == [True] * 4
     assert len({row["evaluated"]["drv_path"] for row in rows}) == 4
+
+
+@pytest.mark.needs("nix")
+def test_another_release_than_the_lines_is_said_and_proves_nothing(
+    workspace: Path, call: Call, tmp_path: Path
+) -> None:
+    file = workspace / "torchsmith.toml"
+    file.write_text(file.read_text().replace("format = 1", 'format = 1\nline = "2.9"'))
+    (workspace / "catalog").mkdir()
+    (workspace / "catalog/lines.toml").write_text('["2.9".cpu]\nunproved = "new"\nclaimed = true\n')
+    apply(ApplyRequest(workspace=workspace, yes=True))
+    newer = shutil.copytree(MINI, tmp_path / "newer")
+    text = (newer / "releases.nix").read_text()
+    (newer / "releases.nix").write_text(text.replace('torch = "2.9.1"', 'torch = "2.14.1"'))
+    said = call("eval", AVX2, "--nixpkgs", newer)
+    assert said.code == 0
+    assert f"{AVX2}: release 2.14.1 with this nixpkgs, not 2.9.1 of line 2.9" in said.err
+    assert "release 2.14.1" in call("build", "--dry-run", AVX2, "--nixpkgs", newer).err
+    answer = json.loads(call("eval", AVX2, "--nixpkgs", newer, "--json").out)
+    assert [(row["version"], row["expected"]) for row in answer["other_releases"]] == [("2.14.1", "2.9.1")]
+    assert answer["proved"] == 0
+    right = json.loads(call("eval", AVX2, "--json").out)
+    assert (right["other_releases"], right["proved"]) == ([], 1)
 
 
 @pytest.mark.needs("nix")

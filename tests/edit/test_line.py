@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -96,11 +97,22 @@ def test_the_next_steps_include_the_hashes_that_are_not_known(workspace: Path, c
     assert steps == ["apply", "fix-hashes"]
 
 
+def test_a_nixpkgs_without_a_hash_is_stated_and_not_looked_for(workspace: Path, call: Call) -> None:
+    tree = Path(__file__).parents[1] / "nixpkgs-mini"
+    words = ("line", "update", "2.10", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", tree)
+    first = call(*words)
+    assert "--sha256" in first.out
+    assert "fix-hashes" not in first.err
+    assert json.loads(call(*words, "--json").out)["unhashed"] == ["6a030d5"]
+    assert call(*words, "--sha256", "0" * 52).code == 0
+    assert json.loads(call(*words, "--json").out)["unhashed"] == []
+
+
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
     added = add_line(workspace, "2.29", Move("2.10", "1" * 40, torch="2.29.1", versions=PAIRS))
     line = added.after.catalog.lines["2.29"]
     assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
-    assert any(one.startswith("nixpkgs") for one in added.to_learn)
+    assert added.unhashed == ("1111111",)
 
 
 def test_each_cuda_release_of_another_nixpkgs_is_built_as_the_line_builds_it(workspace: Path) -> None:

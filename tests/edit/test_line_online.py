@@ -237,6 +237,7 @@ def test_a_hash_that_cannot_be_recorded_is_an_error(place: Path, world: World, c
     failed = call(*words)
     assert (failed.code, failed.error) == (3, "missing-requirement")
     assert "the hash of nixpkgs 6a030d5 could not be recorded" in failed.err
+    assert "--sha256" in failed.err
     assert not (place / "catalog").exists()
     assert call(*words, "--sha256", "0" * 52).code == 0
 

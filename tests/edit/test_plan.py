@@ -73,6 +73,33 @@ def test_the_verdicts_are_those_of_the_maintainers(drifted: Path) -> None:
     assert replaced.old == f"{PKGS}/{CELL}-sm121-armv9-nightly.nix"
 
 
+def test_companions_beside_a_kept_torch_are_said_to_have_a_torch_of_their_own(
+    drifted: Path, call: Call
+) -> None:
+    name = f"{CELL}-sm120-avx512"
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace('["pytorch"]', '["pytorch", "torchvision"]'))
+    torch, vision = (
+        f"{PKGS}/{name}.nix".replace("pytorch", package) for package in ("pytorch", "torchvision")
+    )
+    assert plan_workspace(drifted).split_torch[torch] == [vision]
+    said = call("plan", "-w", drifted, "--adopt", "all")
+    assert f"{Path(vision).stem}: generated with torchsmith's torch, not that of {name}" in said.out
+    assert f"--adopt {torch}" in said.out
+    assert not plan_workspace(drifted, adopt=("all", torch)).split_torch
+    assert call("apply", "-w", drifted, "--no-git", "--yes").code == 1
+    assert plan_workspace(drifted).split_torch[torch] == [vision]
+
+
+def test_builds_that_no_machine_can_use_are_counted(drifted: Path, call: Call) -> None:
+    planned, applied = call("plan", "-w", drifted), call("apply", "-w", drifted, "--no-git", "--yes")
+    assert "no machine can use 8 builds" in planned.out
+    assert "no machine can use 8 builds" in applied.err
+    toml = drifted / "torchsmith.toml"
+    toml.write_text(toml.read_text() + "usable = true\n")
+    assert "no machine" not in call("plan", "-w", drifted).out
+
+
 def test_an_old_name_is_redundant_only_where_the_cell_has_another_recipe(drifted: Path) -> None:
     dotted = drifted / PKGS / f"{CELL}-sm90-armv8.2.nix"
     dotted.write_text((drifted / PKGS / f"{CELL}-sm110-armv8_2.nix").read_text())

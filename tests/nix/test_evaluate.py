@@ -16,7 +16,7 @@ import pytest
 from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
-from torchsmith.core.problem import Exit, Problem
+from torchsmith.core.problem import Exit, Failed, Problem
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import (
     EvalResult,
@@ -25,6 +25,7 @@ from torchsmith.nix.evaluate import (
     evaluate,
     exit_of,
     plan_batches,
+    reachable,
 )
 from torchsmith.nix.prepare import EvalJob, Preparation
 from torchsmith.nix.tool import Nix
@@ -390,6 +391,43 @@ def test_a_recipe_that_survives_a_failed_download_and_fails_then_is_wrong_itself
     assert (result.cause.code, result.cause.message) == ("recipe", "no mirror")
 
 
+@pytest.fixture
+def only_x86(tmp_path: Path) -> Path:
+    """A nixpkgs that makes nothing for other systems."""
+    shutil.copytree(MINI, tree := tmp_path / "only-x86")
+    refused = 'if localSystem != "x86_64-linux" then throw "no packages here" else lib.fix ('
+    default = tree / "default.nix"
+    default.write_text(default.read_text().replace("lib.fix (", refused))
+    return tree
+
+
+ARM = torch_recipe().replace("x86_64-linux", "aarch64-linux")
+
+
+@pytest.mark.parametrize("text", [ARM, "{ torch }: torch"], ids=["imported", "as an argument"])
+def test_a_nixpkgs_that_makes_nothing_for_a_system_is_not_the_fault_of_its_recipes(
+    text: str, only_x86: Path, write: Write, ask: Ask
+) -> None:
+    arm = [replace(request, system="aarch64-linux") for request in write(arm=text)]
+    x86 = [replace(request, system="x86_64-linux") for request in write(wrong=torch_recipe("pkgs.gone"))]
+    results = ask([*arm, *x86], trees={"default": only_x86})
+    causes = [results[name].cause for name in ("arm", "wrong")]
+    assert [cause and cause.code for cause in causes] == ["system", "recipe"]
+    assert causes[0] is not None
+    assert "for aarch64-linux: no packages here" in causes[0].message
+    assert exit_of([causes[0]]) is Exit.ENVIRONMENT
+    with pytest.raises(Failed, match="no packages here"):
+        reachable([results["arm"]])
+
+
+def test_a_wrong_recipe_of_a_system_that_its_nixpkgs_has_is_wrong_itself(write: Write, ask: Ask) -> None:
+    wrong = ARM.replace("pkgs.python3Packages.torch", "pkgs.gone")
+    arm = [replace(request, system="aarch64-linux") for request in write(arm=wrong)]
+    cause = ask(arm)["arm"].cause
+    assert cause
+    assert (cause.code, "gone" in cause.message) == ("recipe", True)
+
+
 def test_a_failure_by_time_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
     requests, cache = write(one=torch_recipe()), ResultCache(tmp_path / "cache")
     options = EvaluationOptions(trees={"default": MINI}, cache=cache, limits=WorkerLimits(seconds=0.0))
@@ -513,7 +551,7 @@ def test_a_cell_that_its_pin_cannot_build_fails_where_the_limit_is_not_known(
     wrong.write_text(request.path.read_text().replace('"11.0"', '"8.7"'))
     [result] = evaluate([EvaluationRequest("wrong", wrong)], nix, EvaluationOptions(trees={"default": MINI}))
     assert result.cause is not None
-    assert "hostPlatform" in result.cause.message
+    assert "is not available on aarch64-linux" in result.cause.message
 
 
 def test_a_folder_whose_name_no_path_can_hold_is_evaluated_all_the_same(tmp_path: Path, ask: Ask) -> None:

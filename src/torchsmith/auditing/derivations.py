@@ -12,7 +12,8 @@ from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Where
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.derivation import Derivation, show_derivations
-from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate, failures_of
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate, failures_of, reachable
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.checkout import RecipeFile, Repository
 
@@ -23,7 +24,7 @@ class EvaluatedRecipes:
     labels; `torch` are the PyTorch recipes of all repositories."""
 
     recipes: Mapping[str, tuple[RecipeFile, Derivation]]
-    failed: Mapping[str, str]
+    failed: Mapping[str, Cause]
     torch: Mapping[str, str]
     catalog: Catalog
 
@@ -39,7 +40,7 @@ def check_derivations(
     recipes = {folder.label_of(recipe.path): recipe for folder in folders for recipe in folder.recipes}
     requests = [EvaluationRequest(label, recipe.path, recipe.system) for label, recipe in recipes.items()]
     options = EvaluationOptions(trees=trees, addresses=addresses, cache=ResultCache(), instantiate=True)
-    results = evaluate(requests, nix, options)
+    results = reachable(evaluate(requests, nix, options))
     paths = {result.name: result.evaluated.drv_path for result in results if result.evaluated}
     derivations = show_derivations(nix, sorted({*paths.values()}))
     torch = {
@@ -52,7 +53,7 @@ def check_derivations(
         own = [label for label, recipe in recipes.items() if recipe.repo == folder.root]
         evaluated = EvaluatedRecipes(
             {label: (recipes[label], derivations[paths[label]]) for label in own if label in paths},
-            {label: causes[label].message for label in own if label in causes},
+            {label: causes[label] for label in own if label in causes},
             torch,
             context.catalog,
         )

@@ -66,10 +66,9 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Return findings grouped by rule, message and hint; the worst and most first."""
+    """Return findings grouped by rule and message; the worst and most first."""
     groups = grouped(
-        ((finding.severity.rank, finding.rule, finding.message, finding.hint), finding)
-        for finding in findings
+        ((finding.severity.rank, finding.rule, finding.message), finding) for finding in findings
     )
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
 

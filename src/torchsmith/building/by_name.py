@@ -135,7 +135,9 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
     if row is None:
         known = record.logged_names()
         hint = did_you_mean(name, known) if known else "nothing has been built in this workspace yet"
-        raise NotFound(f"{name} has never been built here", hint=hint)
+        if workspace.matrix.find(name):
+            raise NotFound(f"{name} has never been built here", hint=hint)
+        raise NotFound(f"there is no file {name}, and no job has this name", hint=hint)
     log = log_file(workspace.home, row.log)
     if log.is_symlink() or not log.is_file():
         raise NotFound(f"the log of {name} is gone: {log}")

@@ -35,7 +35,7 @@ TYPICAL_CORES = 16  # of one build: more compilers than this gain little
 class BuildPlan:
     """What a build would do: its jobs, dependencies first, their costs, and what needs no build."""
 
-    FORMAT: ClassVar = 2
+    FORMAT: ClassVar = 3
     jobs: tuple[Job, ...]
     expected: Mapping[str, Expected]  # by the key of the job
     share: Share

@@ -146,6 +146,7 @@ class Channel:
                 raise
             if records:
                 problem.message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
+                problem.hint = "--sha256 HASH states it; [sources] of torchsmith.toml names a mirror"
                 raise
             self.note(problem.message)
             return move, None

@@ -26,7 +26,7 @@ from torchsmith.edit.pin import (
     pin_at,
     place_build,
     release_of,
-    to_learn,
+    with_unknown,
 )
 from torchsmith.edit.proposal import Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix import Cell
@@ -114,8 +114,8 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
         text = f"{before.rstrip()}\n\n{matrix_of_line(workspace, line, after.catalog)}"
         edits.append(Change("rewrite", FILE, "the builds of the line", before, text))
         after = workspace.with_texts({**texts, FILE: text})
-    unknown = to_learn(line, after.catalog, {*line.every_build})
-    return Proposal(workspace=workspace, after=after, edits=tuple(edits), to_learn=tuple(unknown))
+    proposal = Proposal(workspace=workspace, after=after, edits=tuple(edits))
+    return with_unknown(proposal, line, line.every_build)
 
 
 def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:

@@ -87,7 +87,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
         why = problem.faults[0].message
         raise CannotBuild(f"the line cannot be updated to that: {why}", hint="nothing was written") from None
     catalog = proposal.after.catalog
-    return replace(proposal, to_learn=tuple(to_learn(catalog.lines[line.name], catalog, used)))
+    return with_unknown(proposal, catalog.lines[line.name], used)
 
 
 def find_pin(rev: str, catalog: Catalog) -> Pin | None:
@@ -240,14 +240,14 @@ def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str]
     }
 
 
-def to_learn(line: Line, catalog: Catalog, used: set[str]) -> list[str]:
-    """The unknown hashes; `fix-hashes` finds and writes them."""
+def with_unknown(proposal: Proposal, line: Line, used: Collection[str]) -> Proposal:
+    """The proposal with what lacks a hash in the builds of a line that are used: sources and nixpkgs."""
+    catalog = proposal.after.catalog
     builds = [build for name, build in line.every_build.items() if build.pin and name in used]
-    pins = sorted({build.pin for build in builds})
+    pins = sorted({build.pin for build in builds if not catalog.pins[build.pin].sha256})
     packages = {name for build in builds for name in catalog.unknown_hashes(line, build)}
-    return [f"nixpkgs {name}" for name in pins if not catalog.pins[name].sha256] + [
-        f"{name} {line.version_of(name)}" for name in catalog.packages if name in packages
-    ]
+    sources = (f"{name} {line.version_of(name)}" for name in catalog.packages if name in packages)
+    return replace(proposal, to_learn=tuple(sources), unhashed=tuple(pins))
 
 
 def laid_over(root: Path, name: str, table: FactTable) -> Change:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchsmith.matrix import package_name
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -26,6 +27,24 @@ class WorkspacePlan:
     workspace: Workspace
     repos: tuple[WantedRepo, ...]
     changes: tuple[Change, ...]
+
+    @property
+    def split_torch(self) -> dict[str, list[str]]:
+        """The torch recipes that are not generated, each with the generated companions beside it: they have
+        torchsmith's torch, and it is compiled for them."""
+        variants = {cell.name: cell.variant for cell in self.workspace.matrix.cells}
+        kept: dict[str, str] = {}
+        companions: dict[str, list[str]] = {}
+        for change in self.changes:
+            variant = variants.get(package_name(change.path))
+            if variant is None or not change.path.startswith(f"{variant.package.folder}/"):
+                continue
+            generated = change.code == "up-to-date" or (change.after is not None and change.pending)
+            if variant.package.is_torch and not generated:
+                kept[variant.stack] = change.path
+            elif variant.package.needs_torch and generated:
+                companions.setdefault(variant.stack, []).append(change.path)
+        return {kept[stack]: paths for stack, paths in companions.items() if stack in kept}
 
 
 def plan_workspace(

@@ -40,7 +40,8 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     blocked: Sequence[Change]  # files that torchsmith does not manage, which stay as they are
     moves: Sequence[FactMove] = ()  # what changes in a line
     derivations: int = 0  # that are new or others than before: one for each recipe that is written
-    to_learn: Sequence[str] = ()  # unknown hashes
+    to_learn: Sequence[str] = ()  # sources without a hash, which fix-hashes finds
+    unhashed: Sequence[str] = ()  # pins without a hash: their downloads are not checked
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
     gpu_lists: Sequence[str] = ()  # how the GPU target is passed to a package's build
     nixpkgs: Mapping[str, list[str]] = {}  # what each nixpkgs has of a package, and the cells asked
@@ -57,7 +58,8 @@ class Proposal:
     edits: tuple[Change, ...]  # of torchsmith.toml and the workspace's catalog
     repos: tuple[WantedRepo, ...] = ()
     changes: tuple[Change, ...] = ()  # of recipes and the files around them
-    to_learn: tuple[str, ...] = ()  # unknown hashes
+    to_learn: tuple[str, ...] = ()  # sources without a hash
+    unhashed: tuple[str, ...] = ()  # pins without a hash
     probes: tuple[PackageProbe, ...] = ()  # what Nix said of a package
     recovered: str = ""  # what an interrupted run had left
 
@@ -80,6 +82,7 @@ class Proposal:
             recipes=self.recipes,
             blocked=self.blocked,
             to_learn=self.to_learn,
+            unhashed=self.unhashed,
         )
 
     def cells_of(self, package: str) -> list[str]:

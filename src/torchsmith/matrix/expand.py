@@ -12,7 +12,7 @@ from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm,
 from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.core.problem import Conflict, Empty, ValuePath, did_you_mean
 from torchsmith.core.text import shell_word
-from torchsmith.matrix.cells import Accepted, Reason, Rejected, assess, find_line, why_unbuilt
+from torchsmith.matrix.cells import UNUSABLE, Accepted, Reason, Rejected, assess, find_line, why_unbuilt
 from torchsmith.matrix.select import COMBINED, Selector
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Target, Variant
 
@@ -115,6 +115,11 @@ class Matrix(msgspec.Struct, frozen=True):
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def unusable(self) -> int:
+        """How many cells no machine can use."""
+        return sum(any(warning.code == UNUSABLE for warning in cell.warnings) for cell in self.cells)
 
     def packages(self, catalog: Catalog) -> list[Package]:
         """The packages that it has, in their order."""

@@ -21,14 +21,15 @@ AT = re.compile(r"^\s*at (\S+?):(\d+)(?::(\d+))?:?\s*$", re.MULTILINE)
 
 
 @cache
-def _causes() -> list[tuple[re.Pattern[str], str, str]]:
-    """causes.toml: patterns of Nix's messages, a plainer message for each, and its kind."""
+def _causes() -> list[tuple[re.Pattern[str], str]]:
+    """causes.toml: patterns of Nix's messages, and a plainer message for each."""
     rows = tomllib.loads(files("torchsmith.nix").joinpath("causes.toml").read_text())["cause"]
-    return [(re.compile(row["pattern"]), row["words"], row.get("kind", "")) for row in rows]
+    return [(re.compile(row["pattern"]), row["words"]) for row in rows]
 
 
-# Why a recipe has no derivation: an error of its own, a download that failed, or a limit of time or memory.
-CauseCode = Literal["recipe", "fetch", "limit"]
+# Why a recipe has no derivation: an error of its own, a download that failed, a limit of time or memory, or a
+# nixpkgs that cannot be used for its system.
+CauseCode = Literal["recipe", "fetch", "limit", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,6 @@ class Cause:
     message: str
     where: Where | None = None
     code: CauseCode = "recipe"
-    kind: str = ""  # of an error that causes.toml knows, and by which the audit decides
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
@@ -76,10 +76,10 @@ def shorten(message: str, where: Where | None = None) -> Cause:
     if where is None and (places := AT.findall(text)):
         file, line, column = places[-1]
         where = Where(file, int(line), int(column or 0))
-    for pattern, template, kind in _causes():
+    for pattern, template in _causes():
         if match := pattern.search(text):
             shortened = template.format(*(group for group in match.groups() if group is not None))
-            return Cause(printable(shortened), where, kind=kind)
+            return Cause(printable(shortened), where)
     if aborted := ABORT.search(text):
         text = aborted[1]
     last = re.split(r"(?:^|\n)\s*error:\s*", text)[-1]

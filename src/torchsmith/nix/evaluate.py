@@ -13,11 +13,12 @@ from typing import Protocol
 
 import msgspec
 
+from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Exit, Failed, Invalid
 from torchsmith.core.text import grouped
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.fetch import fetch_all, tree_for
+from torchsmith.nix.fetch import Tarball, fetch_all, tree_for
 from torchsmith.nix.keeper import Keeper
 from torchsmith.nix.prepare import EvalJob
 from torchsmith.nix.readable import without_git
@@ -53,7 +54,7 @@ TREE_HINT = "--nixpkgs PATH, or TORCHSMITH_NIXPKGS, takes a nixpkgs tree on this
 
 
 def reachable(results: list[EvalResult]) -> list[EvalResult]:
-    """The results. Raises Failed if every recipe failed because of a download."""
+    """The results. Raises Failed if every recipe failed because of a download or of its nixpkgs."""
     causes = failures_of(results)
     if len(causes) == len(results) and exit_of(causes.values()) is Exit.ENVIRONMENT:
         raise Failed(results[0].cause.message if results[0].cause else "", hint=TREE_HINT)
@@ -66,11 +67,15 @@ def failures_of(results: Iterable[EvalResult]) -> dict[str, Cause]:
 
 
 def exit_of(causes: Collection[Cause]) -> Exit:
-    """The exit code for failures: ENVIRONMENT if all of them are failed downloads."""
+    """The exit code for failures: ENVIRONMENT if all are due to downloads, or to trees of nixpkgs."""
     if not causes:
         return Exit.OK
-    unfetched = all(cause.code == "fetch" for cause in causes)
-    return Exit.ENVIRONMENT if unfetched else Exit.CHECK_FAILED
+    return Exit.ENVIRONMENT if all(map(needs_tree, causes)) else Exit.CHECK_FAILED
+
+
+def needs_tree(cause: Cause) -> bool:
+    """Whether a recipe failed for want of a nixpkgs: it was not downloaded, or not made for the system."""
+    return cause.code in ("fetch", "system")
 
 
 Listener = Callable[[EvalResult], None]
@@ -109,8 +114,62 @@ def evaluate(
     *,
     on_event: Listener = lambda _: None,
 ) -> list[EvalResult]:
-    """Evaluate recipes; results in the order of the requests."""
+    """Evaluate recipes; results in the order of the requests. A recipe whose nixpkgs cannot be used for its
+    system is not at fault: its cause has the code `system`."""
     options = options or EvaluationOptions()
+    results, failed = _evaluate(requests, nix, options, on_event)
+    if failed and not options.twin:
+        refused = _refused_systems(failed, nix, options)
+        for job in failed:
+            for cause in (refused[use] for use in _uses(job) if use in refused):
+                results[job.name] = replace(results[job.name], cause=cause)
+    return [results[request.name] for request in requests]
+
+
+NixpkgsUse = tuple[
+    Tarball | None, str
+]  # a nixpkgs as a recipe fetches it, None: the given tree; and a system
+
+
+def _uses(job: EvalJob) -> list[NixpkgsUse]:
+    """Each nixpkgs that a recipe takes, with its system."""
+    if not job.system:
+        return []
+    fetched = [(tarball, job.system) for tarball in job.tarballs if "nixpkgs" in tarball.url]
+    return [*fetched] or [(None, job.system)]
+
+
+def _refused_systems(
+    failed: Sequence[EvalJob], nix: Nix, options: EvaluationOptions
+) -> dict[NixpkgsUse, Cause]:
+    """Why the nixpkgs of failed recipes make nothing at all for their systems, if they do not."""
+    uses = list(dict.fromkeys(use for job in failed for use in _uses(job)))
+    uses = [use for use in uses if use[0] or "default" in options.trees]
+    with tempfile.TemporaryDirectory(prefix="torchsmith-system-") as folder:
+        probes = []
+        for number, (tarball, system) in enumerate(uses):
+            probe = '{ stdenv }: stdenv.mkDerivation { name = "probe"; }'
+            if tarball is not None:
+                nixpkgs = f"(fetchTarball {nix_value(tarball.arguments())}) {nix_value({'system': system})}"
+                probe = f"({probe}) {{ inherit (import {nixpkgs}) stdenv; }}"
+            path = Path(folder).resolve() / f"{number}.nix"
+            path.write_text(probe)
+            probes.append(EvaluationRequest(str(number), path, system))
+        plain = replace(options, cache=None, instantiate=False, phases={}, keeper=None)
+        results, _ = _evaluate(probes, nix, plain, lambda _: None)
+    causes = zip(uses, (results[probe.name].cause for probe in probes), strict=True)
+    return {
+        (tarball, system): Cause(f"nixpkgs cannot be used for {system}: {cause.message}", code="system")
+        for (tarball, system), cause in causes
+        if cause is not None and cause.code == "recipe"
+    }
+
+
+def _evaluate(
+    requests: Sequence[Evaluable], nix: Nix, options: EvaluationOptions, on_event: Listener
+) -> tuple[dict[str, EvalResult], list[EvalJob]]:
+    """The results by name, and the recipes that failed by an error that may be their own."""
+    failed: list[EvalJob] = []
     phases, keeper, twin = options.phases, options.keeper, options.twin
     known_trees = {rev: str(check_tree(path)) for rev, path in options.trees.items()}
     identity = {"nix": nix.version_text, "current": nix.current_system, "twin": str(twin)}
@@ -154,8 +213,10 @@ def evaluate(
                 else:
                     memory.keep(jobs[result.name], result)
                     done(result)
+                    if result.cause and result.cause.code == "recipe":
+                        failed.append(jobs[result.name])
         pending = [request for request in pending if request.name in lost]
-    return [results[request.name] for request in requests]
+    return results, failed
 
 
 class _CachedResult(msgspec.Struct, frozen=True):

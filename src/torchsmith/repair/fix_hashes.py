@@ -12,7 +12,14 @@ from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import TREE_HINT, EvalResult, EvaluationOptions, evaluate, reachable
+from torchsmith.nix.evaluate import (
+    TREE_HINT,
+    EvalResult,
+    EvaluationOptions,
+    evaluate,
+    needs_tree,
+    reachable,
+)
 from torchsmith.nix.graph import Graph, graph_of
 from torchsmith.nix.hashes import Mismatch, is_placeholder, read_mismatches, to_sri
 from torchsmith.nix.log import Failure, LogLine, LogReader
@@ -169,7 +176,7 @@ class HashFixer:
                         f"{result.name}: {mismatch.url} has {mismatch.got}, and no file states its old hash"
                     )
         for cause, names in grouped(failed).items():
-            if cause.code == "fetch":
+            if needs_tree(cause):
                 fixes.unfetched.append(f"{some_of(names)}: {cause.message}; {TREE_HINT}")
             else:
                 fixes.unchecked.append(f"{some_of(names)}: {cause.message}")

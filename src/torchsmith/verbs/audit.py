@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TextIO
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -64,7 +64,7 @@ class AuditRequest(Request):
     evaluate: Annotated[bool, Option("--eval", "Evaluate derivations with Nix.")] = False
     nixpkgs: NixpkgsOption = ()
     notes: Annotated[bool, Option("Also show notes; with --fix and --diff: also fix them.")] = False
-    fix: Annotated[bool, Option("Apply the safe fixes and print them as a diff.")] = False
+    fix: Annotated[bool, Option("Apply the safe fixes.")] = False
     diff: Annotated[bool, Option("Print the safe fixes as a diff; write nothing.")] = False
     unsafe_fixes: Annotated[bool, Option("With --fix and --diff: also fixes that change a build.")] = False
     line: Annotated[
@@ -191,9 +191,10 @@ def run(
     report = audit(request, Terminal())
     for gone in report.removed:
         write_stderr(f"{gone}; take it out of --select, --ignore and [audit]", "yellow")
+    if request.diff:
+        (sys.stdout if format == "table" else sys.stderr).write(report.diff)
     if request.diff or request.fix:
-        stream = sys.stdout if format == "table" else sys.stderr
-        _print_fixes(report, written=not request.diff, stream=stream)
+        _print_fixed(report, written=not request.diff)
     if format == "json" or not request.diff:
         _print_report(report, request, format=format, verbose=verbose)
     exit_if(not report.ok)
@@ -252,23 +253,26 @@ def _headline(finding: Finding) -> str:
 
 
 def _print_group(group: Sequence[Finding]) -> None:
-    write(_headline(group[0]), hang=8)
+    """Print a message once, with its first places; of hints that differ, the first."""
+    first = group[0]
+    write(_headline(first), hang=8)
     places: dict[str, str] = {}  # the first of each file
     for finding in group:
         places.setdefault(finding.where.file, str(finding.where))
     more = " files" if len(places) > FILES_NAMED else ""
     more += f" ({len(group)} places)" if len(group) > len(places) else ""
     write(f"        {some_of([*places.values()], FILES_NAMED)}{more}", "bold", hang=0)
-    _print_about(group[0])
+    differ = any(finding.hint != first.hint for finding in group)
+    _print_about(first, " (--verbose shows those of the others)" if differ else "")
 
 
-def _print_about(finding: Finding) -> None:
+def _print_about(finding: Finding, more: str = "") -> None:
     """Print the source line of a finding, and its hint."""
     if finding.source:
         quote(finding.source.strip(), "          | ", style="dim")
     todo = finding.hint or (f"--fix will {finding.fix.title}" if finding.fix else "")
     if todo:
-        write(paint("          = ", "cyan") + todo)
+        write(paint("          = ", "cyan") + todo + more)
 
 
 def _print_rules(report: RulesReport) -> None:
@@ -295,12 +299,10 @@ def _print_rule(rule: RuleReport) -> None:
     write(f"silence it: # torchsmith: ignore {rule.id}   (on the line, or the line above)", hang=0)
 
 
-def _print_fixes(report: AuditReport, *, written: bool, stream: TextIO) -> None:
-    """Print the safe fixes as a diff."""
+def _print_fixed(report: AuditReport, *, written: bool) -> None:
+    """Print how many findings are fixed, or can be."""
     if report.recovered:
         write_stderr(report.recovered, "yellow")
-    stream.write(report.diff)
-    stream.flush()
     files = counted(report.diff.count("\n+++ "), "file")
     fixed = f"{counted(report.fixed, 'finding')} in {files} {'fixed' if written else 'can be fixed'}"
     remaining = sum(

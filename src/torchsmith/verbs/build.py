@@ -33,10 +33,11 @@ from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted, duration, some_of
+from torchsmith.nix.evaluate import EvalResult
 from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Record
 from torchsmith.verbs.diagnose import print_diagnosis
-from torchsmith.verbs.eval import print_failed
+from torchsmith.verbs.eval import other_releases, print_failed, release_warnings
 from torchsmith.verbs.fix_hashes import FixHashesRequest, fix_hashes
 from torchsmith.workspace.journal import finish_stopped
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -132,14 +133,18 @@ def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = Fa
 
 def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporter: Reporter) -> Prepared:
     """Evaluate and plan a run."""
+    results: list[EvalResult] = []
     with reporter.status("evaluating recipes") as update:
-        return prepare(
-            spec,
-            workspace,
-            record,
-            on_event=lambda result: update(f"evaluated {result.name}"),
-            verifier=partial(verify_recipe, workspace) if spec.verify else None,
-        )
+
+        def evaluated(result: EvalResult) -> None:
+            results.append(result)
+            update(f"evaluated {result.name}")
+
+        verifier = partial(verify_recipe, workspace) if spec.verify else None
+        ready = prepare(spec, workspace, record, on_event=evaluated, verifier=verifier)
+    for text in release_warnings(other_releases(results, workspace.catalog)):
+        reporter.note(text)
+    return ready
 
 
 def run(

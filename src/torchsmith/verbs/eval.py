@@ -10,15 +10,26 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, columns, exit_if, next_build, paint, print_problem, write_stderr
+from torchsmith.catalog import Catalog
+from torchsmith.cli.console import (
+    answer,
+    columns,
+    exit_if,
+    next_build,
+    paint,
+    print_problem,
+    warn,
+    write_stderr,
+)
 from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.matrix import Variant
 from torchsmith.nix.errors import Cause
-from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of
+from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of, needs_tree
 from torchsmith.nix.graph import LongBuild, graph_of
 from torchsmith.nix.targets import ForeignTargets, foreign_targets
 from torchsmith.workspace.proved import remember
@@ -50,12 +61,22 @@ class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
     foreign_targets: Sequence[ForeignTargets]  # code for other GPUs than the recipe's own
 
 
+class OtherRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipe that builds another release than its line's, as it does at another nixpkgs."""
+
+    name: str
+    version: str
+    line: str
+    expected: str
+
+
 class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Recipes as Nix evaluates them."""
 
-    FORMAT: ClassVar[int] = 3
+    FORMAT: ClassVar[int] = 4
     recipes: Sequence[EvalResult]
     proved: int = 0  # builds that only this workspace claimed, and that evaluate
+    other_releases: Sequence[OtherRelease] = ()  # recipes that build another release than their line's
     graph: GraphSummary | None = None  # with --graph
 
     @property
@@ -68,12 +89,14 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     opened, chosen = open_recipes(request.recipes, request.workspace)
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=request.graph, reporter=reporter)
     results = ask(chosen)
-    proved = 0
+    other = other_releases(results, opened.catalog)
+    report = EvaluateReport(recipes=results, other_releases=other)
     if opened.root is not None:
-        good = {result.name for result in results if result.ok}
+        good = {result.name for result in results if result.ok} - {row.name for row in other}
         proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
+        report = msgspec.structs.replace(report, proved=proved)
     if not request.graph:
-        return EvaluateReport(recipes=results, proved=proved)
+        return report
     below = graph_of(nix, results)
     own = {recipe.name: recipe.variant.arch for recipe in chosen if recipe.variant and recipe.variant.arch}
     graph = GraphSummary(
@@ -84,7 +107,22 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
         gpu_recipes=len(own.keys() & below.recipes.keys()),
         foreign_targets=foreign_targets(below, own, opened.catalog),
     )
-    return EvaluateReport(recipes=results, proved=proved, graph=graph)
+    return msgspec.structs.replace(report, graph=graph)
+
+
+def other_releases(results: Sequence[EvalResult], catalog: Catalog) -> list[OtherRelease]:
+    """The generated recipes that evaluate to another release than the line that they state has."""
+    rows = []
+    for result in results:
+        facts = result.evaluated.facts if result.evaluated else None
+        line = catalog.lines.get(facts.line or "") if facts else None
+        variant = Variant.try_parse(facts.variant or "", catalog) if facts else None
+        expected = line.version_of(variant.package.name) if line and variant else ""
+        if facts and line and facts.version and expected not in ("", facts.version):
+            rows.append(
+                OtherRelease(name=result.name, version=facts.version, line=line.name, expected=expected)
+            )
+    return rows
 
 
 def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
@@ -92,13 +130,15 @@ def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
 
     A failing recipe does not stop the others; its error is cut to the cause, with file and line. Evaluation
     reads only nixpkgs and files that git tracks, downloads only pinned tarballs, and builds nothing. The exit
-    code is 1 when a recipe fails, 3 when only downloads failed.
+    code is 1 when a recipe fails, 3 when only downloads failed or a nixpkgs cannot be used for a system.
 
     [bold]eval --graph[/bold] counts the builds below recipes, shows which long ones they share, and which
     dependencies are compiled for more GPUs than the recipe's own. It adds the derivations to the store.
     """
     report = evaluate(request, Terminal())
     answer(report, _print_graph if request.graph else _print_results, as_json=json)
+    for text in release_warnings(report.other_releases):
+        warn(text)
     print_failed(failures_of(report.recipes))
     exit_if(report.exit)
     next_build(*request.recipes, workspace=request.workspace, nixpkgs=request.nix.nixpkgs)
@@ -114,8 +154,12 @@ def _print_results(report: EvaluateReport) -> None:
     counts = [f"{len(good)} of {len(report.recipes)} recipes evaluate to {counted(builds, 'derivation')}"]
     if cached := sum(result.cached for result, _ in good):
         counts.append(f"{cached} cached")
-    if failed := len(report.recipes) - len(good):
+    causes = failures_of(report.recipes).values()
+    unread = sum(map(needs_tree, causes))
+    if failed := len(causes) - unread:
         counts.append(f"{failed} failed")
+    if unread:
+        counts.append(f"{unread} not evaluated")
     write_stderr(", ".join(counts))
     if report.proved:
         write_stderr(
@@ -123,11 +167,20 @@ def _print_results(report: EvaluateReport) -> None:
         )
 
 
+def release_warnings(rows: Sequence[OtherRelease]) -> list[str]:
+    """A warning for each line and release, with the recipes that build it."""
+    alike = grouped(((row.line, row.expected, row.version), row.name) for row in rows)
+    return [
+        f"{some_of(names, RECIPES_NAMED)}: release {version} with this nixpkgs, not {expected} of line {line}"
+        for (line, expected, version), names in alike.items()
+    ]
+
+
 def print_failed(failed: Mapping[str, Cause]) -> None:
     """The recipes that do not evaluate, by cause: one that several share is printed once."""
     for cause, names in grouped((cause, name) for name, cause in failed.items()).items():
         recipes = paint(f" ({some_of(names, RECIPES_NAMED)})", "dim", sys.stderr)
-        hint = TREE_HINT if cause.code == "fetch" else ""
+        hint = TREE_HINT if needs_tree(cause) else ""
         print_problem(Problem(cause.message + recipes, where=cause.where, hint=hint))
 
 

@@ -41,7 +41,7 @@ class ImpactRequest(Request):
 class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a change does to each recipe."""
 
-    FORMAT: ClassVar = 2
+    FORMAT: ClassVar = 3
     summary: str
     effects: Sequence[Effect]
     hours: float  # for the recipes that change, on 16 cores, without their dependencies

@@ -384,6 +384,11 @@ def print_edit(report: EditReport) -> None:
     _print_blocked(report)
     if report.to_learn:
         write(f"unknown hashes: {', '.join(report.to_learn)}")
+    for pin in report.unhashed:
+        write(
+            f"no hash of nixpkgs {pin} is recorded, and downloads of it are not checked: --sha256 HASH states"
+            " it; nix-hash --type sha256 --base32 TREE prints that of an unpacked archive"
+        )
     if not recipes and not report.files:
         write_stderr("nothing to write: already up to date")
     counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)

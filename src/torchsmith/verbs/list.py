@@ -17,7 +17,7 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped
 from torchsmith.matrix import Cell, pname
-from torchsmith.matrix.cells import UNUSABLE, gpu_title, toolkit_title
+from torchsmith.matrix.cells import gpu_title, toolkit_title
 from torchsmith.matrix.select import Selector, is_product, joined
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -91,7 +91,7 @@ def list_cells(request: ListRequest) -> ListReport:
         cells=[_row(cell, catalog) for cell in cells],
         packages=[package.name for package in matrix.packages(catalog)],
         isas=[isa for isa in catalog.isas if isa in used],
-        unusable=sum(any(warning.code == UNUSABLE for warning in cell.warnings) for cell in cells),
+        unusable=matrix.unusable,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -25,6 +26,7 @@ from torchsmith.cli.console import (
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, printable, some_of
+from torchsmith.matrix import package_name
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit, StoppedRun, stopped_run
 
@@ -86,6 +88,8 @@ class PlanRequest(Request):
             ignored=tuple(not_taken_by_git(home, plan.repos, plan.changes)),
             uncommitted=[file.path for repo in plan.repos for file in uncommitted(plan.workspace, repo)],
             stopped=stopped_run(home),
+            unusable=plan.workspace.matrix.unusable,
+            split_torch=plan.split_torch,
         )
 
 
@@ -113,6 +117,8 @@ class ChangeReport(msgspec.Struct, frozen=True):
     ignored: Sequence[str] = ()  # wanted files that git ignores
     uncommitted: Sequence[str] = ()  # files that are as wanted, which --commit commits too
     stopped: StoppedRun | None = None  # what apply finishes first
+    unusable: int = 0  # builds that no machine can use
+    split_torch: Mapping[str, Sequence[str]] = {}  # torch recipes not generated, and generated companions
 
     @property
     def pending(self) -> list[Change]:
@@ -242,9 +248,26 @@ def print_changes(
         line(f"committed {commit.revision} {commit.message}")
     if report.uncommitted and not report.written:
         line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
+    if report.unusable:
+        line(f"no machine can use {counted(report.unusable, 'build')}; torchsmith list says why", "yellow")
+    if report.split_torch and (report.pending or not report.written):
+        _print_split_torch(report, line)
     if report.changes:
         line(_summary(report))
     return more
+
+
+def _print_split_torch(report: ChangeReport, line: Printer) -> None:
+    """Warn of generated companions whose torch recipe is not generated."""
+    companions = [package_name(path) for paths in report.split_torch.values() for path in paths]
+    torch = [package_name(path) for path in report.split_torch]
+    folder = os.path.commonpath([*report.split_torch])
+    line(
+        f"{some_of(companions, 2)}: generated with torchsmith's torch, not that of {some_of(torch)}, which is"
+        " kept: torch may be compiled twice",
+        "yellow",
+    )
+    line(f"  --adopt {folder} takes torch over too; a companion written by hand can import it", "yellow")
 
 
 def _print_stopped(stopped: StoppedRun, line: Printer, stream: TextIO) -> None:

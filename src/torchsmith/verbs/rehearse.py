@@ -70,7 +70,7 @@ class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
 class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was rehearsed, what failed and why, and what does not evaluate."""
 
-    FORMAT: ClassVar = 2
+    FORMAT: ClassVar = 3
     rehearsals: list[Rehearsed]
     failed: dict[str, Diagnosis]
     broken: dict[str, Cause]

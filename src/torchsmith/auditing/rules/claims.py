@@ -11,6 +11,7 @@ from torchsmith.catalog import Catalog, Gpu
 from torchsmith.matrix import Variant
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.matrix.variant import CUDA
+from torchsmith.recipe.read import Located, Recipe, Span
 from torchsmith.workspace.subject import Subject
 
 
@@ -39,7 +40,22 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
             else:
                 right, is_ = not torch or f"{torch}.".startswith(f"{match['torch']}."), torch
             if not right:
-                yield Defect(f"the description names {word}; it is {is_}", description.span)
+                message = f"the description names {word}; it is {is_}"
+                place, of = _place(subject, description, word)
+                yield Defect(message, place, of=of)
+
+
+def _place(subject: Subject, description: Located[str], word: str) -> tuple[Span, Recipe | None]:
+    """Where a word of a description is written: in it, in a string that it takes in, or in what a wrapper
+    passes; and the recipe that this is in, if it is the wrapper."""
+    syntax, span, letters = subject.body.syntax, description.span, word.encode()
+    start = syntax.data.find(letters, span.start, span.end)
+    if start >= 0:
+        return syntax.span_at(start, start + len(letters)), None
+    if match := re.search(rf"(?<!\w){re.escape(word)}(?!\w)", subject.code):
+        return subject.span(match), None
+    wrapper = subject.recipe.wrapper
+    return (wrapper.span, subject.recipe) if wrapper else (span, None)
 
 
 def _called(word: str, catalog: Catalog) -> Iterator[Gpu]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.auditing.rule import WARNING, Defect, rule
+from torchsmith.nix.evaluate import TREE_HINT, needs_tree
 from torchsmith.nix.targets import gpu_targets
 from torchsmith.recipe.header import content_hash
 
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
 
 @rule("TS003", "recipe that Nix does not evaluate", over="derivations")
 def nix_evaluates_it(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
-    """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe."""
+    """Nix, with the pinned nixpkgs or the given tree, cannot evaluate this recipe. If its nixpkgs cannot be
+    downloaded, or makes no package at all for the recipe's system, this is a warning: nothing is known of the
+    recipe then."""
     for file, cause in evaluated.failed.items():
-        yield Defect(f"does not evaluate: {cause}", file=file)
+        if needs_tree(cause):
+            yield Defect(f"was not evaluated: {cause.message}", hint=TREE_HINT, file=file, severity=WARNING)
+        else:
+            yield Defect(f"does not evaluate: {cause.message}", file=file)
 
 
 @rule("TS109", "the same derivation twice", WARNING, over="derivations")
@@ -31,7 +37,7 @@ def derivations_differ(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
     for name, file in sorted(named, key=lambda named: (len(named[0]), named)):
         other = seen.setdefault(_without_names(evaluated.recipes[file][1]), name)
         if other != name:
-            yield Defect(f"{name} builds what {other} builds", hint="delete one", file=file)
+            yield Defect(f"builds what {other} builds", hint="delete one of them", file=file)
 
 
 def _without_names(derivation: Derivation) -> str:
@@ -66,8 +72,7 @@ def companion_builds_on_the_torch_recipe(evaluated: EvaluatedRecipes) -> Iterato
             continue
         torch = evaluated.torch.get(recipe.variant.stack)
         if torch and torch not in derivation.inputs:
-            own = recipe.variant.of(evaluated.catalog.torch)
-            yield Defect(f"its torch is not the one of {own}", file=file)
+            yield Defect("its torch is not that of the PyTorch recipe of the same cell", file=file)
 
 
 @rule("TS222", "derivation for another system", over="derivations")

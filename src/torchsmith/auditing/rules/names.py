@@ -37,9 +37,7 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
         parts = subject.name.split("-")
         ours = len(parts) > 2 and re.match(r"cuda|cpu|sm\d", parts[2]) and at < 4 < len(parts)
         sure = None if ours or _package_of(first) not in packages else GUESS
-        yield Defect(
-            f"{subject.name} is not the name of a build: {problem.what}", hint=problem.hint, sure=sure
-        )
+        yield Defect(f"not the name of a build: {problem.what}", hint=problem.hint, sure=sure)
 
 
 @rule("TS102", "old spelling of a file name", WARNING)
@@ -59,7 +57,8 @@ def name_suits_flox(subject: Subject) -> Iterator[Defect]:
     named = subject.flox or subject.reading is not None
     if named and not FLOX_NAME.fullmatch(subject.name):
         better = re.sub(r"^(?=[\d-])", "_", re.sub(r"[^A-Za-z0-9_-]", "_", subject.name))
-        yield Defect(f"Flox cannot reach a package called {subject.name}", hint=f"call it {better}.nix")
+        message = "Flox cannot reach this name: it has letters, digits, _ and - alone, first a letter or _"
+        yield Defect(message, hint=f"call it {better}.nix")
 
 
 @rule("TS104", "names that collide for Flox", over="repo")

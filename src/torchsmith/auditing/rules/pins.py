@@ -9,6 +9,7 @@ from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Isa
+from torchsmith.core.text import counted
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Edit, Recipe
 from torchsmith.recipe.read.located import RecipePin
@@ -169,16 +170,24 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
 @rule("TS210", "unknown torch release", NOTE, over="repo")
 def release_is_known(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
-    catalog. Otherwise rules and fixes that depend on it do not run. A comment `# torchsmith: line 2.9` in a
-    recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
-    recipes = repo.recipes.values()
-    named = [facts for recipe, facts in recipes if recipe.variant and not recipe.variant.flavor]
-    silent = [facts for facts in named if not facts.line]
-    pins = sorted({facts.pin[:7] for facts in silent if facts.pin})
-    if silent:
-        where = f" (nixpkgs {', '.join(pins)})" if pins else ""
-        yield Defect(
-            f"the torch release of {len(silent)} of {len(repo.recipes)} recipes is not known{where}:"
-            " rules that depend on it did not run",
-            hint="--line 2.9, line in [audit] of torchsmith.toml, or a comment # torchsmith: line 2.9",
-        )
+    catalog. Otherwise rules and fixes that depend on it do not run. The comment `# torchsmith: line 2.9`
+    in a recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
+    named = {
+        file: facts
+        for file, (recipe, facts) in repo.recipes.items()
+        if recipe.variant and not recipe.variant.flavor
+    }
+    silent = [file for file, facts in named.items() if not facts.line]
+    if not silent:
+        return
+    pins = sorted({named[file].pin[:7] for file in silent} - {""})
+    where = f" (nixpkgs {', '.join(pins)})" if pins else ""
+    known = {facts.line for facts in named.values()} - {""}
+    line = known.pop() if len(known) == 1 else repo.newest_line
+    if len(silent) == 1:
+        message = f"the torch release is not known{where}: rules that depend on it did not run"
+        yield Defect(message, hint=f"the comment # torchsmith: line {line} states it", file=silent[0])
+        return
+    message = f"the torch release of {len(silent)} of {counted(len(named), 'recipe')} is not known{where}"
+    hint = f"--line {line} states it for all of them, the comment # torchsmith: line {line} for one"
+    yield Defect(f"{message}: rules that depend on it did not run", hint=hint)
