@@ -343,6 +343,8 @@ def test_a_long_log_is_read_without_lines_that_are_alike() -> None:
     short = without_repeats(log + table)
     assert len(short.splitlines()) < 200
     assert short.endswith(table)
+    named = "".join(f"[rank0] step {at} NVIDIA mem {at % 80} GB\n" for at in range(50_000))
+    assert len(without_repeats(table + named).splitlines()) < 200
     flags = "flags : fpu sse2 sse4_1\nflags : fpu sse2 sse4_2\n"
     assert without_repeats(log + flags).endswith(flags)
     assert without_repeats(table) == table
