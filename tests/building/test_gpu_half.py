@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.gpu_half.compiling import compile_units, link
+from tools.gpu_half.models import compare_models
 from tools.gpu_half.pack import pack
 from tools.gpu_half.prepare import recipe_environment
 from tools.gpu_half.same import kernels
@@ -103,3 +104,21 @@ def test_a_kernel_is_found_whatever_path_and_list_it_was_compiled_with(
     assert here == there
     assert list(here.values()) == [b"code"]
     assert here.keys() != dict(kernels(cubin("_ZN2at7forwardEv", b"code"))).keys()
+
+
+def test_models_are_timed_in_turns(tmp_path: Path) -> None:
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\necho $PYTHONPATH >> {log}\n"
+        'case $PYTHONPATH in /ours) s=0.9;; *) s=1.0;; esac\necho "{\\"one\\": $s, \\"two\\": 2}"\n'
+    )
+    python.chmod(0o755)
+    one, two = compare_models(python, (Path("/ours"), Path("/wheel")), 8)
+    assert one[:3] == ("one", [0.9] * 8, [1.0] * 8)
+    assert one[3].ratio == pytest.approx(0.9)
+    assert one[3].high < 1
+    assert two[3].ratio == 1
+    assert log.read_text().split()[:4] == ["/ours", "/wheel", "/wheel", "/ours"]
+    python.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(Problem):
+        list(compare_models(python, (Path("/ours"), Path("/wheel")), 8))

@@ -709,7 +709,6 @@ def test_this_machine_is_read(call: Call) -> None:
         (("pick", "--workload", "gaming"), "not-known"),
         (("pick", "--driver", "x.y"), "invalid"),
         (("cover", "nowhere.csv"), "not-found"),
-        (("cover", "sample", "--must", "x-y"), "not-known"),
     ],
 )
 def test_a_wrong_request_is_answered_in_words(args: tuple[str, ...], error: str, call: Call) -> None:

@@ -1,8 +1,9 @@
-"""`python -m tools.gpu_half VERB`: prepare, pack, compile, link, install or same."""
+"""`python -m tools.gpu_half VERB`: prepare, pack, compile, link, install, same or models."""
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from tools.gpu_half import __doc__ as manual
 from tools.gpu_half.compiling import compile_units, link
 from tools.gpu_half.install import install
+from tools.gpu_half.models import compare_models
 from tools.gpu_half.pack import pack
 from tools.gpu_half.prepare import prepare
 from tools.gpu_half.same import compare
@@ -67,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     code.add_argument(
         "--names", type=Path, metavar="FILE", help="write the kernels that differ or are absent"
     )
+    models = verb("models", _models, "Time steps of three models with the torch in FOLDER beside SITE's.")
+    models.add_argument("folder", type=_folder)
+    models.add_argument("--rounds", type=int, default=8)
+    models.add_argument("--python", type=Path, default=Path(sys.executable))
     return parser
 
 
@@ -115,6 +121,16 @@ def _same(work: Work, options: argparse.Namespace) -> int:
     )
     if options.names:
         options.names.write_text("\n".join(names) + "\n")
+    return 0
+
+
+def _models(_: Work, options: argparse.Namespace) -> int:
+    sites = (options.folder, options.site)
+    for name, ours, wheels, ratio in compare_models(options.python, sites, options.rounds):
+        times = [f"{statistics.median(seconds) * 1e3:.2f} ms" for seconds in (ours, wheels)]
+        print(
+            f"{name}: {times[0]}, wheel {times[1]}: {ratio.ratio:.4f} ({ratio.low:.4f} to {ratio.high:.4f})"
+        )
     return 0
 
 

@@ -273,7 +273,6 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_python: PythonVersion | None = None  # what python3Packages is there
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
-    torch_arguments: tuple[str, ...] = ()  # of its torch that have a default
     # Where its torch has its variables: among its attributes, or in structured `env`; empty: not known.
     torch_shape: Literal["", "attributes", "structured"] = ""
     triton: str = ""  # the release of its Triton

@@ -90,7 +90,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     kind = catalog.cpus.get(machine.kind)
     if machine.features is None:
         cpu = f"CPU {kind.title}" if kind else "CPU unknown"
-    elif not isas and (machine.cut or machine.system is None):
+    elif not isas and machine.system is None:
         cpu = "CPU known in part"
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"

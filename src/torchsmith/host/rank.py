@@ -128,7 +128,7 @@ def _check_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> N
     kind = catalog.cpus.get(host.kind)
     if not missing:
         case.pro += [f"your CPU supports {isa.title}"] if host.system == isa.platform else []
-    elif host.features is not None and not host.cut:
+    elif host.features is not None:
         case.contra.append(Reason("isa", isa_runs(isa, host.features).reason))
     elif kind is None:
         case.assumptions.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))

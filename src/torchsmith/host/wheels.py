@@ -141,9 +141,7 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    bare = Capability(
-        system=host.system, features=host.features, cut=host.cut, glibc=host.glibc, macos=host.macos
-    )
+    bare = Capability(system=host.system, features=host.features, glibc=host.glibc, macos=host.macos)
     candidates = _candidates(bare, wish, catalog)
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
