@@ -16,8 +16,6 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
     JsonOption,
-    PairOption,
-    TarballHashOption,
     WaitOption,
     WorkspaceOption,
     WriteOptions,
@@ -138,17 +136,37 @@ def _print_lines(report: LinesReport) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineAddRequest(Request):
+class MoveRequest(Request):
+    """What a line is to be built from: a nixpkgs, a torch release, or both."""
+
+    workspace: WorkspaceOption = None
+    channel: ChannelOption = channels.CHANNEL
+    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
+    sha256: Annotated[str, Option("The hash of its tarball, if known.")] = ""
+    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
+    pair: Annotated[
+        Sequence[str],
+        Option(
+            "The release of another package that goes with it, if the catalog has none: torchvision=0.28.0.",
+            metavar="NAME=VERSION",
+        ),
+    ] = ()
+
+    def move(self, line: str) -> pins.Move:
+        """The move of a line to it."""
+        pairs = dict(word.partition("=")[::2] for word in self.pair)
+        for name, version in pairs.items():
+            if not name or not version:
+                raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
+        return pins.Move(line, self.rev, self.sha256, self.torch, pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineAddRequest(MoveRequest):
     """A torch release of the workspace's own, and the line that it is built like."""
 
     name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
-    workspace: WorkspaceOption = None
-    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
     like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
-    pair: PairOption = ()
-    channel: ChannelOption = channels.CHANNEL
-    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
-    sha256: TarballHashOption = ""
     nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
     matrix: Annotated[bool, Option("Add the builds of profile real to torchsmith.toml.")] = False
     dry_run: DryRunOption = False
@@ -162,9 +180,8 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     catalog = opened.catalog
     lines.check_new(request.name, catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-    releases = _pairs_of(request.pair)
-    move = pins.Move(request.like, request.rev, request.sha256, request.torch, releases)
-    move = _channel(opened, request.channel, reporter).for_new_line(request.name, move, tree)
+    channel = _channel(opened, request.channel, reporter)
+    move = channel.for_new_line(request.name, request.move(request.like), tree)
     changed: list[FactMove] = []
 
     def propose() -> Proposal:
@@ -181,15 +198,6 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
     return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
-
-
-def _pairs_of(texts: Sequence[str]) -> dict[str, str]:
-    """Releases by package, from NAME=VERSION."""
-    pairs = dict(word.partition("=")[::2] for word in texts)
-    for name, version in pairs.items():
-        if not name or not version:
-            raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-    return pairs
 
 
 def require_own(proposal: Proposal) -> Proposal:
@@ -262,16 +270,10 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineUpdateRequest(Request):
-    """Where a line moves: another nixpkgs, another torch release, or both."""
+class LineUpdateRequest(MoveRequest):
+    """Where a line moves."""
 
     line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
-    workspace: WorkspaceOption = None
-    channel: ChannelOption = channels.CHANNEL
-    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
-    sha256: TarballHashOption = ""
-    torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
-    pair: PairOption = ()
     nixpkgs: NixpkgsOption = ()
     writing: WriteOptions = field(default_factory=WriteOptions)
 
@@ -283,7 +285,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
-    move = pins.Move(request.line, request.rev, request.sha256, request.torch, _pairs_of(request.pair))
+    move = request.move(request.line)
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
     move = _channel(opened, request.channel, reporter).for_update(move, tree)
