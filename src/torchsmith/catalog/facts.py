@@ -239,6 +239,7 @@ class CudaToolkit(Entry, frozen=True, kw_only=True):
     windows_min_driver: DriverVersion | None = None
     windows_driver: DriverVersion | None = None
     attr: str  # the package set's name in nixpkgs
+    nvcc_flags: tuple[str, ...] = ()  # what recipes add to every call of nvcc
     wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
 
     def compiles(self, sm: Sm) -> bool:
