@@ -167,5 +167,4 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS904", NAME, 'hash = "sha256-i9InbxD5HtfonB/GyF9nQhFmok3jZ73RxGcIciGBGvU=";', ""),
     ("TS905", NAME, 'rev = "v${version}"', 'rev = "v2.9.0"'),
     ("TS906", NAME, "fetchSubmodules = true;", ""),
-    ("TS907", NAME, "icl-utk-edu/magma/commit/", "somebody/magma/commit/"),
 ]

@@ -190,6 +190,13 @@ def test_an_instance_type_is_no_part_whose_name_it_holds(name: str) -> None:
         machine(gpu="a2-tinygpu-1g")
 
 
+def test_a_cpu_of_its_kind_that_a_text_names_gives_way_to_that_of_the_gpu() -> None:
+    arm = known("Model name: Neoverse-N1\nGPU 0: NVIDIA GH200 480GB\n")
+    assert (arm.system, arm.conflict) == ("aarch64-linux", "")
+    assert arm.features == capability_of(machine(cpu="neoverse_v2")).features
+    assert known("Model name: AMD EPYC 9654\nGPU 0: NVIDIA GH200 480GB\n").conflict
+
+
 @pytest.mark.parametrize("name", ["GH200", "NVIDIA GB200", "GB300", "DGX Spark", "Jetson AGX Orin", "Thor"])
 def test_the_product_decides_the_system_and_its_cpu(name: str) -> None:
     host = capability_of(machine(gpu=name))

@@ -36,7 +36,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     last_driver: DriverVersion | None = None  # the last series that knows it; None: the newest does
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
-    superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
+    superchips: Mapping[str, str] = {}  # parts that come with one CPU alone, and which
     torch_drops: bool = False  # nixpkgs' torch leaves it out of its list: gpuTargets must name it
     note: str = ""
 

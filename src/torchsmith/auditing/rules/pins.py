@@ -68,9 +68,9 @@ def _with_hash(recipe: Recipe, pin: RecipePin, sha256: str) -> FindingFix | None
         return None
     data = recipe.syntax.data
     if bound := recipe.binding_around(url, "url"):
-        indent = re.search(rb"\n *\Z", data[: bound.span.start])
+        indent = re.search(rb"\n *\Z", data[: bound.start])
         before = indent[0].decode() if indent else " "
-        return FindingFix(title, (Edit(bound.span.end, bound.span.end, f'{before}sha256 = "{sha256}";'),))
+        return FindingFix(title, (Edit(bound.end, bound.end, f'{before}sha256 = "{sha256}";'),))
     if data[url.start - 1 : url.start] != b'"' or data[url.end : url.end + 1] != b'"':
         return None
     last = f'; sha256 = "{sha256}"; }}'

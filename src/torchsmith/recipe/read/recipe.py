@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read.located import (
     Argument,
-    BoundName,
     Export,
     FetchedSource,
     FlagList,
@@ -368,17 +367,15 @@ class Recipe(RecipeTree):
             node = node.parent
         return node is not None
 
-    def binding_around(self, value: Span, name: str) -> BoundName | None:
-        """The plain binding `name = VALUE;` of the value at a place; None if there is none."""
+    def binding_around(self, value: Span, name: str) -> Span | None:
+        """The place of the plain binding `name = VALUE;` of the value at a place; None if there is none."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(value.start, value.end)
         while node is not None and node.type != "binding":
             node = node.parent
         if node is None:
             return None
         attribute = part(node, "attrpath").named_children[-1]
-        if self.syntax.text(attribute) != name:
-            return None
-        return BoundName(self.syntax.span(attribute), self.syntax.span(node))
+        return self.syntax.span(node) if self.syntax.text(attribute) == name else None
 
     def bound_texts(self, name: str) -> list[str]:
         """What a name is bound to anywhere in the file, as it is written."""
