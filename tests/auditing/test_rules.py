@@ -389,6 +389,8 @@ def test_derivations_say_for_which_gpu_and_system_they_are(workspace: Path) -> N
     edit(phases, "gpuTargets = [ gpuArchSM ];", 'gpuTargets = map (x: x) [ "9.0" ];')
     rules = found(workspace, evaluate=True, trees={"default": MINI})
     assert sorted(Path(one.where.file).stem for one in rules["TS422"]) == [NAME, VISION]
+    torch_alone = next(one for one in rules["TS422"] if NAME in one.where.file)
+    assert torch_alone.message == "compiles for sm90, the name says sm120"
     assert [Path(one.where.file).stem for one in rules["TS222"]] == [torch.stem]
 
 
