@@ -190,6 +190,17 @@ def test_an_instance_type_is_no_part_whose_name_it_holds(name: str) -> None:
         machine(gpu="a2-tinygpu-1g")
 
 
+def test_the_system_that_a_text_states_counts_beside_a_list_of_linux_features() -> None:
+    flags = "Flags: fpu sse2 ssse3 cx16 pni avx avx2 lm f16c fma popcnt sse4_2\n"
+    assert known(f"{flags}OS: Microsoft Windows 11 Pro\n").system == "x86_64-windows"
+    assert known(f"{flags}OS: Ubuntu 24.04\n").system == "x86_64-linux"
+
+
+def test_a_target_that_is_in_the_name_of_a_gpu_is_named_once() -> None:
+    host = known("Name: gfx1101\nMarketing Name: AMD Radeon RX 7800 XT\n")
+    assert host.code_for("gfx1101") == "native code for your AMD Radeon RX 7800 XT (gfx1101)"
+
+
 def test_a_cpu_of_its_kind_that_a_text_names_gives_way_to_that_of_the_gpu() -> None:
     arm = known("Model name: Neoverse-N1\nGPU 0: NVIDIA GH200 480GB\n")
     assert (arm.system, arm.conflict) == ("aarch64-linux", "")

@@ -92,7 +92,7 @@ class IntelGpu(Entry, frozen=True, kw_only=True):
 
 
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An architecture of a backend that has no file of its own."""
+    """An architecture of a backend whose architectures are not in a separate file."""
 
     name: str = ""
     title: str
@@ -139,7 +139,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
 
 
 class Instance(Entry, frozen=True, kw_only=True):
-    """A kind of machine that goes by one word, such as a machine type of a cloud."""
+    """A kind of machine with a name of one word, such as a cloud's machine type."""
 
     name: str
     pattern: str

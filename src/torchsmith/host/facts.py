@@ -1,4 +1,4 @@
-"""What is known of a machine: every fact with where it came from, and what could not be used and why."""
+"""What is known of a machine: every fact with its source, and what could not be used and why."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ _COMPARED = ("system", "cpu_id")  # two values of these mean two machines
 
 
 def merge(parts: Iterable[HostFacts]) -> HostFacts:
-    """One machine out of what several sources say, the most trusted first. If sources contradict each
-    other, what is used is what runs either way: the older driver, the features that all of them name."""
+    """One machine from the facts of several sources, the most trusted first. If they contradict each other,
+    the facts that ask less of it are used: the older driver, the features that all sources name."""
     return reduce(_join, parts, HostFacts())
 
 

@@ -67,7 +67,7 @@ class Capability(msgspec.Struct, frozen=True):
 
     def code_for(self, arch: GpuArch) -> str:
         """That a build has code for one of its GPUs."""
-        name = self.called(arch)
+        name = self.called(arch).removesuffix(f" ({arch})")
         return f"native code for {arch}" if name == str(arch) else f"native code for your {name} ({arch})"
 
 

@@ -310,7 +310,7 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
     return len(offer.conditions), (), newest, not native, sign * cuda.major, sign * cuda.minor
 
 
-@lru_cache(4096)  # the page asks 50,000 times
+@lru_cache(4096)  # asked for every wheel and driver
 def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
     """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
     known, sms = catalog.gpus, catalog.wheels[index].sms
@@ -345,8 +345,8 @@ def _other_key(offer: _Offer) -> tuple[object, ...]:
 
 
 def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
-    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; else for a
-    target as which people run them: the variable for that counts for all GPUs of a process."""
+    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; otherwise if
+    it has code for a related target that a variable selects, which then applies to all GPUs of a process."""
     index = offer.wheel.index
     if not index.rocm or not host.non_nvidia_gpus:
         return None
