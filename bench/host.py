@@ -87,13 +87,13 @@ def inventory(catalog: Catalog) -> str:
 
 def _programme_row(asked: Cover) -> Row:
     """The same question, built and solved twice: ours, and a variable for every demand and variant."""
-    demands, candidates = asked.demands, range(len(asked.cells))
-    count = len(CoverModel(demands, candidates, ()).fewest().chosen)
-    if count != textbook(demands, len(asked.cells)):
+    demands, candidates = asked.demands, len(asked.cells)
+    count = len(CoverModel(demands, candidates).fewest().chosen)
+    if count != textbook(demands, candidates):
         raise SystemExit("the textbook programme disagrees: this is a bug")
     ours, theirs = in_turn(
-        lambda: _use(CoverModel(demands, candidates, ()).fewest()),
-        lambda: _use(textbook(demands, len(asked.cells))),
+        lambda: _use(CoverModel(demands, candidates).fewest()),
+        lambda: _use(textbook(demands, candidates)),
         repeats=5,
     )
     rival = "HiGHS on the textbook model (fewest only)"

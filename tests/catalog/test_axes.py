@@ -62,3 +62,9 @@ def test_values_of_different_axes_are_never_equal_nor_ordered() -> None:
     assert GpuTarget(Sm(90)) is GpuTarget(Sm(90), "")
     with pytest.raises(TypeError):
         _ = cuda < python  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("text", ["", "x.y", "580.", "580.65.06.01.02", "12345"])
+def test_what_cannot_be_a_driver_is_refused(text: str) -> None:
+    with pytest.raises(BadValue, match="is not a driver version"):
+        DriverVersion.parse(text)

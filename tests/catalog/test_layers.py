@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.catalog import Sm, load_catalog
+from torchsmith.catalog import Sm, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import Invalid, NotKnown, Problem
 from torchsmith.workspace.load import open_workspace
@@ -158,3 +158,12 @@ def test_a_fault_in_a_catalog_file_is_placed_and_named(
         load_catalog(tmp_path / "catalog")
     assert str(caught.value.where) == str(tmp_path / f"catalog/{file}.toml") + (at and f":{at}")
     assert said in str(caught.value)
+
+
+def test_a_workspace_with_templates_alone_has_them(tmp_path: Path) -> None:
+    folder = tmp_path / "catalog"
+    assert load_catalog(folder) is builtin_catalog()
+    template = tmp_path / "templates" / "mine.nix"
+    template.parent.mkdir()
+    template.write_text("{ }\n")
+    assert load_catalog(folder).template_of("mine") == str(template)

@@ -318,10 +318,24 @@ def test_what_cannot_be_read_is_answered_with_what_can(call: Call, tmp_path: Pat
     assert "3.13" in call("pick", "RTX 4090", "--python", "2").err.partition("hint:")[2]
 
 
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--gpu", "sm99"), "sm99 is not in the catalog: no build is known to run there"),
+        (("--gpu", "H100", "--python", "3.9"), "no candidate is for Python 3.9; builds are for 3.11 to 3.15"),
+        (("--gpu", "T4G"), "aarch64-linux; CPU runs armv8_2; T4G"),
+    ],
+)
+def test_what_no_build_is_for_is_said_once(args: tuple[str, ...], says: str, call: Call) -> None:
+    out = call("pick", *args).out
+    assert says in out
+    assert "nearest:" not in out
+
+
 def test_a_machine_of_a_report_is_not_called_this_one(call: Call) -> None:
     Path("smi.csv").write_text("name, compute_cap, driver_version\nNVIDIA X1, 9.5, 580.65.06\n")
     out = call("pick", "--from", "smi.csv").out
-    assert "can use sm95 on the machine" in out
+    assert "sm95 is not in the catalog: no build is known to run there" in out
 
 
 def test_an_answer_with_commands_to_build_has_their_cost(call: Call) -> None:
@@ -709,7 +723,6 @@ def test_this_machine_is_read(call: Call) -> None:
         (("pick", "--workload", "gaming"), "not-known"),
         (("pick", "--driver", "x.y"), "invalid"),
         (("cover", "nowhere.csv"), "not-found"),
-        (("cover", "sample", "--must", "x-y"), "not-known"),
     ],
 )
 def test_a_wrong_request_is_answered_in_words(args: tuple[str, ...], error: str, call: Call) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.machines import stated
-from torchsmith.core.problem import Invalid, NotKnown
+from torchsmith.core.problem import Invalid
 from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.facts import HostFacts
@@ -37,13 +37,10 @@ weights = st.integers(0, 4).map(float)
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[list[Demand], frozenset[int], frozenset[int]]:
-    """Demands on a few candidates, some pinned, some ruled out."""
+def problems(draw: st.DrawFn) -> list[Demand]:
+    """Demands on a few candidates."""
     rows = draw(st.lists(st.tuples(costs, weights), min_size=1, max_size=6))
-    demands = [Demand(Capability(), row, weight=weight) for row, weight in rows]
-    must = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1))
-    banned = draw(st.frozensets(st.integers(0, SIZE - 1), max_size=1)) - must
-    return demands, frozenset(range(SIZE)) - banned, must
+    return [Demand(Capability(), row, weight=weight) for row, weight in rows]
 
 
 def quality(demands: Sequence[Demand], chosen: Sequence[int]) -> tuple[float, float]:
@@ -58,77 +55,60 @@ def quality(demands: Sequence[Demand], chosen: Sequence[int]) -> tuple[float, fl
     return served, better
 
 
-def subsets(candidates: frozenset[int], must: frozenset[int], most: int) -> list[tuple[int, ...]]:
-    return [
-        group
-        for size in range(most + 1)
-        for group in combinations(sorted(candidates), size)
-        if must <= set(group)
-    ]
+def subsets(candidates: int, most: int) -> list[tuple[int, ...]]:
+    return [group for size in range(most + 1) for group in combinations(range(candidates), size)]
 
 
 @given(problems(), st.integers(1, SIZE))
 @settings(max_examples=200)
-def test_the_best_few_are_as_good_as_trying_every_subset(
-    problem: tuple[list[Demand], frozenset[int], frozenset[int]], count: int
-) -> None:
-    demands, candidates, must = problem
-    count = max(count, len(must))
-    # Worst costs differ with what is ruled out; both sides must weigh by the same.
-    demands = [
-        Demand(d.host, {i: c for i, c in d.costs.items() if i in candidates}, weight=d.weight)
-        for d in demands
-    ]
-    solution = CoverModel(demands, candidates, must).best(count)
-    rivals = [quality(demands, group) for group in subsets(candidates, must, count)]
+def test_the_best_few_are_as_good_as_trying_every_subset(demands: list[Demand], count: int) -> None:
+    solution = CoverModel(demands, SIZE).best(count)
+    rivals = [quality(demands, group) for group in subsets(SIZE, count)]
     found = quality(demands, solution.chosen)
     assert found[0] == pytest.approx(max(rivals)[0])
     assert found[1] == pytest.approx(max(rivals)[1])
     assert len(solution.chosen) <= count
-    assert must <= set(solution.chosen) <= candidates
     assert solution.proof.optimal
 
 
 @given(problems())
 @settings(max_examples=150)
-def test_the_fewest_are_as_few_as_trying_every_subset(
-    problem: tuple[list[Demand], frozenset[int], frozenset[int]],
-) -> None:
-    demands, candidates, must = problem
-    reachable = [demand for demand in demands if candidates & set(demand.costs)]
+def test_the_fewest_are_as_few_as_trying_every_subset(demands: list[Demand]) -> None:
     covering = [
         group
-        for group in subsets(candidates, must, SIZE)
-        if all(set(group) & set(demand.costs) for demand in reachable)
+        for group in subsets(SIZE, SIZE)
+        if all(set(group) & set(demand.costs) for demand in demands if demand.costs)
     ]
-    solution = CoverModel(demands, candidates, must).fewest()
+    solution = CoverModel(demands, SIZE).fewest()
     assert len(solution.chosen) == min(map(len, covering))
     assert solution.chosen in covering
     assert solution.proof.optimal
 
 
 def test_the_first_answer_that_covers_is_not_taken_for_the_fewest() -> None:
-    draw, every = random.Random(1), frozenset(range(12))
-    rows = [{index: draw.randrange(9) for index in draw.sample(sorted(every), 3)} for _ in range(20)]
+    draw = random.Random(1)
+    rows = [{index: draw.randrange(9) for index in draw.sample(range(12), 3)} for _ in range(20)]
     demands = [Demand(Capability(), row, weight=float(draw.randrange(1, 5))) for row in rows]
-    solution = CoverModel(demands, every, frozenset()).fewest()
-    covering = (group for group in subsets(every, frozenset(), 12) if all(row.keys() & group for row in rows))
+    solution = CoverModel(demands, 12).fewest()
+    covering = (group for group in subsets(12, 12) if all(row.keys() & group for row in rows))
     assert len(solution.chosen) == len(next(covering))
 
 
 def test_how_much_worse_a_fit_is_decides_between_equally_many() -> None:
     far = Demand(Capability(), {0: 0, 2: 9}, weight=1.0)
-    near = Demand(Capability(), {1: 0, 2: 2, 3: 1}, weight=1.0)
-    assert CoverModel([far, near], range(4), (2,)).best(2).chosen == (0, 2)
+    near = Demand(Capability(), {1: 0, 2: 2}, weight=1.0)
+    assert CoverModel([far, near], 3).best(1).chosen == (2,)
+    other = Demand(Capability(), {0: 0, 2: 1}, weight=1.0)
+    assert CoverModel([far, other], 3).best(1).chosen == (0,)
 
 
 def fleet(*rows: tuple[str, int, HostFacts]) -> Fleet:
     return Fleet(tuple(MachineKind(name, facts, count) for name, count, facts in rows))
 
 
-def cover(machines: Fleet, must: Sequence[str] = (), without: Sequence[str] = ()) -> Cover:
+def cover(machines: Fleet, without: Sequence[str] = ()) -> Cover:
     cells = [cell for cell in WIDE.matrix.cells if cell.name not in without]
-    return Cover(machines, cells, CATALOG, GENERAL, must)
+    return Cover(machines, cells, CATALOG, GENERAL)
 
 
 MIXED = fleet(
@@ -176,22 +156,11 @@ def test_at_full_size_every_machine_gets_what_pick_would_give_it() -> None:
         assert choice.variants[0].fit.variant.name in names
 
 
-CELL = "pytorch-python313-cuda13_0-sm120-avx512"
-
-
-def test_pins_hold() -> None:
-    must = CELL
+def test_a_candidate_that_is_left_out_is_not_chosen() -> None:
     banned = "pytorch-python313-cuda12_8-sm80-avx2"
-    plan = cover(MIXED, (must,), (banned,)).fewest()
-    assert must in plan.variants
+    plan = cover(MIXED, (banned,)).fewest()
     assert banned not in plan.variants
     assert plan.not_served == 2
-
-
-def test_a_build_that_must_be_chosen_and_is_not_known_is_refused() -> None:
-    with pytest.raises(NotKnown) as caught:
-        cover(MIXED, (CELL.replace("pytorch", "pytroch"),))
-    assert f"{CELL}?" in caught.value.hint
 
 
 def test_weights_decide_who_is_served_first() -> None:

@@ -190,6 +190,24 @@ def test_an_instance_type_is_no_part_whose_name_it_holds(name: str) -> None:
         machine(gpu="a2-tinygpu-1g")
 
 
+def test_the_system_that_a_text_states_counts_beside_a_list_of_linux_features() -> None:
+    flags = "Flags: fpu sse2 ssse3 cx16 pni avx avx2 lm f16c fma popcnt sse4_2\n"
+    assert known(f"{flags}OS: Microsoft Windows 11 Pro\n").system == "x86_64-windows"
+    assert known(f"{flags}OS: Ubuntu 24.04\n").system == "x86_64-linux"
+
+
+def test_a_target_that_is_in_the_name_of_a_gpu_is_named_once() -> None:
+    host = known("Name: gfx1101\nMarketing Name: AMD Radeon RX 7800 XT\n")
+    assert host.code_for("gfx1101") == "native code for your AMD Radeon RX 7800 XT (gfx1101)"
+
+
+def test_a_cpu_of_its_kind_that_a_text_names_gives_way_to_that_of_the_gpu() -> None:
+    arm = known("Model name: Neoverse-N1\nGPU 0: NVIDIA GH200 480GB\n")
+    assert (arm.system, arm.conflict) == ("aarch64-linux", "")
+    assert arm.features == capability_of(machine(cpu="neoverse_v2")).features
+    assert known("Model name: AMD EPYC 9654\nGPU 0: NVIDIA GH200 480GB\n").conflict
+
+
 @pytest.mark.parametrize("name", ["GH200", "NVIDIA GB200", "GB300", "DGX Spark", "Jetson AGX Orin", "Thor"])
 def test_the_product_decides_the_system_and_its_cpu(name: str) -> None:
     host = capability_of(machine(gpu=name))
@@ -203,9 +221,9 @@ def test_the_product_decides_the_system_and_its_cpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["Flags: fp asimd evtstrm aes p\n", "Flags: fp asimd evtstrm aes pmull ..."])
-def test_a_list_of_features_that_breaks_off_is_unknown_beyond_it(text: str) -> None:
+def test_of_a_list_of_features_that_breaks_off_none_is_known(text: str) -> None:
     answer = picked(read(f"Architecture: aarch64\n{text}"))
-    assert answer.host.cut
+    assert answer.host.features is None
     assert answer.has_variant
     assert answer.choice.variants[0].fit.assumes("isa")
 

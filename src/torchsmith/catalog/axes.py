@@ -178,7 +178,7 @@ class GpuTarget(CodeTarget):
 
 
 class NamedTarget(CodeTarget):
-    """A target that goes by a name, and modes that its code is for alone: gfx90a:xnack-, macos14.0."""
+    """A target with a name, and the modes that its code is limited to: gfx90a:xnack-, macos14.0."""
 
     name: str
     modes: tuple[str, ...] = ()

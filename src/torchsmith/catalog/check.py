@@ -228,7 +228,7 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
         if other != name and re.fullmatch(rf"{re.escape(other)}\d{{2,4}}", name):
             yield (), f"{name} reads as a release of {other}", "rename it"
     if folders[package.folder.lower()] > 1:
-        yield ("repo",), f"two packages are in {package.folder}", "give each a repo of its own"
+        yield ("repo",), f"two packages are in {package.folder}", "give each its own repo"
 
 
 def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
@@ -251,7 +251,11 @@ def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -
         hint = "core is for what compiles without torch, and gets its GPU by a variable or by CMake"
         yield ("core",), f"{name}: no recipe can override {package.core} inside it", hint
     if package.needs_torch and package.torch_by == "set" and "." in package.attr:
-        yield ("attr",), f"{name}: {package.attr} is in a set of its own", 'torch_by = "argument"'
+        yield (
+            ("attr",),
+            f"{name}: {package.attr} is in a package set within the package set",
+            'torch_by = "argument"',
+        )
     if not package.gpu_lists and not package.needs_torch and name != TORCH:
         hint = 'gpu_list = { by = "variable", name = "TORCH_CUDA_ARCH_LIST" }'
         yield ("gpu_list",), f"{name} does not need torch, from which it could get its GPU", hint

@@ -36,7 +36,7 @@ class Gpu(Entry, frozen=True, kw_only=True):
     last_driver: DriverVersion | None = None  # the last series that knows it; None: the newest does
     tegra: bool = False
     cpus: tuple[str, ...] = ()  # an integrated GPU comes with one of these and no other
-    superchips: Mapping[str, str] = {}  # parts that are soldered to a CPU, and which
+    superchips: Mapping[str, str] = {}  # parts that come with one CPU alone, and which
     torch_drops: bool = False  # nixpkgs' torch leaves it out of its list: gpuTargets must name it
     note: str = ""
 
@@ -92,7 +92,7 @@ class IntelGpu(Entry, frozen=True, kw_only=True):
 
 
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An architecture of a backend that has no file of its own."""
+    """An architecture of a backend whose architectures are not in a separate file."""
 
     name: str = ""
     title: str
@@ -139,7 +139,7 @@ class GpuBackend(Entry, frozen=True, kw_only=True):
 
 
 class Instance(Entry, frozen=True, kw_only=True):
-    """A kind of machine that goes by one word, such as a machine type of a cloud."""
+    """A kind of machine with a name of one word, such as a cloud's machine type."""
 
     name: str
     pattern: str
@@ -239,6 +239,7 @@ class CudaToolkit(Entry, frozen=True, kw_only=True):
     windows_min_driver: DriverVersion | None = None
     windows_driver: DriverVersion | None = None
     attr: str  # the package set's name in nixpkgs
+    nvcc_flags: tuple[str, ...] = ()  # what recipes add to every call of nvcc
     wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
 
     def compiles(self, sm: Sm) -> bool:

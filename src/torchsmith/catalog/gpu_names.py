@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
 from torchsmith.catalog.axes import BadValue, Sm
@@ -21,34 +22,17 @@ from torchsmith.catalog.names import (
 )
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.text import listed
+from torchsmith.core.toml import read_cached
 
 KnownGpu = Gpu | RetiredGpu | Gfx | IntelGpu
 P = TypeVar("P", bound=KnownGpu)
 C = TypeVar("C", Gpu, RetiredGpu, Gfx)
 N = TypeVar("N", Gpu, RetiredGpu)
-# Words that may be beside a product's name: form factors, then brands and generations. With any other word,
-# such as a Ti that the catalog does not list, a name is that of another product.
-FORMS = name_words(
-    """
-    gpu graphics card machine device accelerator accelerated tensor core compute desktop laptop mobile
-    notebook with max q maxq design active passive embedded industrial limited edition engineering reference
-    server workstation converged developer devkit kit module sff superchip pcie pci e oam ac dc cnx mega nvl
-    mig lite hash rate ram sxm sxm2 sxm3 sxm4 sxm5 sxm6 hbm2 hbm2e hbm3 hbm3e series generation inc
-    corporation
-    """
-)
-BESIDE = FORMS + name_words(
-    """
-    nvidia geforce tesla quadro grid gtx rtx nvgpu jetson drive agx dgx hgx amd ati radeon instinct advanced
-    micro devices intel r tm ada ampere blackwell grace hopper lovelace pascal tegra turing volta
-    """
-)
-# Counts, sizes of memory, profiles of virtual GPUs, and what Jetsons call a mode.
-SIZES = r"(?i)\b(?:[1-7][ -])?(?:\d+ ?x|\d+ ?g(?:i?b)?|\d+[abcq]|(?<=kit |ano )super)\b"
-MAKERS = re.compile(r"^(nvidia|geforce|tesla|quadro|gtx|rtx)+")
-NVIDIA = r"nvidia|geforce|rtx|gtx|quadro|tesla|titan|jetson|[abhlptv]\d{1,3}$"
-NOT_NVIDIA = r"intel|arc|gaudi\d?|habana|tpu|ascend|amd|ati|radeon|instinct|firepro|rx ?\d+\w*|mi\d+\w?"
-MACHINE_TYPE = r"(?i)^\w+(-\w+)?\.(\d*x?large|metal)$|^a\d\w?-\w+gpu-|^g\d-standard-|^standard_n"
+WORDS = read_cached(Path(__file__).with_name("gpu_words.toml"))
+FORMS = frozenset(name_words(WORDS["forms"]))
+BESIDE = FORMS | {*name_words(WORDS["beside"])}
+SIZES, NVIDIA, NOT_NVIDIA = (WORDS[name] for name in ("sizes", "nvidia", "not_nvidia"))
+MAKERS, MACHINE_TYPE = re.compile(WORDS["makers"]), re.compile(WORDS["machine_type"], re.IGNORECASE)
 OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
@@ -74,7 +58,7 @@ def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
 
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
-    if re.search(MACHINE_TYPE, name):
+    if MACHINE_TYPE.search(name):
         return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
     if mac_chip(f"Apple {name}", catalog):
         return f"for a Mac: 'Apple {name}'"
@@ -134,7 +118,7 @@ def gpu_of_name(name: str, catalog: Catalog) -> Gpu | None:
 
 def _all_beside(rest: str) -> bool:
     """Whether what remains of a name are words that may be beside a product's."""
-    return {*BESIDE} >= {*name_words(re.sub(SIZES, " ", rest))}
+    return BESIDE.issuperset(name_words(re.sub(SIZES, " ", rest)))
 
 
 @lru_cache(maxsize=4)

@@ -90,7 +90,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
     kind = catalog.cpus.get(machine.kind)
     if machine.features is None:
         cpu = f"CPU {kind.title}" if kind else "CPU unknown"
-    elif not isas and (machine.cut or machine.system is None):
+    elif not isas and machine.system is None:
         cpu = "CPU known in part"
     else:
         cpu = f"CPU runs {', '.join(isas)}" if isas else "CPU runs none of the instruction sets here"
@@ -138,7 +138,13 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
     texts = [f"{_title(sm, catalog)}: {catalog.retired[sm].ended}" for sm in retired]
     if machine.unknown_gpus and not answer.has_variant:
         texts += _unknown_gpus(answer)
-    if remaining := [_title(sm, catalog) for sm in unserved if sm not in retired]:
+    known = [sm for sm in unserved if sm not in retired and sm in catalog.gpus]
+    texts += [
+        f"{sm} is not in the catalog: no build is known to run there"
+        for sm in unserved
+        if sm not in (*known, *retired)
+    ]
+    if remaining := [_title(sm, catalog) for sm in known]:
         texts.append(f"no candidate can use {', '.join(remaining)} on the machine")
         return texts, _nearest(answer), unbuildable
     return texts, [], []

@@ -50,7 +50,9 @@ def why_none(
     states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
     if not states:
         parts = [f"of torch {torch}"] * bool(torch) + [f"for Python {python}"] * bool(python)
-        yield f"no candidate is {listed([*parts, *selectors])}"
+        known = [*map(str, catalog.pythons)]
+        others = f"; builds are for {known[0]} to {known[-1]}" if python and python not in known else ""
+        yield f"no candidate is {listed([*parts, *selectors])}{others}"
     for line, state in states:
         command = state.next
         if all(build.lacks_pin for build in line.every_build.values()):

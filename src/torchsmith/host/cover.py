@@ -8,7 +8,6 @@ import msgspec
 
 from torchsmith.catalog import Catalog, Workload
 from torchsmith.catalog.axes import DriverVersion
-from torchsmith.core.problem import NotKnown, TooLarge, did_you_mean
 from torchsmith.host.cost import Cost, cost_of
 from torchsmith.host.demand import Demand, demands, torch_of
 from torchsmith.host.fleet import Fleet
@@ -61,10 +60,7 @@ class CoverPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cover:
-    """A fleet, and the candidates of a matrix for it.
-
-    `must` names builds that must be chosen.
-    """
+    """A fleet, and the candidates of a matrix for it."""
 
     def __init__(
         self,
@@ -72,7 +68,6 @@ class Cover:
         cells: Iterable[Cell],
         catalog: Catalog,
         workload: Workload,
-        must: Sequence[str] = (),
         packages: Sequence[str] = (),
     ) -> None:
         everything = list(cells)
@@ -86,15 +81,7 @@ class Cover:
         self.cells = sorted(stack.cells(everything), key=_preference)
         self.catalog, self.workload = catalog, workload
         self.demands, self.groups = demands(fleet.kinds, self.cells, catalog, workload)
-        self.must = self._indices(must)
-        self.programme = CoverModel(self.demands, range(len(self.cells)), self.must)
-
-    def _indices(self, names: Collection[str]) -> frozenset[int]:
-        places = {cell.name: index for index, cell in enumerate(self.cells)}
-        for name in names:
-            if name not in places:
-                raise NotKnown(f"{name} is not among the candidates", hint=did_you_mean(name, places))
-        return frozenset(places[name] for name in names)
+        self.programme = CoverModel(self.demands, len(self.cells))
 
     def fewest(self) -> CoverPlan:
         """The fewest variants that serve every machine that any candidate serves."""
@@ -102,14 +89,12 @@ class Cover:
 
     def best(self, count: int) -> CoverPlan:
         """The best plan with at most so many variants."""
-        if count < len(self.must):
-            raise TooLarge(f"a plan of {count} cannot hold the {len(self.must)} builds that must be chosen")
         return self._plan(self.programme.best(count))
 
     def curve(self, limit: int) -> tuple[CoverPlan, ...]:
         """Best plans of growing size, until another variant would buy nothing."""
         plans: list[CoverPlan] = []
-        for count in range(max(1, len(self.must)), limit + 1):
+        for count in range(1, limit + 1):
             plan = self.best(count)
             if plans and len(plan.variants) <= len(plans[-1].variants):
                 break
@@ -126,7 +111,7 @@ class Cover:
 
     def served(self, plan: CoverPlan) -> list[Served]:
         """Return what each demand gets from a plan, and why it gets nothing better."""
-        chosen = self._indices(plan.variants)
+        chosen = [index for index, cell in enumerate(self.cells) if cell.name in plan.variants]
         return [
             self._serve(demand, *given)
             for demand, given in zip(self.demands, self._given(chosen), strict=True)
@@ -239,20 +224,17 @@ class Cover:
     def _preferred(self, chosen: Collection[int]) -> tuple[int, ...]:
         """Without variants that no machine would use, and each of the others exchanged for the one that pick
         would rather give to its machines among those that serve them as well."""
-        users: dict[int, list[Demand]] = {index: [] for index in self.must}
+        users: dict[int, list[Demand]] = {}
         for demand in self.demands:
             index = _best_of(demand, chosen)
             if index is not None:
                 users.setdefault(index, []).append(demand)
         preferred = set(users)
         for index, own in users.items():
-            if index not in self.must:
-                preferred.remove(index)
-                equal = [{i for i, cost in user.costs.items() if cost <= user.costs[index]} for user in own]
-                rivals = set.intersection(*equal) - preferred
-                preferred.add(
-                    min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i))
-                )
+            preferred.remove(index)
+            equal = [{i for i, cost in user.costs.items() if cost <= user.costs[index]} for user in own]
+            rivals = set.intersection(*equal) - preferred
+            preferred.add(min(rivals, key=lambda i: (sum(user.weight * user.place(i) for user in own), i)))
         return tuple(sorted(preferred))
 
     def with_companions(self, cells: Iterable[Cell]) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""What is known of a machine: every fact with where it came from, and what could not be used and why."""
+"""What is known of a machine: every fact with its source, and what could not be used and why."""
 
 from __future__ import annotations
 
@@ -97,7 +97,6 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     gpus: Fact[tuple[GpuFacts, ...]] | None = None  # NVIDIA's
     non_nvidia_gpus: Fact[tuple[str, ...]] | None = None  # other makers' accelerators, as far as usable
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
-    cut_features: Fact[bool] | None = None  # their list breaks off: what it does not name is unknown
     glibc: Fact[str] | None = None
     macos: Fact[str] | None = None  # its release
     python: Fact[PythonVersion] | None = None  # that a report states
@@ -120,8 +119,8 @@ _COMPARED = ("system", "cpu_id")  # two values of these mean two machines
 
 
 def merge(parts: Iterable[HostFacts]) -> HostFacts:
-    """One machine out of what several sources say, the most trusted first. If sources contradict each
-    other, what is used is what runs either way: the older driver, the features that all of them name."""
+    """One machine from the facts of several sources, the most trusted first. If they contradict each other,
+    the facts that ask less of it are used: the older driver, the features that all sources name."""
     return reduce(_join, parts, HostFacts())
 
 
@@ -136,7 +135,7 @@ def _join(known: HostFacts, more: HostFacts) -> HostFacts:
             text = f"says {new.value}, but {old.source} says {old.value}, which is used"
             notes.append(Note(new.source, text))
     changes["driver"] = _older_driver(known.driver, more.driver, notes)
-    changes["features"], changes["cut_features"] = _common_features(known, more, notes)
+    changes["features"] = _common_features(known.features, more.features, notes)
     changes["gpus"] = _join_gpus(known.gpus, more.gpus, notes)
     return replace(known, **changes, notes=tuple(notes))
 
@@ -156,19 +155,16 @@ def _older_driver(
 
 
 def _common_features(
-    known: HostFacts, more: HostFacts, notes: list[Note]
-) -> tuple[Fact[frozenset[str]] | None, Fact[bool] | None]:
-    """A complete list counts before one that breaks off; of two complete ones what both name."""
-    old, new = known.features, more.features
-    if old is None or new is None:
-        return (old, known.cut_features) if new is None else (new, more.cut_features)
-    if old.value == new.value or bool(known.cut_features) is not bool(more.cut_features):
-        return (new, None) if known.cut_features else (old, None)
+    old: Fact[frozenset[str]] | None, new: Fact[frozenset[str]] | None, notes: list[Note]
+) -> Fact[frozenset[str]] | None:
+    """The features that both lists name."""
+    if old is None or new is None or old.value == new.value:
+        return old or new
     differing = sorted(old.value ^ new.value)
     listed = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
     text = f"differs from {old.source} in CPU features ({listed}): those that both name are used"
     notes.append(Note(new.source, text))
-    return Fact(old.value & new.value, f"{old.source}, {new.source}"), known.cut_features
+    return Fact(old.value & new.value, f"{old.source}, {new.source}")
 
 
 def _join_gpus(

@@ -12,22 +12,9 @@ from torchsmith.core.problem import Empty, Invalid, NotFound, Problem, Where
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.read_report import machine_of, read_report, report_text
 from torchsmith.host.stated import stated_facts
+from torchsmith.host.tokens import table
 
 SAMPLE = Path(__file__).with_name("sample.csv")
-# What the columns of an inventory may be called.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "name": ("name", "kind", "host", "hostname", "host name", "node", "machine", "id"),
-    "count": ("count", "machines", "quantity", "n"),
-    "weight": ("weight", "importance"),
-    "system": ("system", "arch", "architecture", "platform"),
-    "cpu": ("cpu", "microarchitecture", "cpu_name", "cpu_model", "model name", "processor"),
-    "isa": ("isa",),
-    "features": ("features", "flags"),
-    "gpu": ("gpu", "gpus", "gpu_name", "gpu_model", "gpu model", "gpu_type"),
-    "sm": ("sm", "compute_cap", "capability"),
-    "driver": ("driver", "driver_version", "nvidia driver", "nvidia_driver"),
-}
-COLUMN_NAMES = ", ".join(COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,10 @@ def read_fleet(path: Path, catalog: Catalog) -> Fleet:
     fleet = _read_folder(path) if path.is_dir() else _read_csv(report_text(path), str(path), catalog)
     if not fleet.kinds:
         first = f": {fleet.unread[0].where}: {fleet.unread[0].why}" if fleet.unread else ""
-        raise Empty(f"{path} holds no machine that can be read{first}", hint=f"columns: {COLUMN_NAMES}")
+        raise Empty(
+            f"{path} holds no machine that can be read{first}",
+            hint=f"columns: {', '.join(table()['columns'])}",
+        )
     return fleet
 
 
@@ -79,7 +69,7 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
     lines = text.splitlines()
     delimiter = max(",;\t", key=lines[0].count)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    columns = {word: field for field, titles in COLUMNS.items() for word in titles}
+    columns = {word: field for field, titles in table()["columns"].items() for word in titles}
     kinds: list[MachineKind] = []
     unread: list[Unread] = []
     try:
@@ -87,7 +77,7 @@ def _read_csv(text: str, name: str, catalog: Catalog) -> Fleet:
         known = {columns[word] for word in header if word in columns}
         unused = tuple(word for word in header if word and word not in columns)
         if not known & {"cpu", "isa", "features", "gpu", "sm"}:
-            hint = f"columns that describe machines: {COLUMN_NAMES}"
+            hint = f"columns that describe machines: {', '.join(table()['columns'])}"
             raise Empty(f"{name} describes no machine", hint=hint)
         for row in rows:
             values = {key: cell.strip() for key, cell in zip(header, row, strict=False) if cell.strip()}

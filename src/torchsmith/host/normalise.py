@@ -6,8 +6,6 @@ import html
 import re
 from collections import Counter
 
-from torchsmith.host.tokens import table
-
 LONG = 4_000  # lines of a text that is shortened
 REPEATS = 64  # of lines that are alike: more GPUs than a machine has
 
@@ -30,16 +28,14 @@ def plain_text(data: bytes) -> str:
 
 def without_repeats(text: str) -> str:
     """A long text without lines that many others are like: the same but for whole numbers, as those of a
-    training's log. Lines with the brand of a GPU are alike only if they are the same."""
+    training's log. The first of them stay, more than a machine has GPUs."""
     lines = text.splitlines(keepends=True)
     if len(lines) < LONG:
         return text
-    brands = {*table()["names"]["brand"].split("|")}
     seen: Counter[str] = Counter()
     kept = []
     for line in lines:
-        named = not brands.isdisjoint(re.findall("[a-z]+", line.lower()))
-        alike = line if named else re.sub(r"\b\d+\b", "0", line)
+        alike = re.sub(r"\b\d+\b", "0", line)
         seen[alike] += 1
         if seen[alike] <= REPEATS:
             kept.append(line)

@@ -128,12 +128,12 @@ def _check_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> N
     kind = catalog.cpus.get(host.kind)
     if not missing:
         case.pro += [f"your CPU supports {isa.title}"] if host.system == isa.platform else []
-    elif host.features is not None and not host.cut:
+    elif host.features is not None:
         case.contra.append(Reason("isa", isa_runs(isa, host.features).reason))
     elif kind is None:
         case.assumptions.append(Reason("isa", f"the CPU has {', '.join(sorted(missing))}"))
     elif isa.name in kind.isas:
-        text = f"the CPU shows {', '.join(sorted(missing))}, as {kind.title} does"
+        text = f"the CPU shows {', '.join(sorted(missing))}, as CPUs of its kind ({kind.title}) do"
         case.assumptions.append(Reason(BY_KIND, text))
     else:
         case.contra.append(Reason("isa", f"{kind.title} does not run {isa.name}"))

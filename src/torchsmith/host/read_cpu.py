@@ -6,44 +6,21 @@ import re
 from collections.abc import Collection, Iterator
 
 from torchsmith.catalog import builtin_catalog
-from torchsmith.host.facts import Fact, HostFacts, Note, fact_of
+from torchsmith.host.facts import HostFacts, Note, fact_of
+from torchsmith.host.tokens import table
 
 # What only a list of CPU features holds; the label before it is translated, these words are not.
 MARKS = (frozenset({"fpu", "sse2", "cmov", "mmx"}), frozenset({"asimd", "fp", "evtstrm", "crc32"}))
-MACHINES = {
-    "x86_64": "x86_64-linux",
-    "amd64": "x86_64-linux",
-    "aarch64": "aarch64-linux",
-    "arm64": "aarch64-linux",
-    "i686": "i686-linux",
-    "i386": "i686-linux",
-    "armv7l": "armv7l-linux",
-    "ppc64le": "powerpc64le-linux",
-    "riscv64": "riscv64-linux",
-    "s390x": "s390x-linux",
-    "loongarch64": "loongarch64-linux",
-}
-# The first that is among a CPU's features says its system.
-SYSTEM_MARKS = {
-    "lm": "x86_64-linux",
-    "avx": "x86_64-linux",
-    "sse2": "i686-linux",
-    "asimd": "aarch64-linux",
-    "neon": "armv7l-linux",
-    "vfpv3": "armv7l-linux",
-    "thumb": "armv7l-linux",
-}
 # Labels that number a CPU: the first three must be there, or both of ARM's.
 ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer", "cpu part")
 # Every x86_64 CPU of the last fifteen years has these.
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # in place of a model's name
-CUT = "the list of features is cut: what comes after the cut is unknown"
 
 
 def system_of_machine(machine: str) -> str:
     """A Linux machine's system as Nix writes it, from the word that `uname -m` gives."""
-    return MACHINES.get(machine.lower(), f"{machine.lower()}-linux")
+    return f"{table()['uname'].get(machine.lower(), machine.lower())}-linux"
 
 
 def read_cpuinfo(text: str, source: str = "/proc/cpuinfo") -> HostFacts:
@@ -60,14 +37,15 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
     for label, value in rows:
         first.setdefault(label.lower().replace("_", " "), value)
     lists = [value for label, value in rows if _is_list(label, value)]
-    stated = next((value for _, value in rows if value.lower() in MACHINES), "")
+    stated = next((value for _, value in rows if value.lower() in table()["uname"]), "")
     id_ = _id(first, PART, 2).lower() or _id(first, ID, 3)
     arm = "cpu implementer" in first and not re.match(r"[1-7]\b", first.get("cpu architecture", "8"))
     if not (lists or stated or id_ or arm):
         return None
     notes: list[Note] = []
-    features, cut = _features(lists, text, source, notes)
-    known = _system_of(features, cut=cut) or ("aarch64-linux" if arm and not features else "")
+    features = _features(lists, text, source, notes)
+    known = _system_of(" ".join(lists).lower().split(), cut=not features)
+    known = known or ("aarch64-linux" if arm and not features else "")
     name = first.get("model name", "")
     return HostFacts(
         system=fact_of(system_of_machine(stated) if stated else known, source),
@@ -75,7 +53,6 @@ def read_cpu(text: str, source: str) -> HostFacts | None:
         cpu_id=fact_of(id_, source),
         features=fact_of(features, source),
         cores=fact_of(int(cores), source) if (cores := first.get("cpu(s)", "")).isdigit() else None,
-        cut_features=Fact(True, source) if cut else None,
         notes=tuple(notes),
     )
 
@@ -86,36 +63,30 @@ def _is_list(label: str, value: str) -> bool:
     return any(len(values & marks) >= (1 if named else 3) for marks in MARKS)
 
 
-def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> tuple[frozenset[str], bool]:
-    """What all cores have, and whether a list of them breaks off."""
+def _features(lists: list[str], text: str, source: str, notes: list[Note]) -> frozenset[str]:
+    """What all cores have; empty if it is unknown, because no list is complete."""
     if not lists:
         notes.append(Note(source, "names no CPU features (the line that English lscpu calls Flags)"))
-        return frozenset(), False
-    ends = text.rstrip(" ").endswith(lists[-1].split()[-1])
-    cut = [listed for listed in lists if _ends_within(listed) or (ends and listed is lists[-1])]
-    sets = {frozenset(listed.lower().split()) for listed in lists if listed not in cut}
-    if not sets:
-        notes.append(Note(source, CUT))
-        return frozenset(cut[0].lower().rstrip(".… ").split()[:-1]), True
-    if cut:
-        notes.append(Note(source, "the last line is cut and was not used"))
-    if len(sets) > 1:
+        return frozenset()
+    sets = {listed: frozenset(listed.lower().split()) for listed in lists}
+    whole = {own for listed, own in sets.items() if not _breaks_off(listed, own)}
+    if lists.count(lists[-1]) == 1 and text.rstrip(" ").endswith(lists[-1].split()[-1]):
+        whole.discard(sets[lists[-1]])  # the text ends there, perhaps within the list
+    if len(whole) < len({*sets.values()}):
+        what = "the last line is cut" if whole else "the list of features is cut"
+        notes.append(Note(source, f"{what} and was not used"))
+    if len(whole) > 1:
         notes.append(Note(source, "cores differ in their features: those that every core has are used"))
-    return frozenset.intersection(*sets), any(map(_lacks_common, sets))
+    return frozenset.intersection(*whole) if whole else frozenset()
 
 
-def _ends_within(text: str) -> bool:
-    """Whether a list of features ends in dots or in half a word."""
+def _breaks_off(text: str, features: Collection[str]) -> bool:
+    """Whether a list ends in dots or in half a word, or lacks what every CPU of its kind has."""
     last = text.lower().split()[-1]
     needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
     half = last not in needed and any(feature.startswith(last) for feature in needed)
-    return half or last.endswith(("..", "…"))
-
-
-def _lacks_common(features: Collection[str]) -> bool:
-    """Whether a list lacks what every CPU of its kind has, so that it continues elsewhere."""
     x86 = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
-    return x86 or ("asimd" in features and "crc32" not in features)
+    return half or last.endswith(("..", "…")) or x86 or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
@@ -126,8 +97,8 @@ def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:
 
 
 def _system_of(features: Collection[str], *, cut: bool) -> str:
-    system = next((system for mark, system in SYSTEM_MARKS.items() if mark in features), "")
-    return "" if cut and system == "i686-linux" else system
+    machine = next((machine for mark, machine in table()["marks"].items() if mark in features), "")
+    return f"{machine}-linux" if machine and not (cut and machine == "i686") else ""
 
 
 def _plain_rows(text: str) -> Iterator[tuple[str, str]]:

@@ -46,8 +46,7 @@ class Capability(msgspec.Struct, frozen=True):
     driver: DriverVersion | None = None
     sms: tuple[Sm, ...] | None = None  # of its GPUs, each once; empty: it has none
     unknown_gpus: tuple[str, ...] = ()  # GPUs whose architecture is unknown, by name
-    cut: bool = False  # the features are those of a list that breaks off: what it does not name is unknown
-    kind: str = ""  # the microarchitecture, if features are unknown or cut
+    kind: str = ""  # the microarchitecture, if features are unknown
     non_nvidia_gpus: tuple[str, ...] = ()  # accelerators of other makers
     targets: tuple[tuple[str, str], ...] = ()  # of those and of Macs, by name: what GPU code is compiled for
     named: tuple[tuple[str, Sm], ...] = ()  # NVIDIA's by name
@@ -68,7 +67,7 @@ class Capability(msgspec.Struct, frozen=True):
 
     def code_for(self, arch: GpuArch) -> str:
         """That a build has code for one of its GPUs."""
-        name = self.called(arch)
+        name = self.called(arch).removesuffix(f" ({arch})")
         return f"native code for {arch}" if name == str(arch) else f"native code for your {name} ({arch})"
 
 
@@ -80,15 +79,13 @@ def is_windows(system: Fact[str] | None) -> bool:
 def capability_of(facts: HostFacts) -> Capability:
     """What of a machine's resolved facts decides."""
     gpus = facts.gpus.value if facts.gpus else ()
-    all_features = facts.features is not None and facts.cut_features is None
     return Capability(
         system=facts.system.value if facts.system else None,
         features=facts.features.value if facts.features else None,
         driver=facts.driver.value if facts.driver else None,
         sms=tuple(sorted({gpu.sm.value for gpu in gpus if gpu.sm})) if facts.gpus else None,
         unknown_gpus=tuple(dict.fromkeys(gpu.label for gpu in gpus if gpu.sm is None)),
-        cut=facts.cut_features is not None,
-        kind=facts.microarchitecture.value if facts.microarchitecture and not all_features else "",
+        kind=facts.microarchitecture.value if facts.microarchitecture and not facts.features else "",
         non_nvidia_gpus=tuple(dict.fromkeys(facts.non_nvidia_gpus.value)) if facts.non_nvidia_gpus else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
@@ -269,7 +266,7 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 def _check_hidden(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """Say when a CPU shows less than its kind has, as virtual machines do."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
-    if cpu is None or facts.features is None or facts.cut_features is not None:
+    if cpu is None or facts.features is None:
         return facts
     visible = facts.features.value
     hidden = [isa for isa in cpu.isas if not isa_runs(catalog.isas[isa], visible)]

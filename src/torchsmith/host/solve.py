@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
@@ -41,14 +41,14 @@ class CoverModel:
     Between answers that serve equal weight, the cost decides; both are solved to proved optimality.
     """
 
-    def __init__(self, demands: Sequence[Demand], candidates: Collection[int], must: Collection[int]) -> None:
+    def __init__(self, demands: Sequence[Demand], candidates: int) -> None:
         highspy, np = _highs()
-        self.columns = sorted(candidates)
+        self.candidates = candidates
         self.served: list[float] = []  # the first objective: weight that is served at all
         self.quality: list[float] = []  # the second: and how well
         self.last: list[bool] = []  # whether a z says that a demand is served at all
-        rows = list(self._tiers(_rows(demands, {index: at for at, index in enumerate(self.columns)})))
-        x, z, infinite = len(self.columns), len(rows), highspy.kHighsInf
+        rows = list(self._tiers(_rows(demands)))
+        x, z, infinite = candidates, len(rows), highspy.kHighsInf
         self.count_row, self.served_row = z, z + 1
         rows.append(dict.fromkeys(range(x), 1.0))
         rows.append({x + at: weight for at, weight in enumerate(self.served) if weight})
@@ -56,8 +56,7 @@ class CoverModel:
         for option, value in OPTIONS.items():
             self.highs.setOptionValue(option, value)
         self.highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
-        lowest = [float(index in must) for index in self.columns] + [0.0] * z
-        self.highs.addVars(x + z, np.array(lowest), np.ones(x + z))
+        self.highs.addVars(x + z, np.zeros(x + z), np.ones(x + z))
         for column in range(x):
             self.highs.changeColIntegrality(column, highspy.HighsVarType.kInteger)
         lower, upper = [-infinite] * z + [0.0, 0.0], [0.0] * z + [float(x), infinite]
@@ -74,7 +73,7 @@ class CoverModel:
         for row, weight in rows.items():
             tiers = sorted({cost for _, cost in row})
             for cost, worse in zip(tiers, [*tiers[1:], worst], strict=True):
-                z = len(self.columns) + len(self.served)
+                z = self.candidates + len(self.served)
                 yield {z: 1.0} | {column: -1.0 for column, own in row if own <= cost}
                 self.last.append(cost == tiers[-1])
                 self.served.append(weight if cost == tiers[-1] else 0.0)
@@ -84,7 +83,7 @@ class CoverModel:
         """As few candidates as serve every demand that any candidate serves, and among those the best."""
         start = time.monotonic()
         self._serve_all(True)
-        self._limit(len(self.columns), 0.0)
+        self._limit(self.candidates, 0.0)
         self._maximise(-1.0, [0.0] * len(self.served))
         self._limit(len(self._solve(start).chosen), 0.0)
         self._maximise(0.0, self.quality)
@@ -103,7 +102,7 @@ class CoverModel:
 
     def _serve_all(self, required: bool) -> None:
         for at, last in enumerate(self.last):
-            self.highs.changeColBounds(len(self.columns) + at, float(required and last), 1.0)
+            self.highs.changeColBounds(self.candidates + at, float(required and last), 1.0)
 
     def _limit(self, count: int, served: float) -> None:
         self.highs.changeRowBounds(self.count_row, 0.0, float(count))
@@ -112,7 +111,7 @@ class CoverModel:
     def _maximise(self, x: float, z: list[float]) -> None:
         """The sum of all z by these factors, and of each candidate that is chosen by `x`."""
         _, np = _highs()
-        costs = np.array([x] * len(self.columns) + z)
+        costs = np.array([x] * self.candidates + z)
         self.highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
 
     def _solve(self, start: float) -> Solution:
@@ -123,7 +122,7 @@ class CoverModel:
         if status != "Optimal":
             raise Failed(f"the solver ended with {status.lower()}", hint="report this with the inventory")
         values = self.highs.getSolution().col_value
-        chosen = tuple(index for index, value in zip(self.columns, values, strict=False) if value > 0.5)
+        chosen = tuple(index for index in range(self.candidates) if values[index] > 0.5)
         gap = self.highs.getInfo().mip_gap
         return Solution(chosen, Proof(gap, gap <= SURE, time.monotonic() - start))
 
@@ -136,11 +135,10 @@ def _highs() -> tuple[Any, Any]:
     return highspy, numpy
 
 
-def _rows(demands: Sequence[Demand], place: dict[int, int]) -> dict[tuple[tuple[int, int], ...], float]:
-    """The columns that serve a demand, with their costs, and its weight; equal demands are one."""
+def _rows(demands: Sequence[Demand]) -> dict[tuple[tuple[int, int], ...], float]:
+    """The candidates that serve a demand, with their costs, and its weight; equal demands are one."""
     rows: dict[tuple[tuple[int, int], ...], float] = {}
     for demand in demands:
-        row = tuple(sorted((place[index], cost) for index, cost in demand.costs.items() if index in place))
-        if row:
+        if row := tuple(sorted(demand.costs.items())):
             rows[row] = rows.get(row, 0.0) + demand.weight
     return rows

@@ -82,7 +82,7 @@ def _stated(host: Capability, wish: WheelWish) -> Iterator[Requirement]:
     if host.macos:
         macos = version_key(host.macos)
         yield f"for macOS {host.macos}", lambda wheel: macos >= version_key(_least_macos(wheel, wish))
-    if host.features is not None and not host.cut:
+    if host.features is not None:
         features = host.features
         yield "for this CPU", lambda wheel: features.issuperset(cpu_needs(wheel))
 

@@ -141,9 +141,7 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    bare = Capability(
-        system=host.system, features=host.features, cut=host.cut, glibc=host.glibc, macos=host.macos
-    )
+    bare = Capability(system=host.system, features=host.features, glibc=host.glibc, macos=host.macos)
     candidates = _candidates(bare, wish, catalog)
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
@@ -312,7 +310,7 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
     return len(offer.conditions), (), newest, not native, sign * cuda.major, sign * cuda.minor
 
 
-@lru_cache(4096)  # the page asks 50,000 times
+@lru_cache(4096)  # asked for every wheel and driver
 def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
     """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
     known, sms = catalog.gpus, catalog.wheels[index].sms
@@ -347,8 +345,8 @@ def _other_key(offer: _Offer) -> tuple[object, ...]:
 
 
 def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
-    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; else for a
-    target as which people run them: the variable for that counts for all GPUs of a process."""
+    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; otherwise if
+    it has code for a related target that a variable selects, which then applies to all GPUs of a process."""
     index = offer.wheel.index
     if not index.rocm or not host.non_nvidia_gpus:
         return None

@@ -44,7 +44,6 @@ class CoverRequest(Request):
     ]
     selectors: Selectors = ()
     best: Annotated[int, Option("The best plan with this many builds.", min=1)] = 0
-    must: Annotated[tuple[str, ...], Option("A build that must be chosen.")] = ()
     package: PackagesOption = ()
     workload: WorkloadOption = "general"
     workspace: WorkspaceOption = None
@@ -104,7 +103,7 @@ def _solve(request: CoverRequest) -> tuple[CoverReport, list[Cell]]:
     fleet = read_fleet(request.fleet, catalog)
     workload = by_name("workload", request.workload, catalog.workloads)
     candidates = opened.select(request.selectors).cells
-    model = Cover(fleet, candidates, catalog, workload, request.must, request.package)
+    model = Cover(fleet, candidates, catalog, workload, request.package)
     plan = model.best(request.best) if request.best else model.fewest()
     served = model.served(plan)
     cells = model.with_companions(model.names[name] for name in plan.variants)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import ClassVar
 
 import msgspec
@@ -16,7 +17,7 @@ from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, w
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core.problem import NotKnown
-from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Variant, assess
+from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import why_unbuilt
 from torchsmith.matrix.describe import Description, Explanation, explain
 from torchsmith.workspace.load import open_workspace
@@ -160,36 +161,29 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
 
 def _backend_builds(gpu: Gfx, catalog: Catalog) -> list[GpuRelease]:
     """The releases of other backends that a torch is built with for an architecture."""
-    builds = {}
-    for name, line in catalog.lines.items():
-        releases = [(backend, release) for backend, known in line.backends.items() for release in known]
-        for backend, release in releases:
-            target = Accelerator.of(catalog.backends[backend], BackendVersion(backend, release), gpu.name)
-            variants = [
-                Variant(catalog.torch, python, target, isa) for python in line.pythons for isa in catalog.isas
-            ]
-            if any(isinstance(assess(variant, catalog, name), Accepted) for variant in variants):
-                title = f"{catalog.backends[backend].title} {release}"
-                builds[title] = GpuRelease(title, torch=line.torch)
-    return list(builds.values())
+    known = {
+        (backend, release): None
+        for line in catalog.lines.values()
+        for backend, releases in line.backends.items()
+        for release in releases
+    }
+    builds = []
+    for backend, release in known:
+        target = Accelerator.of(catalog.backends[backend], BackendVersion(backend, release), gpu.name)
+        able = [found for found in _decisions(target, catalog.isas, catalog) if isinstance(found, Accepted)]
+        if able:
+            title = f"{catalog.backends[backend].title} {release}"
+            builds.append(GpuRelease(title, torch=able[0].line.torch))
+    return builds
 
 
 def _builds(gpu: Gpu, catalog: Catalog) -> list[GpuRelease]:
     """For each CUDA release the torch that is built with it, or the first reason that there is none."""
     isas = [isa.name for isa in catalog.isas.values() if isa.platform in gpu.platforms]
-    lines = [None, *(name for name, line in catalog.lines.items() if line.torch and not line.flavor)]
     builds = []
     for cuda in catalog.cuda:
-        variants = [
-            Variant(catalog.torch, python, Cuda(cuda, gpu.sm), isa)
-            for python in catalog.pythons
-            for isa in isas
-        ]
-        decisions = [assess(variant, catalog, line) for line in lines for variant in variants]
-        able = next(
-            (decision.line for decision in decisions if isinstance(decision, Accepted) and decision.usable),
-            None,
-        )
+        decisions = [*_decisions(Cuda(cuda, gpu.sm), isas, catalog)]
+        able = next((found.line for found in decisions if isinstance(found, Accepted) and found.usable), None)
         build = able.build_for(cuda) if able else None
         if able and build and build.style != "flox":
             builds.append(GpuRelease(str(cuda), torch=able.torch))
@@ -201,6 +195,13 @@ def _builds(gpu: Gpu, catalog: Catalog) -> list[GpuRelease]:
             why = texts.get(reasons[0].code, reasons[0].text) if reasons else "no build"
             builds.append(GpuRelease(str(cuda), why=why))
     return builds
+
+
+def _decisions(target: Target, isas: Iterable[str], catalog: Catalog) -> Iterator[Accepted | Rejected]:
+    """Whether torch can be built for a target: in the newest release that can, then in each."""
+    lines = [None, *(line.name for line in catalog.releases)]
+    for line, python, isa in product(lines, catalog.pythons, isas):
+        yield assess(Variant(catalog.torch, python, target, isa), catalog, line)
 
 
 def _print_gpu(gpu: GpuReport) -> None:

@@ -172,7 +172,7 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
             list="products",
         ),
         tag("span", id="found", role="status"),
-        tag("datalist", [tag("option", value=name) for name in _products(catalog)], id="products"),
+        tag("datalist", id="products"),
         class_="search js",
     )
     links = {cell.name: _link(cell, numbers, _warned(cell, document)) for cell in document.cells}
@@ -184,11 +184,6 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
         if not cell.package
     ]
     return search, grids, _others(others)
-
-
-def _products(catalog: Catalog) -> Iterable[str]:
-    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    return dict.fromkeys([*parts, *(cpu.title for cpu in catalog.cpus.values())])
 
 
 def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Markup:

@@ -20,6 +20,8 @@
     ...Object.entries(data.products.gpu).flatMap(([sm, names]) => names.map((name) => product(name, [sm], []))),
     ...data.products.cpu.flatMap((names) => names.slice(0, -1).map((name) => product(name, [], names.at(-1)))),
   ];
+  const titles = [...Object.values(data.products.gpu).flatMap((names) => names.slice(0, -1)), ...data.products.cpu.map((names) => names[1])];
+  document.getElementById("products").append(...[...new Set(titles)].map((value) => make("option", { value })));
   const follows = (all, part, at) => part.every((word, index) => all[at + index] === word);
   const holds = (all, part) => all.some((_, at) => at + part.length <= all.length && follows(all, part, at));
 
