@@ -40,7 +40,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
     (NAME, "preConfigure replaced", PHASE, FLAGS, "TS810"),
     (NAME, "postPatch replaced", 'postPatch = (oldAttrs.postPatch or "") + ', "postPatch = ", "TS810"),
     (NAME, "torch of the caller", "", "", "TS214"),
-    (NAME, "compiler flags as an attribute", PNAME, f'NIX_CFLAGS_COMPILE = "-O3"; {PNAME}', "TS851"),
+    (NAME, "compiler flags as an attribute", PNAME, f'NIX_CFLAGS_COMPILE = "-O3"; {PNAME}', BY_NIX),
     (NAME, "targets as an attribute", PNAME, f'TORCH_CUDA_ARCH_LIST = "12.0"; {PNAME}', "TS851"),
     (NAME, "marked broken", "broken = false;", "broken = true;", "TS813"),
     (NAME, "meta replaced", "meta = oldAttrs.meta // {", "meta = {", ""),
@@ -116,7 +116,7 @@ def test_a_mistake_is_named(mistake: tuple[str, str, str, str, str], tmp_path: P
 
 def test_most_mistakes_are_named() -> None:
     named = [[rule for *_, rule in listed if rule not in ("", BY_NIX)] for listed in (MISTAKES, MORE)]
-    assert [(len(MISTAKES), len(named[0])), (len(MORE), len(named[1]))] == [(40, 31), (21, 17)]
+    assert [(len(MISTAKES), len(named[0])), (len(MORE), len(named[1]))] == [(40, 30), (21, 17)]
 
 
 @pytest.mark.needs("nix")
@@ -129,7 +129,7 @@ def test_nix_stops_at_mistakes_that_no_rule_is_about(tmp_path: Path) -> None:
     results = evaluate(requests, find_nix(), EvaluationOptions(trees={"default": MINI}))
     said = {result.name: result.cause.message for result in results if result.cause}
     assert said.keys() == {request.name for request in requests}
-    assert all(re.search("string|list|gpuTarget", message) for message in said.values())
+    assert all(re.search("string|list|gpuTarget|attribute", message) for message in said.values())
 
 
 @pytest.mark.parametrize("name", TEXTS)
