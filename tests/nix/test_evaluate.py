@@ -352,7 +352,7 @@ def test_a_tarball_that_cannot_be_fetched_is_tried_once_for_all(write: Write, as
     assert sum(result.seconds > 0 for result in results.values()) == 1
     for result in results.values():
         assert result.cause is not None
-        assert "https://127.0.0.1:9/" in result.cause.message
+        assert result.cause.message.startswith(f"cannot download {address}")
         assert result.cause.code == "fetch"
         assert exit_of([result.cause]) is Exit.ENVIRONMENT
 
